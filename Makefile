@@ -19,7 +19,7 @@ test: ## the first tier of the tests, on a server that it starts itself (three m
 
 acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, documentation), and the scripts on Redis
 	$(PYTHON) -m pytest -q -n $(AT_ONCE) --timeout 300 -m "acceptance and not nightly"
-	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -q tests/state tests/serving
+	REDBIKE_SERVER=$$(command -v redis-server) $(PYTHON) -m pytest -q tests/store tests/connection
 
 test-all: test acceptance ## both tiers, which must pass before a change is accepted
 
@@ -37,7 +37,7 @@ mutation-python: ## mutants of schedule/, store/, loop/, dispatcher/ and worker/
 calendars: ## imported calendars beside a package that asks for an older dateutil than Redbike, and works with its own
 	$(PYTHON) -m pip install --quiet click
 	$(PYTHON) -m pip install --quiet --no-deps 'recurring-ical-events >= 3.8' 'x-wr-timezone >= 2.0'
-	$(PYTHON) -m pytest -q tests/moving/test_calendars.py
+	$(PYTHON) -m pytest -q tests/importers/test_calendars.py
 
 exhaustive: ## 100,000 random schedules and every change of clocks from 2020 to 2037, by brute force (half an hour)
 	$(PYTHON) -m tests.exhaustive

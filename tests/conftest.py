@@ -13,8 +13,11 @@ import redis
 import redis.utils
 
 from redbike import Redbike, RoundRobin
+from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.store.store import Store
 from tests import surroundings
 from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster
@@ -108,3 +111,15 @@ def jobs(request, shell, server_url):
     (shell.folder / "jobs.py").write_text(request.module.WORKER)
     shell.bike = Redbike(RoundRobin("A"), redis_config=server_url)
     return shell
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, RoundRobin("A").queue_for)
+
+
+@pytest.fixture
+def dispatcher(store):
+    dispatcher = Dispatcher(store, Settings())
+    yield dispatcher
+    dispatcher.close()

@@ -16,7 +16,7 @@ from redbike.cli.entry import main
 from redbike.errors import ServerError
 from redbike.store.keys import FIXED, Keys
 from redbike.store.run import Placement
-from tests.state.test_keys import GOOD
+from tests.store.test_keys import GOOD
 from tests.verbs import take_one
 from tests.waiting import SLOWNESS, wait_until
 

@@ -44,7 +44,7 @@ NO_CODE = {
     ("architecture", "             set "),
     ("scale", "jobs at once ="),
 }
-# What is run in another way than by `find_block`: tests/deploy and tests/serving/test_shards.py read whole sections,
+# What is run in another way than by `find_block`: tests/deploy and tests/connection/test_shards.py read whole sections,
 # tests/test_security.py and tests/web/test_docs.py all lines for users of Redis.
 ELSEWHERE = {
     ("deployment", ""),

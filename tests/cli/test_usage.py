@@ -105,7 +105,7 @@ def test_each_example_runs(prepared, client):
     shell, [port] = prepared, free_ports(1)
     for command, examples in EXAMPLES.items():
         if command in ("server", "top"):
-            continue  # see tests/serving/test_embedded.py, as another server is configured here, and test_top.py
+            continue  # see tests/connection/test_embedded.py, as another server is configured here, and test_top.py
         for line, _ in examples:
             line = line.replace("=9199", f"={port}").replace(" /etc/", " etc/").replace(":8080", f":{port}")
             line += f" --listen={port}" if line == "redbike web" else ""

@@ -37,7 +37,7 @@ from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.lua import FOLDER, Mutant, list_mutants, plant
 
 # Where scripts are run straight, in the process of the test.
-TESTS = ["state", "test_crashes.py", "keeping", "running", "working", "steering", "syncing", "watching", "rehearsing"]
+TESTS = ["store", "test_crashes.py", "loop", "dispatcher", "worker", "control", "queries"]
 LIMIT = 900.0  # seconds after which a copy that hangs is ended; a test that hangs is ended by its own timeout
 SLOWEST = 20.0  # seconds of a test that is not tried
 CAUGHT, SURVIVED, NOTHING = 1, 0, 3  # exit statuses of a copy

@@ -7,46 +7,46 @@ once, or break a promise in a way that is easily missed.
 from typing import NamedTuple
 
 CRASHES = "tests/test_crashes.py -k"
-MOVES = "tests/state/test_transitions.py"
-WORKER = "tests/working/test_worker.py"
-BATCH = "tests/working/test_batch.py"
-DISPATCHER = "tests/running/test_dispatcher.py"
-FACADE = "tests/test_redbike.py"
-ADOPTION = "tests/keeping/test_adoption.py"
-TAG = "tests/state/test_tags.py"
-GATES = "tests/state/test_gates.py"
-OUTCOME = "tests/running/test_policies.py"
-ROTATION = "tests/working/test_queues.py"
+MOVES = "tests/store/test_transitions.py"
+WORKER = "tests/worker/test_worker.py"
+BATCH = "tests/worker/test_batch.py"
+DISPATCHER = "tests/dispatcher/test_dispatcher.py"
+FACADE = "tests/facade/test_redbike.py"
+ADOPTION = "tests/store/inspection/test_adoption.py"
+TAG = "tests/store/test_tags.py"
+GATES = "tests/store/test_queue_limits.py"
+OUTCOME = "tests/loop/test_policies.py"
+ROTATION = "tests/worker/test_queues.py"
 RULE = "tests/schedule/test_rrule.py"
-CALENDARS = "tests/moving/test_calendars.py"
+CALENDARS = "tests/importers/test_calendars.py"
 PROCESSES = "tests/commands/test_processes.py"
-SIGNALS = "tests/processes/test_signals.py"
-FORKS = "tests/processes/test_forks.py"
-SUPERVISOR = "tests/processes/test_supervisor.py"
+SIGNALS = "tests/process/test_signals.py"
+FORKS = "tests/process/test_forks.py"
+SUPERVISOR = "tests/process/test_supervisor.py"
 OUTPUT = "tests/commands/test_output.py"
-MISBEHAVIOUR = "tests/working/test_misbehaviour.py"
-PAUSES = "tests/state/test_pauses.py"
-RESUMING = "tests/running/test_resuming.py"
-SYNC = "tests/syncing/test_sync.py"
+MISBEHAVIOUR = "tests/worker/test_misbehaviour.py"
+PAUSES = "tests/store/test_pauses.py"
+RESUMING = "tests/loop/test_resuming.py"
+SYNC = "tests/control/test_sync.py"
 IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
-HEALTH = "tests/watching/test_health.py"
+HEALTH = "tests/queries/test_health.py"
 TAIL = "tests/cli/test_tail.py"
-INCIDENT = "tests/watching/test_incident.py"
-PINGS = "tests/running/test_pings.py"
-PAGING = "tests/state/test_paging.py"
+INCIDENT = "tests/queries/test_incident.py"
+PINGS = "tests/loop/test_pings.py"
+PAGING = "tests/store/test_paging.py"
 WEB_AGENDA = "tests/web/test_pages_agenda.py"
-WHY = "tests/why/test_why.py"
-OVERVIEW = "tests/state/test_overview.py"
+WHY = "tests/queries/test_why.py"
+OVERVIEW = "tests/store/test_overview.py"
 LISTING = "tests/cli/test_list.py"
-TELLING = "tests/working/test_telling.py"
-EVENTS = "tests/state/test_events.py"
-JOURNAL = "tests/state/test_journal.py"
-STOPPING = "tests/test_stopping.py"
-ASYNCHRONOUS = "tests/test_asynchronous.py"
+TELLING = "tests/worker/test_notify.py"
+EVENTS = "tests/store/test_events.py"
+JOURNAL = "tests/store/test_journal.py"
+STOPPING = "tests/facade/test_stopping.py"
+ASYNCHRONOUS = "tests/facade/test_asynchronous.py"
 RUN_DUE = "tests/testing/test_run_due.py"
 PLUGIN = "tests/testing/test_plugin.py"
 COMPLETION = "tests/cli/test_completion.py"
-GATE = "tests/web/test_gate.py"
+GATE = "tests/web/test_login.py"
 ACT_PAGE = "tests/web/test_act.py"
 PAGE_SAFETY = "tests/web/test_act_safety.py"
 SET_PAGE = "tests/web/test_act_set.py"
@@ -180,7 +180,7 @@ BUGS = [
         "facade/asynchronous.py",
         "self._closing.acquire(blocking=not is_in_run())",
         "self._closing.acquire()",
-        "tests/test_asynchronous.py -k may_close_what",
+        "tests/facade/test_asynchronous.py -k may_close_what",
     ),
     Bug(
         "a call blocks the event loop",
@@ -286,7 +286,7 @@ BUGS = [
         "loop/loop.py",
         "if not self._out or time.monotonic() - self._told_at >= REMINDER:",
         "if not self._out:",
-        "tests/running/test_loop.py",
+        "tests/loop/test_loop.py",
     ),
     Bug(
         "tail keeps all for a slow reader",
@@ -616,7 +616,7 @@ BUGS = [
         "store/keys.py",
         "name in FIXED or name.startswith(FAMILIES)",
         "name.startswith(FAMILIES)",
-        "tests/state/test_keys.py",
+        "tests/store/test_keys.py",
     ),
     Bug(
         "a server that has forgotten the scripts is not told them",
@@ -630,7 +630,7 @@ BUGS = [
         "connection/client.py",
         "Retry(NoBackoff(), 0)",
         "Retry(NoBackoff(), 3)",
-        "tests/serving/test_connection.py",
+        "tests/connection/test_client.py",
     ),
     Bug(
         "an outage is taken for a bad schedule",
@@ -651,14 +651,14 @@ BUGS = [
         "store/scripts.py",
         "while any(isinstance(reply, MOVING) for reply in replies)",
         "while any(False for reply in replies)",
-        "tests/serving/test_cluster.py -k moves_under_load",
+        "tests/connection/test_cluster.py -k moves_under_load",
     ),
     Bug(
         "jobs inherit the socket of the service manager",
         "process/watchdog.py",
         "environment.pop(name",
         "environment.get(name",
-        "tests/processes/test_watchdog.py -k up_is_ready",
+        "tests/process/test_watchdog.py -k up_is_ready",
     ),
     Bug(
         "a rule is not anchored",
@@ -826,6 +826,6 @@ BUGS = [
         "connection/embedded.py",
         "elif time.monotonic() - answered >= SILENCE:",
         "elif False:",
-        "tests/serving/test_embedded.py -k for_long",
+        "tests/connection/test_embedded.py -k for_long",
     ),
 ]

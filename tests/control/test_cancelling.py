@@ -1,0 +1,332 @@
+"""Cancelling: what waits or runs is dropped and counted, the schedule goes on, and nothing has failed."""
+
+import pytest
+
+from redbike import Redbike
+from redbike.config.settings import Settings
+from redbike.control.cancelling import cancel_jobs
+from redbike.loop.cancelling import compute_cancellation
+from redbike.loop.policies import place_failed, place_lost, place_overrun
+from redbike.store.inspection.fsck import fsck
+from redbike.store.records import Streak
+from redbike.store.run import LEASE, Placement
+from redbike.store.store import Store
+from tests.states import (
+    DUE,
+    JOB,
+    LATER,
+    NEW,
+    NOW,
+    OLD,
+    QUEUE,
+    START,
+    STATES,
+    TIMEOUT,
+    dump,
+    end,
+    place,
+    queue_for,
+    take,
+)
+from tests.store.test_transitions import VERBS
+from tests.verbs import Quiet, run_job, set_job
+
+DEFAULT = Settings()
+
+# Where a job is whose run was cancelled, after each verb that moves it. A `*`: its run is still marked.
+CANCELLED = {
+    "set past": "flight+missed*",
+    "set now": "flight+owed*",
+    "set later": "flight+timeline*",
+    "run": "flight+owed*",
+    "end": "timeline",
+    "end ran out": "STP",
+    "end at once": "queue",
+    "end stop": "STP",
+    "end die": "timeline",
+    "end unset": "nothing",
+    "end overrun": "timeline",
+    "end lost": "timeline",
+}
+
+
+@pytest.fixture
+def store(client, prefix):
+    return Store(client, prefix, queue_for)
+
+
+def cancel(store, now=NOW, settings=DEFAULT):
+    """The word for it, and what is kept of the job then."""
+    [(jobid, word)] = cancel_jobs(store.at(now), [JOB], settings)
+    assert jobid == JOB
+    assert list(fsck(store)) == []
+    return word, store.questions.inspect([JOB])[0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_leaves_the_mark_of_a_cancelled_run_alone_until_that_ends(store, verb):
+    run = STATES["flight"](store)
+    cancel(store, START)
+    VERBS[verb](store, run)
+    after = store.questions.inspect([JOB])[0]
+    mark = "*" if after.run and after.run.cancelled else ""
+    assert place(after) + mark == CANCELLED.get(verb, "flight*")
+    assert after.failure is None
+    assert after.skipped.get("cancelled", 0) == (verb not in ("unset", "unset row", "end unset"))
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "next_run"),
+    [
+        ("unknown", "missing", None),
+        ("bad", "missing", None),
+        ("timeline", "cancelled", 1200.0),
+        ("queue", "cancelled", 1200.0),
+        ("flight", "cancelled", None),
+        ("flight_and_timeline", "cancelled", DUE),
+        ("flight_of_unset", "missing", None),
+        ("stopped", "idle", None),
+        ("dead", "idle", None),
+        ("waiting_to_retry", "cancelled", 1200.0),
+    ],
+)
+def test_what_waits_or_runs_is_cancelled(store, state, word, next_run):
+    STATES[state](store)
+    said, after = cancel(store)
+    assert (said, after.timeline) == (word, next_run)
+    assert after.skipped.get("cancelled", 0) == (word == "cancelled")
+    assert after.streak == ""
+
+
+@pytest.mark.parametrize(("now", "word"), [(DUE - 0.001, "idle"), (DUE, "cancelled")])
+def test_what_is_not_due_yet_is_not_cancelled(store, now, word):
+    STATES["timeline"](store)
+    before = dump(store)
+    assert cancel(store, now)[0] == word
+    assert (dump(store) == before) is (word == "idle")
+
+
+def test_a_second_time_there_is_nothing_left_to_cancel(store):
+    STATES["queue"](store)
+    assert [cancel(store)[0] for _ in range(2)] == ["cancelled", "idle"]
+    set_job(store.at(NOW), JOB, OLD, NOW)
+    take(store, now=NOW)
+    assert [cancel(store)[0] for _ in range(2)] == ["cancelled", "unchanged"]
+    assert store.questions.inspect([JOB])[0].skipped["cancelled"] == 2
+
+
+@pytest.mark.parametrize(
+    ("schedule", "now", "catchup", "skipped", "next_run"),
+    [
+        # What came due since is counted as after a run.
+        (OLD, START + 350, "last", {"cancelled": 1, "missed": 3}, START + 400),
+        (OLD, START + 350, "all", {"cancelled": 1}, START + 100),
+        # It goes on at once.
+        ("CONTINUE", NOW, "last", {"cancelled": 1}, NOW),
+    ],
+)
+def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, catchup, skipped, next_run):
+    set_job(store.at(START), JOB, schedule, START)
+    word, after = cancel(store, now, Settings(catchup=catchup))
+    assert (word, after.skipped, after.timeline) == ("cancelled", skipped, next_run)
+
+
+def test_a_request_that_is_repeated_does_not_cancel_the_next_occurrence(store):
+    set_job(store.at(START), JOB, OLD, START)
+    late = store.at(START + 350)
+    call = late.jobs._pack_cancel(compute_cancellation(late.questions.inspect([JOB])[0], Settings(catchup="all")))
+    replies = [store.scripts.run(call) for _ in range(2)]
+    assert replies[0] == replies[1] == ["ok", b"cancelled"]
+    assert store.questions.inspect([JOB])[0].skipped == {"cancelled": 1}
+
+
+@pytest.mark.parametrize("schedule", ["NOW", f"AT:{START}"])
+@pytest.mark.parametrize("where", ["queue", "flight"])
+def test_a_one_off_that_is_cancelled_is_over(store, schedule, where):
+    set_job(store.at(START), JOB, schedule, START, once=True)
+    run = take(store) if where == "flight" else None
+    cancel(store)
+    if run:
+        end(store, run, place_failed(run, ValueError("no"), DEFAULT, NOW))
+    after = store.questions.inspect([JOB])[0]
+    assert (place(after), after.schedule, after.failure) == ("STP", "STOP", None)
+
+
+def test_an_explicit_run_that_is_cancelled_leaves_the_place_of_the_schedule(store):
+    set_job(store.at(START), JOB, OLD, START + 2000)
+    run_job(store.at(START), JOB)
+    assert cancel(store)[1].timeline == START + 2000
+
+
+def test_the_entry_of_a_job_that_is_cancelled_is_a_tombstone(store):
+    STATES["queue"](store)
+    cancel(store)
+    assert store.client.smembers(store.keys.tombstones(QUEUE)) == {JOB.encode()}
+    assert take(store, now=NOW) == "empty"
+
+
+@pytest.mark.parametrize("happens", ["take", "set", "run", "unset", "dispatch"])
+@pytest.mark.parametrize("state", ["queue", "timeline"])
+def test_what_has_moved_on_meanwhile_is_looked_at_again(store, state, happens):
+    STATES[state](store)
+    inspect, moves = (
+        type(store.questions).inspect,
+        {
+            "take": lambda: take(store, now=NOW),
+            "set": lambda: set_job(store.at(NOW), JOB, NEW, LATER),
+            "run": lambda: run_job(store.at(NOW), JOB),
+            "unset": lambda: store.jobs.unset(JOB),
+            "dispatch": lambda: VERBS["dispatch"](store, None),
+        },
+    )
+    moving = store.at(NOW)
+
+    def look(jobids):
+        found = inspect(moving.questions, jobids)
+        if happens in moves:
+            moves.pop(happens)()
+        return found
+
+    moving.questions.inspect = look
+    [(_, word)] = cancel_jobs(moving, [JOB], DEFAULT)
+    after = store.questions.inspect([JOB])[0]
+    assert word == {"set": "idle", "unset": "missing"}.get(happens, "cancelled")
+    assert after.skipped.get("cancelled", 0) == (word == "cancelled")
+    assert (after.run is not None and after.run.cancelled) == (state == "queue" and happens == "take")
+    assert list(fsck(store)) == []
+
+
+def test_a_run_that_ends_meanwhile_is_not_cancelled(store):
+    run = STATES["flight"](store)
+    call = store.jobs._pack_cancel(compute_cancellation(store.at(NOW).questions.inspect([JOB])[0], DEFAULT))
+    VERBS["end die"](store, run)
+    before = dump(store)
+    assert store.scripts.run(call) == ["stale"]
+    assert dump(store) == before
+
+
+def failed(run, now):
+    return place_failed(run, ValueError("no"), Settings(on_error="stop"), now)
+
+
+def retried(run, now):
+    return place_failed(run, ValueError("no"), Settings(on_error="retry", retries=3), now)
+
+
+def overrun(run, now):
+    return place_overrun(run, DEFAULT, now)
+
+
+def overrun_again(run, now):
+    return place_overrun(run, Settings(on_timeout="requeue"), now)
+
+
+def lost(run, now):
+    return place_lost(run, DEFAULT, now)
+
+
+@pytest.mark.parametrize("how", [failed, retried, overrun, overrun_again, lost], ids=lambda how: how.__name__)
+def test_however_a_cancelled_run_ends_it_has_not_failed(store, how):
+    """What was kept of an earlier failure stays: it has not succeeded either."""
+    run = STATES["flight"](store)
+    kept = '{"jobid": "job:A", "error": "earlier"}'
+    store.client.hset(store.keys.failures, JOB, kept)
+    store.client.zadd(store.keys.failure_times, {JOB: 1.0})
+    cancel(store, START)
+    now = START + (TIMEOUT if how in (overrun, overrun_again) else LEASE + 0.5)
+    assert end(store, run, how(run, now), now)[:2] == ("ok", "timeline")
+    after = store.questions.inspect([JOB])[0]
+    assert after.timeline == {START + TIMEOUT: START + 600}.get(now, START + 100)
+    assert after.failure["error"] == "earlier"
+    assert (after.streak, after.status.partition(":")[0]) == ("", "TML")
+
+
+@pytest.mark.parametrize(("outcome", "where"), [("stop", "STP"), ("unset", "nothing")])
+def test_a_worker_may_still_stop_or_unset_a_job_whose_run_was_cancelled(store, outcome, where):
+    run = STATES["flight"](store)
+    cancel(store)
+    end(store, run, Placement(outcome))
+    assert place(store.questions.inspect([JOB])[0]) == where
+
+
+def test_a_run_that_ends_well_although_it_was_cancelled_goes_where_its_worker_says(store):
+    set_job(store.at(START), JOB, "CONTINUE", START)
+    run = take(store)
+    cancel(store)
+    end(store, run, Placement("next", "+40"))
+    assert store.questions.inspect([JOB])[0].timeline == NOW + 40
+
+
+def test_a_run_that_was_asked_for_follows_a_cancelled_one(store):
+    run = STATES["flight"](store)
+    cancel(store)
+    run_job(store.at(NOW), JOB)
+    end(store, run, failed(run, NOW))
+    after = store.questions.inspect([JOB])[0]
+    assert after.waiting.due == NOW
+    # The schedule goes on after the occurrence that was cancelled.
+    assert Streak.parse(after.streak).after == pytest.approx(LATER, abs=1e-5)
+    assert after.failure is None
+
+
+def test_what_is_set_during_a_cancelled_run_counts(store):
+    run = STATES["flight"](store)
+    cancel(store)
+    set_job(store.at(NOW), JOB, NEW, NOW - 10)
+    end(store, run, failed(run, NOW))
+    assert store.questions.inspect([JOB])[0].waiting.due == NOW - 10
+
+
+def test_the_mark_goes_with_its_run(store):
+    run = STATES["flight"](store)
+    cancel(store)
+    end(store, run, Placement("next", "+0"))
+    again = take(store, "next", now=NOW)
+    assert store.at(NOW).runs.heartbeat([again]) == ["ok"]
+    end(store, again, failed(again, NOW))
+    assert place(store.questions.inspect([JOB])[0]) == "DIE"
+
+
+def test_a_heartbeat_tells_that_a_run_was_cancelled_and_renews_its_lease(store):
+    run = STATES["flight"](store)
+    cancel(store)
+    assert store.at(NOW).runs.heartbeat([run]) == ["cancelled"]
+    assert store.questions.inspect([JOB])[0].lease == NOW + LEASE
+    assert store.questions.inspect([JOB])[0].to_dict()["cancelled"] is True
+    assert store.at(START + TIMEOUT).runs.heartbeat([run]) == ["overrun"]
+
+
+def test_a_cancelled_run_that_has_not_begun_is_left_to_its_worker(store):
+    run = STATES["flight"](store)
+    cancel(store)
+    assert store.at(NOW).runs.release([run]) == ["kept"]
+
+
+def test_several_jobs_are_cancelled_each_once_in_their_order(store):
+    jobids = [f"{number}:A" for number in range(250)]
+    for jobid in jobids:
+        set_job(store.at(START), jobid, OLD, START)
+    steered = cancel_jobs(store.at(NOW), jobids, DEFAULT)
+    assert steered == [(jobid, "cancelled") for jobid in jobids]
+    assert store.client.hlen(store.keys.queued) == 0
+    assert list(fsck(store)) == []
+
+
+def test_the_command_line_cancels_what_ids_and_patterns_name(shell, server_url):
+    bike = Redbike(Quiet("A:B"), redis_config=server_url)
+
+    def count(event):
+        return [status for _, status, _ in bike.get_statuses()].count(event)
+
+    for jobid in ("nightly:A", "nightly:B", "later:A"):
+        bike.set(jobid, "EVERY:1h")
+    bike.run("nightly:*")
+    assert shell.run("cancel", "--dry-run", "*:A").stdout.split() == ["nightly:A", "later:A"]
+    assert count("ENQ") == 2
+
+    done = shell.run("cancel", "later:A")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "redbike: later:A: nothing of it waits or runs\n")
+    done = shell.run("cancel", "*:?", "nightly:B")
+    assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (0, ["later:A", "nightly:A", "nightly:B"], "")
+    assert count("TML") == 3

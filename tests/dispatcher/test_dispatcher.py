@@ -1,0 +1,544 @@
+"""The dispatcher: it moves what is due, brings back what is lost, keeps the time, and sleeps."""
+
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.errors import Unreachable
+from redbike.loop.timefile import Timefile
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.namespace import PAGE
+from redbike.store.records import Streak, parse_batch
+from redbike.store.run import LEASE, Placement, Run
+from redbike.store.scripts import SCRIPTS, Pipeline
+from redbike.store.store import Store
+from tests.loops import blocked, join, start
+from tests.states import dump
+from tests.verbs import run_job, set_job, survey, take_many, take_one
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def running(store):
+    """Starts dispatchers in threads, and halts them."""
+    threads = []
+    yield lambda settings=None, **more: threads.append(
+        start(partial(Dispatcher(store, settings or Settings()).dispatch, **more))
+    )
+    store.halt()
+    join(*threads)
+
+
+@pytest.fixture
+def now(store):
+    return store.timeline.read_dispatched()[0]
+
+
+def place(store, jobid):
+    return (store.questions.inspect([jobid])[0].status or "").partition(":")[0]
+
+
+def test_a_pass_moves_all_that_is_due_and_nothing_else(store, now, dispatcher):
+    for n in range(3 * PAGE):
+        set_job(store.at(now), f"{n}:A", "EVERY:10@0.0", now + 1 + n / 1000)
+    set_job(store, "later:A", "EVERY:10@0.0", now + 1000)
+    assert dispatcher.dispatch_due(now + 1) == 1
+    assert dispatcher.dispatch_due(now + 100) == 3 * PAGE - 1
+    assert dispatcher.dispatch_due(now + 100) == 0
+    assert place(store, "later:A") == "TML"
+    queue = store.client.lrange(store.keys.queue("work-A"), 0, -1)
+    assert queue[::-1] == [b"%d:A" % n for n in range(3 * PAGE)]
+
+
+def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store, dispatcher):
+    now = store.timeline.read_dispatched()[0]
+    set_job(store.at(now), "job:A", "EVERY:1000@0.0", now)
+    for losses in range(3):
+        run = take_one(store.at(now), [("work-A", 1000.0)], f"tag{losses}")
+        assert isinstance(run, Run)
+        assert (run.losses, run.attempt) == (losses, losses + 1)
+        dispatcher.dispatch_due(now + LEASE - 0.1)
+        assert place(store, "job:A") == "WRK"
+        now += LEASE
+        dispatcher.dispatch_due(now)
+    assert place(store, "job:A") == "DIE"
+    assert "3 times in a row" in next(store.questions.list_failures())["error"]
+    assert list(fsck(store)) == []
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The requests that dispatchers send, by the verbs in them."""
+    verbs, run = [], Pipeline.run
+
+    def record(self, calls):
+        calls = list(calls)
+        if calls:
+            verbs.append(" ".join(call.verb for call in calls))
+        return run(self, calls)
+
+    monkeypatch.setattr(Pipeline, "run", record)
+    return verbs
+
+
+def take_together(store, jobids, tag="tag", now=1000.0, queues=(("work-A", 1000.0),)):
+    """Set jobs, and take them all in one step."""
+    entries = [JobToSet(jobid, "EVERY:1000@0.0", now, False, store.queue_for(jobid)) for jobid in jobids]
+    store.at(now).jobs.set(entries)
+    runs = take_many(store.at(now), queues, range(1, len(queues) + 1), tag, len(jobids))
+    assert {run.jobid for run in runs} == set(jobids)
+    return runs
+
+
+def streaks(store, jobids):
+    return [Streak.parse(state.streak) for state in store.questions.inspect(jobids)]
+
+
+def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent, dispatcher):
+    jobids = [f"{n}:A" for n in range(64)]
+    runs = take_together(store, jobids)
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert sent == ["survey", "end"]
+    assert streaks(store, jobids) == [Streak(alone=True)] * len(jobids)
+    assert [state.waiting.due for state in store.questions.inspect(jobids)] == [run.due for run in runs]
+    assert list(store.questions.list_failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_alone(store, sent, dispatcher):
+    """None is ended before the places of all are known: what is left of a part would look like a run of its own."""
+    jobids = [f"{n}:A" for n in range(6)]
+    take_together(store, jobids)
+    run_job(store.at(1001.0), "1:A")
+    set_job(store.at(1001.0), "2:A", "EVERY:7@0.0", 1015.0)
+    set_job(store.at(1001.0), "3:A", "STOP", None)
+    store.jobs.unset("4:A")
+    set_job(store.at(1001.0), "5:A", "NOW", "now", once=True)
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert sent == ["survey", "end", "end"]
+    states = {state.jobid: state for state in store.questions.inspect(jobids)}
+    assert [place(store, jobid) for jobid in jobids] == ["ENQ", "ENQ", "TML", "STP", "", "ENQ"]
+    assert (states["0:A"].streak, states["1:A"].streak) == ("0 0 alone", "0 0 alone")
+    assert states["2:A"].timeline == 1015.0
+    assert states["5:A"].waiting.due == 1001.0
+    assert list(store.questions.list_failures()) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_same(store, dispatcher):
+    """While the places are computed again."""
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    run_job(store.at(1001.0), "0:A")
+    end_whole, later = dispatcher._end_whole, [lambda: run_job(store.at(1002.0), "1:A")]
+    later.append(lambda: set_job(store.at(1003.0), "0:A", "EVERY:7@0.0", 1500.0))
+
+    def meanwhile(*given):
+        answers = end_whole(*given)
+        if later:
+            later.pop(0)()
+        return answers
+
+    dispatcher._end_whole = meanwhile
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert [place(store, jobid) for jobid in jobids] == ["TML", "ENQ", "ENQ"]
+    assert streaks(store, jobids) == [Streak(), Streak(alone=True), Streak(alone=True)]
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(("policy", "event"), [("reschedule", "TML"), ("stop", "DIE")])
+def test_runs_that_must_not_be_repeated_are_ended_by_one_script_too(store, sent, policy, event):
+    """Another worker, with other settings, may have taken them together."""
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    set_job(store.at(1001.0), "1:A", "EVERY:7@0.0", 5000.0)
+    dispatcher = Dispatcher(store, Settings(on_lost=policy))
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    dispatcher.close()
+    assert sent == ["survey", "end", "end"]
+    assert [place(store, jobid) for jobid in jobids] == [event, "TML", event]
+    assert len(list(store.questions.list_failures())) == 3
+    assert list(fsck(store)) == []
+
+
+def test_runs_of_one_tag_are_lost_together_whatever_their_deadlines(client, prefix, dispatcher):
+    """Also after the deadline of some, as a worker that is dead ends none of them."""
+    store = Store(client, prefix, RoundRobin("A:B").queue_for)
+    jobids = ["slow:A", "quick:B"]
+    take_together(store, jobids, queues=(("work-A", 100.0), ("work-B", 1.0)))
+    dispatcher.dispatch_due(1000.0 + LEASE - 0.1)
+    assert [place(store, jobid) for jobid in jobids] == ["WRK", "WRK"]
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert streaks(store, jobids) == [Streak(alone=True)] * 2
+    assert list(fsck(store)) == []
+
+
+def test_a_run_that_is_left_of_those_that_were_taken_together_is_known_to_be_the_one(store, dispatcher):
+    """All others have ended, or were given back: so it counts as a loss."""
+    ended, released, slow = take_together(store, ["0:A", "1:A", "2:A"])
+    store.at(1001.0).runs.end(ended, Placement("next", 5000.0))
+    assert store.at(1001.0).runs.release([released]) == ["queue"]
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert streaks(store, [slow.jobid]) == [Streak(losses=1, tries=1, due=1000.0)]
+    assert streaks(store, [ended.jobid, released.jobid]) == [Streak(), Streak()]
+
+
+def move_to_another_tag(store, jobid):
+    """Its list and its lease know nothing of that."""
+    record = store.questions.inspect([jobid])[0].running
+    store.client.hset(store.keys.running, jobid, record.replace("tag ", "another ", 1))
+
+
+STRAYS = {
+    "of another tag": lambda store, jobid: move_to_another_tag(store, jobid),
+    "not in flight": lambda store, jobid: store.client.hdel(store.keys.running, jobid),
+    "damaged": lambda store, jobid: store.client.hset(store.keys.running, jobid, "garbage"),
+}
+
+
+@pytest.mark.parametrize("stray", STRAYS)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_tag_that_lists_jobs_which_are_not_in_flight_under_it_is_cleaned(store, sent, stray, number, dispatcher):
+    jobids = ["0:A", "1:A", "2:A"]
+    take_together(store, jobids)
+    for jobid in jobids[:number]:
+        STRAYS[stray](store, jobid)
+    strays = [store.questions.inspect([jobid])[0].running for jobid in jobids[:number]]
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    keys = store.keys
+    assert not store.client.hexists(keys.batches, "tag")
+    assert store.client.zscore(keys.leases, "tag") is None
+    assert not store.client.exists(keys.inflight("tag"))
+    # Those whose place is elsewhere are left alone.
+    assert [store.questions.inspect([jobid])[0].running for jobid in jobids[:number]] == strays
+    assert [place(store, jobid) for jobid in jobids[number:]] == ["ENQ"] * (3 - number)
+    # There is nothing left to do.
+    sent.clear()
+    dispatcher.dispatch_due(1000.0 + LEASE)
+    assert sent == ["survey"]
+
+
+def test_tags_with_nothing_but_strays_do_not_keep_it_busy(store, small_pages, sent, dispatcher):
+    """More of them than one survey tells of, and behind them a run that is really lost."""
+    for n in range(5):
+        take_together(store, [f"{n}:A", f"{n}b:A"], tag=f"tag{n}", now=1000.0 + n)
+    take_together(store, ["lost:A"], tag="tag9", now=1010.0)
+    store.client.hdel(store.keys.running, *(jobid for n in range(5) for jobid in (f"{n}:A", f"{n}b:A")))
+    for _ in range(6):
+        sent.clear()
+        dispatcher.dispatch_due(1010.0 + LEASE)
+        assert len(sent) < 5, "a pass is no endless loop"
+    assert place(store, "lost:A") == "ENQ"
+    assert store.client.zcard(store.keys.leases) == store.client.hlen(store.keys.batches) == 0
+
+
+def test_a_tag_that_is_alive_is_not_touched_because_of_its_strays(store, dispatcher):
+    """As soon as its worker is not heard of any more, it is cleaned."""
+    _, run = take_together(store, ["0:A", "1:A"])
+    move_to_another_tag(store, "0:A")
+    before = dump(store)
+    found = survey(store.at(1000.0 + LEASE))
+    assert (list(found.strays), [lost.jobid for lost in found.lost]) == (["tag"], ["1:A"])
+    assert store.at(1000.0 + LEASE).runs.heartbeat([run]) == ["ok"]
+    dispatcher._recover(store.at(1000.0 + LEASE), found)
+    after = dump(store)
+    assert parse_batch(after[store.keys.batches][b"tag"].decode()) == ["1:A"]
+    assert after[store.keys.running] == before[store.keys.running]
+    assert after[store.keys.leases] == [(b"tag", 1000.0 + 2 * LEASE)]
+
+
+def test_a_lost_run_whose_schedule_was_set_anew_goes_by_that(store, now, dispatcher):
+    set_job(store.at(now), "job:A", "CONTINUE", "now")
+    take_one(store.at(now), [("work-A", 1000.0)], "tag")
+    set_job(store.at(now), "job:A", "STOP", None)
+    dispatcher.dispatch_due(now + LEASE)
+    assert place(store, "job:A") == "STP"
+
+
+def test_a_worker_class_that_cannot_name_a_queue_does_not_stop_the_others(client, prefix, store, now):
+    set_job(store.at(now), "good:A", "EVERY:10@0.0", now + 1)
+    set_job(store.at(now), "evil:A", "EVERY:10@0.0", now + 1)
+
+    def queue_for(jobid):
+        if jobid == "evil:A":
+            raise RuntimeError("no idea")
+        return "work-A"
+
+    assert Dispatcher(Store(client, prefix, queue_for), Settings()).dispatch_due(now + 1) == 1
+    assert (place(store, "good:A"), place(store, "evil:A")) == ("ENQ", "TML")
+    # It is tried again, for the same due time.
+    assert list(fsck(store)) == []
+    assert Dispatcher(store, Settings()).dispatch_due(now + 1) == 0
+    assert Dispatcher(store, Settings()).dispatch_due(now + 4) == 1
+    runs = take_many(store, [("work-A", 10.0)], [1], "tag", 2)
+    assert {run.jobid: run.due for run in runs} == {
+        name: pytest.approx(now + 1, abs=1e-5) for name in ("good:A", "evil:A")
+    }
+
+
+def test_it_sleeps_until_the_next_due_time_and_is_never_early(store, running):
+    running()
+    due = {f"{n}:A": store.timeline.read_dispatched()[0] + 0.2 + n * 0.05 for n in range(10)}
+    for jobid, moment in due.items():
+        set_job(store, jobid, f"AT:{moment}", moment, once=True)
+    moved = {}
+    while len(moved) < len(due):
+        run = take_one(store, [("work-A", 1000.0)], f"t{len(moved)}")
+        if isinstance(run, Run):
+            moved[run.jobid] = run.start - run.due
+    assert all(late >= 0 for late in moved.values())
+
+
+def test_it_wakes_for_what_is_set_earlier_than_all_before(store, running, monkeypatch):
+    # Otherwise it would look after a while anyway.
+    for name in ("NAP", "LONGEST_SLEEP"):
+        monkeypatch.setattr(f"redbike.dispatcher.dispatcher.{name}", 600.0)
+    set_job(store, "later:A", "EVERY:10@0.0", store.timeline.read_dispatched()[0] + 1000)
+    running()
+    wait_until(lambda: blocked(store.client))
+    set_job(store, "soon:A", "EVERY:10@0.0", store.timeline.read_dispatched()[0] + 0.05)
+    wait_until(lambda: place(store, "soon:A") == "ENQ")
+
+
+def test_two_dispatchers_enqueue_each_occurrence_once(store, running):
+    running()
+    running()
+    now = store.timeline.read_dispatched()[0]
+    store.jobs.set([JobToSet(f"{n}:A", f"AT:{now + 0.3}", now + 0.3, True, "work-A") for n in range(1000)])
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) >= 1000)
+    assert list(fsck(store)) == []
+    assert len(set(store.client.lrange(store.keys.queue("work-A"), 0, -1))) == 1000
+
+
+def test_the_first_pass_moves_what_is_due_by_after(store, now, running):
+    set_job(store, "job:A", "EVERY:10@0.0", now + 1000)
+    running(after=now + 1000)
+    wait_until(lambda: place(store, "job:A") == "ENQ")
+
+
+def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, monkeypatch):
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.NAP", 0.1)
+    path = tmp_path / "timefile"
+    running(Settings(timefile=str(path)))
+    wait_until(path.exists)
+    first = Timefile(path).read(store.timeline.read_dispatched()[0])
+    wait_until(lambda: Timefile(path).read(store.timeline.read_dispatched()[0]) > first)
+    now, kept = store.timeline.read_dispatched()
+    assert Timefile(path).read(now) == pytest.approx(kept, abs=30)
+
+
+def test_a_timefile_that_is_of_no_use_is_reported_at_the_start_and_replaced(store, running, tmp_path, caplog):
+    path = tmp_path / "timefile"
+    path.write_text("garbage")
+    running(Settings(timefile=str(path)))
+    wait_until(lambda: path.read_text() != "garbage")
+    assert "garbage" in caplog.text
+    assert Timefile(path).read(store.timeline.read_dispatched()[0]) is not None
+
+
+@pytest.mark.parametrize("kept", ["file", "redis", "after"])
+def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
+    base = now - now % 1000
+    path = tmp_path / "timefile"
+    settings = Settings(catchup="none", timefile=str(path))
+    set_job(store.at(base - 5500), "job:A", "EVERY:1000@0.0", base - 5000)
+    set_job(store.at(base - 5500), "once:A", f"AT:{base - 5000}", base - 5000, once=True)
+    since = base - 5500
+    if kept == "file":
+        Timefile(path).write(since)
+    elif kept == "redis":
+        store.timeline.advance(since)
+    Dispatcher(store, settings).skip_missed(since if kept == "after" else None)
+    state = store.questions.inspect(["job:A"])[0]
+    assert (state.timeline, state.skipped) == (base + 1000, {"missed": 6})
+    # A one-off has no next occurrence: it is run, late.
+    assert place(store, "once:A") == "TML"
+    assert store.questions.inspect(["once:A"])[0].timeline < now
+
+
+@pytest.mark.parametrize(("gap", "is_skipped"), [(0.5, False), (50, False), (65, True)])
+def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, gap, is_skipped):
+    store.timeline.advance(now - gap)
+    set_job(store.at(now - gap - 1), "job:A", f"EVERY:1000@{now - gap / 2:.6f}", now - gap / 2)
+    Dispatcher(store, Settings(catchup="none")).skip_missed()
+    state = store.questions.inspect(["job:A"])[0]
+    assert (state.timeline > now, state.skipped) == (is_skipped, {"missed": 1} if is_skipped else {})
+
+
+def test_an_instant_in_redis_that_is_in_the_future_is_not_believed_and_put_right(store, now, caplog):
+    store.timeline.advance(now + 400 * 86400)
+    set_job(store.at(now - 20), "job:A", "EVERY:1000@0.0", now - 10)
+    Dispatcher(store, Settings(catchup="none")).skip_missed()
+    assert store.questions.inspect(["job:A"])[0].skipped == {}
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due()
+    for _ in range(3):
+        dispatcher._kept = 0.0
+        dispatcher._keep_time(until=float("inf"))
+    dispatcher.close()
+    assert now <= store.timeline.read_dispatched()[1] < now + 60
+    assert caplog.text.count("the clock of the server was ahead by 400 d") == 1
+
+
+def test_catchup_none_leaves_alone_what_waits_to_be_tried_again(store, now):
+    set_job(store.at(now - 6000), "job:A", "EVERY:1000@0.0", now - 6000)
+    run = take_one(store.at(now - 6000), [("work-A", 100.0)], "tag")
+    store.at(now - 6000).runs.end(run, Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
+    Dispatcher(store, Settings(catchup="none")).skip_missed(now - 6500)
+    Dispatcher(store, Settings()).dispatch_due()
+    again = take_one(store, [("work-A", 100.0)], "again")
+    assert (again.due, again.attempt) == (run.due, 2)
+
+
+def test_a_survey_costs_the_same_however_many_jobs_are_not_due(store):
+    """By the commands that the script makes, which do not grow, and not by the clock."""
+
+    def commands():
+        survey(store)
+        before = store.client.info("stats")["total_commands_processed"]
+        survey(store)
+        return store.client.info("stats")["total_commands_processed"] - before
+
+    few = commands()
+    far = store.timeline.read_dispatched()[0] + 10**6
+    store.jobs.set([JobToSet(f"{n}:A", "EVERY:10@0.0", far + n, False, "work-A") for n in range(2000)])
+    assert commands() == few
+    assert "no-writes" in SCRIPTS["survey"].text.partition("\n")[0]
+
+
+def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, monkeypatch, dispatcher):
+    """The server was away for longer than a lease: that a worker was not heard of says nothing."""
+    now = store.timeline.read_clock()
+    set_job(store.at(now - 100), "job:A", "EVERY:1000@0.0", now - 100)
+    run = take_one(store.at(now - 100), [("work-A", 1000.0)], "tag")
+    calls = []
+
+    def fail_once(_):
+        calls.append(1)
+        if len(calls) == 1:
+            raise Unreachable("it is away")
+        return dispatcher.dispatch_due()
+
+    dispatcher.loop.retry_until_up(fail_once)
+    dispatcher.dispatch_due()
+    assert store.questions.inspect(["job:A"])[0].running, "nothing is done at once"
+    assert store.runs.heartbeat([run]) == ["ok"]
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
+    dispatcher.dispatch_due()
+    assert store.questions.inspect(["job:A"])[0].running, "it was heard of"
+    dispatcher.dispatch_due(store.timeline.read_clock() + LEASE + 1)
+    assert store.questions.inspect(["job:A"])[0].queued
+
+
+@pytest.fixture
+def small_pages(monkeypatch):
+    """Two jobs on a page, four in a survey."""
+    sizes = {"state.timeline.PAGE": 2, "state.timeline.MOST_DUE": 4, "running.dispatcher.PAGE": 2}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"redbike.{name}", size)
+
+
+def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pages, monkeypatch, dispatcher):
+    """They wait until workers have had time for a heartbeat. What comes due must not wait for that."""
+    now = store.timeline.read_clock()
+    lost = [f"{n}:A" for n in range(5)]
+    for jobid in lost:
+        set_job(store.at(now - 100), jobid, "EVERY:1000@0.0", now - 100)
+        take_one(store.at(now - 100), [("work-A", 10.0)], f"tag-{jobid}")
+    moved = []
+
+    def fail_once(repeated):
+        if not repeated:
+            raise Unreachable("it is away")
+        moved.append(dispatcher.dispatch_due())
+
+    # As a daemon, because it would go on for ever.
+    threading.Thread(target=dispatcher.loop.retry_until_up, args=[fail_once], daemon=True).start()
+    wait_until(lambda: moved == [0])
+    assert {place(store, jobid) for jobid in lost} == {"WRK"}
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
+    dispatcher.dispatch_due()
+    assert {place(store, jobid) for jobid in lost} == {"ENQ"}
+
+
+def test_a_pass_goes_on_until_nothing_is_due(store, now, small_pages):
+    store.at(now - 1).jobs.set([JobToSet(f"{n}:A", "EVERY:1000@0.0", now + n, False, "work-A") for n in range(11)])
+    assert Dispatcher(store, Settings()).dispatch_due(now + 20) == 11
+    assert store.client.zcard(store.keys.timeline) == 0
+
+
+def test_runs_that_were_taken_together_are_so_also_on_two_pages(store, small_pages):
+    now = store.timeline.read_dispatched()[0]
+    for tag, jobids in (("one", ["first:A"]), ("several", ["second:A", "third:A"])):
+        store.at(now).jobs.set([JobToSet(jobid, "EVERY:1000@0.0", now, False, "work-A") for jobid in jobids])
+        assert len(take_many(store.at(now), [("work-A", 1000.0)], [1], tag, 2)) == len(jobids)
+        now += 1
+    Dispatcher(store, Settings()).dispatch_due(now + LEASE)
+    states = store.questions.inspect(["first:A", "second:A", "third:A"])
+    assert [state.streak.split(" ", 3)[:3] for state in states] == [["0", "1", "1"], *[["0", "0", "alone"]] * 2]
+
+
+def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dispatcher):
+    due = store.timeline.read_dispatched()[0] + 0.05
+    set_job(store, "job:A", f"AT:{due}", due, once=True)
+    dispatcher.dispatch_due()
+    wait_until(lambda: store.timeline.read_dispatched()[0] > due + 0.05)
+    dispatcher._keep_time_at_exit()
+    assert store.timeline.read_dispatched()[1] == pytest.approx(due, abs=1e-5)
+
+
+def test_a_dispatcher_that_no_token_reaches_sees_a_halt_all_the_same(store, dispatcher):
+    store.halt()
+    store.client.delete(store.keys.halt)
+    dispatcher.dispatch()
+
+
+def test_a_halt_is_not_for_those_that_come_after_it(store, running):
+    store.halt()
+    running()
+    wait_until(lambda: store.client.llen(store.keys.halt) == 0)
+    soon = store.timeline.read_dispatched()[0] + 0.05
+    set_job(store, "job:A", f"AT:{soon}", soon, once=True)
+    wait_until(lambda: place(store, "job:A") == "ENQ")
+
+
+def test_keeping_the_time_reads_twice_and_writes_once_and_never_goes_back(store):
+    store.timeline.advance(1000.0)
+    store.client.config_resetstat()
+    store.timeline.advance(2000.0)
+    found = store.client.info("commandstats")
+    calls = {name.removeprefix("cmdstat_"): found[name]["calls"] for name in found}
+    assert {name: calls[name] for name in calls.keys() - {"config|resetstat", "info"}} == dict.fromkeys(
+        ("evalsha", "time", "zscore", "zadd"), 1
+    )
+    store.timeline.advance(1000.0)
+    assert store.timeline.read_dispatched()[1] == 2000.0
+
+
+@pytest.mark.parametrize("earlier", [0.0, -1000.0, 1000.0])
+def test_what_is_known_of_redis_clock_follows_it(store, earlier, dispatcher):
+    """Also if it has gone back or on in one step: here by what a pass was told of it."""
+    dispatcher.dispatch_due(store.timeline.read_dispatched()[0] + earlier)
+    for _ in range(5):
+        dispatcher.dispatch_due()
+    asked = time.monotonic()
+    clock = store.timeline.read_dispatched()[0]
+    received = time.monotonic()
+    assert clock - received - 0.5 < dispatcher._offset < clock - asked + 0.5
+
+
+def test_a_job_that_is_due_wakes_its_worker_before_the_next_survey(store, now, sent, dispatcher):
+    """The server is not kept busy with the survey until whoever is woken has taken the job."""
+    set_job(store.at(now - 1), "job:A", "EVERY:10@0.0", now)
+    sent.clear()
+    assert dispatcher.dispatch_due() == 1
+    assert sent == ["survey", "dispatch", "survey"]

@@ -1,0 +1,405 @@
+"""`AsyncRedbike` does what `Redbike` does, and never blocks the event loop."""
+
+import asyncio
+import contextlib
+import functools
+import gc
+import os
+import signal
+import threading
+
+import pytest
+
+from redbike import AsyncRedbike, BadConfig, NoSuchJob, RedbikeError, RoundRobin, ServerError, Unreachable
+from redbike.config.settings import Settings
+from redbike.connection.embedded import EmbeddedServer
+from redbike.facade.async_results import PAGE, AsyncResults, Reader
+from redbike.facade.asynchronous import THREADS
+from tests.loops import Gate
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return AsyncRedbike(Gate(), prefix, client)
+
+
+def in_loop(test):
+    """Run an asynchronous test."""
+
+    @functools.wraps(test)
+    def run(**fixtures):
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def read(results):
+    return [each async for each in results]
+
+
+def names():
+    return {thread.name for thread in threading.enumerate()}
+
+
+@in_loop
+async def test_calls_are_awaited_and_results_are_read(bike):
+    async with bike:
+        assert await bike.set("job:A", "EVERY:1h", timeout="5m") is True
+        assert (await bike.tell("job:A"))["options"] == {"timeout": 300}
+        many = await read(bike.set_many([("a:A", "NOW"), ("b:A", "nonsense"), ("c:A", "EVERY:1h")]))
+        assert [(jobid, result is True) for jobid, result in many] == [("a:A", True), ("b:A", False), ("c:A", True)]
+        assert sorted(jobid for jobid, _ in await read(bike.get_schedules())) == ["a:A", "c:A", "job:A"]
+        bike._bike.worker.opened.set()
+        assert await bike.work_one() == "a:A"
+        assert [job.jobid async for job in bike.jobs("c*")] == ["c:A"]
+        with pytest.raises(NoSuchJob):
+            await bike.why("nobody:A")
+        assert [job.jobid async for job in bike.jobs("nobody:A", "job:A")] == ["job:A"]
+
+
+class Numbers:
+    """Numbers that count how many were taken, and in which thread they are closed."""
+
+    def __init__(self, number):
+        self.left, self.taken, self.closed_in = number, 0, None
+        self.going_on = threading.Event()
+        self.going_on.set()
+
+    def generate(self):
+        try:
+            while self.left:
+                assert self.going_on.wait(60)
+                self.left, self.taken = self.left - 1, self.taken + 1
+                yield self.taken
+        finally:
+            self.closed_in = threading.current_thread().name
+
+
+def results_of(bike, numbers):
+    return AsyncResults(bike._call, bike._discard, Reader(lambda _: numbers.generate()))
+
+
+@in_loop
+async def test_results_are_read_a_page_at_a_time(bike):
+    numbers = Numbers(10 * PAGE)
+    async with bike:
+        results = results_of(bike, numbers)
+        assert numbers.taken == 0
+        for number in range(1, PAGE + 1):
+            assert await anext(results) == number
+            assert numbers.taken == PAGE
+        assert await anext(results) == PAGE + 1
+        assert len(await read(results)) == 9 * PAGE - 1
+        with pytest.raises(StopAsyncIteration):
+            await anext(results)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+@in_loop
+async def test_results_that_are_left_half_way_are_dropped_in_a_thread(bike, closes):
+    numbers = Numbers(10 * PAGE)
+    async with bike:
+        results = results_of(bike, numbers)
+        async for _ in results:
+            break
+        if closes:
+            await results.aclose()
+            assert await read(results) == []
+        del results
+        await until(lambda: numbers.closed_in)
+    assert numbers.closed_in.startswith("redbike-call")
+    assert numbers.taken == PAGE
+
+
+@in_loop
+async def test_a_task_that_is_cancelled_while_it_waits_loses_no_result(bike):
+    numbers = Numbers(PAGE)
+    numbers.going_on.clear()
+    async with bike:
+        results = results_of(bike, numbers)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(results)
+        tasks = [asyncio.ensure_future(anext(results)) for _ in range(3)]
+        await asyncio.sleep(0)
+        numbers.going_on.set()
+        assert sorted(await asyncio.gather(*tasks)) == [1, 2, 3]
+        assert await read(results) == list(range(4, PAGE + 1))
+
+
+@in_loop
+async def test_an_error_comes_behind_the_results_before_it(bike):
+    def generate():
+        yield 1
+        raise NoSuchJob("nobody")
+
+    async with bike:
+        results = AsyncResults(bike._call, bike._discard, Reader(lambda _: generate()))
+        assert await anext(results) == 1
+        with pytest.raises(NoSuchJob):
+            await anext(results)
+        assert await read(results) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "was never read: nothing was done"), (1, "was dropped after 1 result: later")]
+)
+def test_jobs_that_nobody_sets_are_a_warning(bike, number, said):
+    async def main():
+        async with bike:
+            await begin()
+            gc.collect()
+
+    async def begin():
+        results = bike.set_many((f"job{each}:A", "EVERY:1h") for each in range(5 * PAGE))
+        for _ in range(number):
+            await anext(results)
+
+    with pytest.warns(RuntimeWarning, match=rf"set_many\(\) {said}"):
+        asyncio.run(main())
+
+
+# Loops
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@in_loop
+async def test_a_loop_that_is_cancelled_ends_after_its_current_job(client, prefix, concurrency):
+    worker = Gate()
+    bike = AsyncRedbike(worker, prefix, client)
+    async with bike:
+        working = asyncio.create_task(bike.work(concurrency))
+        dispatching = asyncio.create_task(bike.dispatch())
+        await bike.set("job:A", "AT:1")
+        await until(worker.begun.is_set)
+        working.cancel()
+        done, _ = await asyncio.wait([working], timeout=0.2)
+        assert not done
+        assert not dispatching.done()
+        worker.opened.set()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert worker.worked == ["job:A"]
+        assert (await bike.tell("job:A"))["status"].startswith("STP:")
+        dispatching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await dispatching
+        await until(lambda: "redbike-loop" not in names())
+
+
+@in_loop
+async def test_stop_ends_all_loops_without_an_error(bike):
+    async with bike:
+        loops = [asyncio.create_task(bike.dispatch()), asyncio.create_task(bike.work())]
+        while len(await bike.workers()) < 2:
+            await asyncio.sleep(0.01)
+        bike.stop()
+        assert await asyncio.gather(*loops) == [None, None]
+        await bike.work()
+
+
+@in_loop
+async def test_stop_before_it_has_connected_counts(bike):
+    bike.stop()
+    await asyncio.gather(bike.dispatch(), bike.work())
+    await bike.close()
+
+
+@in_loop
+async def test_an_error_of_a_loop_is_raised(bike):
+    async with bike:
+        with pytest.raises(BadConfig, match="cannot read"):
+            await bike.dispatch(csvfilename="nowhere.csv")
+        with pytest.raises(BadConfig, match="bad concurrency 0: 1 to 1000 are allowed"):
+            await bike.work(0)
+
+
+# Opening and closing
+
+
+def test_the_constructor_connects_to_nothing(tmp_path, prefix):
+    folder = tmp_path / "server"
+    bike = AsyncRedbike(RoundRobin("A"), prefix, f"embedded:{folder}")
+    assert not folder.exists()
+
+    async def main():
+        async with bike:
+            assert EmbeddedServer(folder).status()["running"]
+            await bike.set("job:A", "NOW")
+
+    try:
+        asyncio.run(main())
+    finally:
+        EmbeddedServer(folder).stop()
+
+
+def test_a_closed_one_is_closed(bike, client, prefix):
+    async def main():
+        await bike.set("job:A", "EVERY:1h")
+        await bike.close()
+        await bike.close()
+        with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
+            await bike.set("job:A", "EVERY:1h")
+        other = AsyncRedbike.from_settings(Gate(), Settings(prefix=prefix), client)
+        assert [jobid async for jobid, _ in other.get_schedules()] == ["job:A"]
+        await other.close()
+        AsyncRedbike(Gate(), prefix, client)
+
+    asyncio.run(main())
+    wait_until(lambda: not any(name.startswith("redbike-call") for name in names()))
+
+
+# Events
+
+
+def listeners(client, prefix):
+    return client.pubsub_shardnumsub(f"{prefix}-log")[0][1]
+
+
+@in_loop
+async def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
+    async with AsyncRedbike(Gate(), prefix, client, noted_as="me") as bike:
+        # More than there are threads for calls.
+        streams = [bike.events() for _ in range(THREADS + 4)]
+        first = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        await until(lambda: listeners(client, prefix) == THREADS + 4)
+        await bike.set("job:A", "EVERY:1h")
+        assert {event.jobid for event in await asyncio.gather(*first)} == {"job:A"}
+        waiting = asyncio.ensure_future(anext(streams[0]))
+        await until(lambda: "redbike-events" in names())
+        waiting.cancel()
+        del streams, first, waiting
+        gc.collect()
+        await until(lambda: "redbike-events" not in names())
+        await until(lambda: not listeners(client, prefix))
+
+
+@in_loop
+async def test_closing_ends_the_events(bike, client, prefix):
+    async with bike:
+        reading = asyncio.ensure_future(read(bike.events()))
+        await until(lambda: listeners(client, prefix))
+    async with asyncio.timeout(60):
+        assert await reading == []
+    await until(lambda: "redbike-events" not in names())
+
+
+# The event loop goes on
+
+
+@contextlib.asynccontextmanager
+async def ticking():
+    """Count how often the event loop comes round."""
+    ticks = []
+
+    async def tick():
+        while True:
+            await asyncio.sleep(0.01)
+            ticks.append(1)
+
+    task = asyncio.create_task(tick())
+    yield ticks
+    task.cancel()
+
+
+@pytest.fixture
+def frozen(tmp_path, prefix):
+    """A server that is suspended by the first call of `freeze`, and the settings that lead to it."""
+    server = EmbeddedServer(tmp_path / "server")
+    server.start()
+    pid = server.status()["pid"]
+    settings = {"unix_socket_path": str(server.socket), "socket_timeout": 0.3}
+    yield settings, lambda: os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGCONT)
+    server.stop()
+
+
+# A call that blocked the loop would leave no time for more than one or two.
+ENOUGH = 5
+
+
+@in_loop
+async def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix):
+    settings, freeze = frozen
+    bike = AsyncRedbike(Gate(), prefix, settings)
+    await bike.set("job:A", "EVERY:1h")
+    working = asyncio.create_task(bike.work())
+    while not await bike.workers():
+        await asyncio.sleep(0.01)
+    freeze()
+    calls = [
+        lambda: bike.set("job:A", "NOW"),
+        lambda: bike.tell("job:A"),
+        lambda: read(bike.get_schedules()),
+        lambda: read(bike.set_many([("job:A", "NOW")])),
+        lambda: anext(bike.events()),
+        lambda: asyncio.gather(*(bike.is_halted() for _ in range(2 * THREADS))),
+    ]
+    for call in calls:
+        async with ticking() as ticks:
+            with pytest.raises(Unreachable):
+                await call()
+        assert len(ticks) >= ENOUGH
+    async with ticking() as ticks:
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        await bike.close()
+    async with ticking() as ticks:
+        with pytest.raises(ServerError):
+            async with AsyncRedbike(Gate(), prefix, settings):
+                pass
+    assert len(ticks) >= ENOUGH
+
+
+@in_loop
+async def test_closing_waits_without_blocking_the_loop_also_once_more_when_it_was_cancelled(client, prefix):
+    worker = Gate()
+    bike = AsyncRedbike(worker, prefix, client)
+    working = asyncio.create_task(bike.work())
+    await bike.set("job:A", "NOW")
+    await until(worker.begun.is_set)
+    async with ticking() as ticks:
+        first = asyncio.create_task(bike.close())
+        await until(lambda: len(ticks) >= ENOUGH and "redbike-close" in names())
+        assert not first.done()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    async with ticking() as ticks:
+        second = asyncio.create_task(bike.close())
+        await until(lambda: len(ticks) >= ENOUGH)
+        assert not second.done()
+    worker.opened.set()
+    await asyncio.gather(second, working)
+    assert worker.worked == ["job:A"]
+
+
+@in_loop
+async def test_a_job_may_close_what_another_task_closes(client, prefix):
+    class Closer(Gate):
+        async def work(self, jobid):
+            self.begun.set()
+            await until(self.opened.is_set)
+            await bike.close()
+            self.worked.append(jobid)
+
+    worker = Closer()
+    bike = AsyncRedbike(worker, prefix, client)
+    working = asyncio.create_task(bike.work())
+    await bike.set("job:A", "NOW")
+    await until(worker.begun.is_set)
+    closing = asyncio.create_task(bike.close())
+    await until(lambda: "redbike-close" in names())
+    worker.opened.set()
+    async with asyncio.timeout(60):
+        await asyncio.gather(closing, working)
+    assert worker.worked == ["job:A"]

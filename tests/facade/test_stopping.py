@@ -1,0 +1,388 @@
+"""`stop` ends the loops of one object, each after its current job; `close` and ``with`` close what it opened."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from functools import partial
+
+import pytest
+import redis
+
+from redbike import Again, AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
+from redbike.connection.embedded import EmbeddedServer
+from tests import loops
+from tests.commandline import ROOT
+from tests.loops import Acting, Gate
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def named(server, prefix):
+    """Make a Redbike whose connections have the name of its prefix on the server."""
+
+    def make(worker, name="own", **more):
+        return Redbike(worker, prefix, {"unix_socket_path": str(server.socket), "client_name": name, **more})
+
+    return make
+
+
+def connections(client, name="own"):
+    return [each for each in client.client_list() if each["name"] == name]
+
+
+def start(*calls):
+    """Run each call in a thread of its own; the threads, and what the calls have raised."""
+    raised = []
+
+    def run(call):
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    return [loops.start(partial(run, call)) for call in calls], raised
+
+
+def join(threads):
+    loops.join(*threads)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
+    heard = []
+
+    def act(jobid):
+        heard.append(current_run().stopping)
+        wait_until(lambda: current_run().stopping)
+        raise Again
+
+    bike = Redbike(Acting(act, timeout=100.0), prefix, client)
+    bike.set("job:A", "NOW")
+    threads, raised = start(lambda: bike.work(concurrency))
+    wait_until(lambda: heard)
+    bike.stop()
+    join(threads)
+    assert (heard, raised, bike.tell("job:A")["status"][:3]) == ([False], [], "ENQ")
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concurrency):
+    worker = Gate()
+    bike, other = Redbike(worker, prefix, client), Redbike(Gate(), prefix, client)
+    threads, raised = start(bike.dispatch, lambda: bike.work(concurrency))
+    others, _ = start(other.dispatch)
+    wait_until(lambda: len(bike.workers()) == 3)
+    bike.set("job:A", "AT:1")
+    assert worker.begun.wait(60)
+    bike.stop()
+    bike.stop()
+    join(threads[:1])
+    assert threads[1].is_alive()
+    worker.opened.set()
+    join(threads)
+    assert (worker.worked, raised) == (["job:A"], [])
+    assert bike.tell("job:A")["status"].startswith("STP:")
+    assert others[0].is_alive()
+    assert len(other.workers()) == 1
+    other.stop()
+    join(others)
+
+
+def test_a_job_may_stop_its_own_loop(client, prefix):
+    worker = Acting()
+    bike = Redbike(worker, prefix, client)
+    worker.act = lambda _: bike.stop()
+    bike.set("job:A", "CONTINUE")
+    threads, raised = start(bike.work)
+    join(threads)
+    assert raised == []
+    assert bike.tell("job:A")["working"] is False
+
+
+def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
+    worker = Gate()
+    worker.opened.set()
+    bike = Redbike(worker, prefix, client)
+    bike.set("job:A", "NOW")
+    bike.stop()
+    threads, raised = start(bike.dispatch, bike.work)
+    join(threads)
+    assert (raised, worker.worked) == ([], [])
+    # Single turns are no loops.
+    assert bike.work_one() == "job:A"
+
+
+def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    bike = Redbike(Gate(), prefix, f"unix://{server.socket}")
+    try:
+        threads, raised = start(bike.dispatch, bike.work)
+        wait_until(lambda: len(bike.workers()) == 2)
+        server.stop()
+        wait_until(lambda: sum("waiting for it" in message for message in caplog.messages) >= 2)
+        bike.stop()
+        join(threads)
+        assert raised == []
+        with pytest.raises(Unreachable):
+            bike.work_one()
+    finally:
+        server.stop()
+
+
+HANDLER = """
+import os, signal, sys, threading
+from redbike import Redbike, RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("begun", flush=True)
+        sys.stdin.readline()
+        print("ended", flush=True)
+
+bike = Redbike(Worker("A"), sys.argv[2], sys.argv[1])
+signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), os.write(1, b"stopped\\n")))
+other = threading.Thread(target=bike.dispatch)
+other.start()
+bike.set("job:A", "NOW")
+bike.work()
+other.join()
+print("over", flush=True)
+"""
+
+
+def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, client, prefix):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANDLER, server_url, prefix],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "stopped\n"
+    out, _ = process.communicate("\n", timeout=60)
+    assert (out, process.returncode) == ("ended\nover\n", 0)
+
+
+# Closing
+
+
+def test_with_closes_the_connections_and_only_these(client, named):
+    with named(Gate(), "other") as other, named(Gate()) as bike:
+        bike.set("job:A", "EVERY:1h")
+        bike.worker.opened.set()
+        bike.dispatch_due()
+        bike.work_one()
+        assert connections(client)
+        other.set("job:A", "EVERY:1h")
+        bike.close()
+        wait_until(lambda: not connections(client))
+        assert connections(client, "other")
+    bike.close()
+    wait_until(lambda: not connections(client, "other"))
+    assert client.ping()
+
+
+def test_a_client_of_the_user_stays_open(server, client, prefix):
+    own = redis.Redis(unix_socket_path=str(server.socket), client_name="given")
+    own.ping()
+    with Redbike(Gate(), prefix, own) as bike:
+        bike.set("job:A", "EVERY:1h")
+        assert len(connections(client, "given")) > 1
+    wait_until(lambda: len(connections(client, "given")) == 1)
+    with Redbike.from_settings(Gate(), bike.settings, own) as bike:
+        bike.get_schedules()
+    assert own.ping()
+    own.close()
+
+
+def test_close_waits_for_the_loops_of_other_threads(client, named):
+    worker = Gate()
+    with named(worker) as bike:
+        threads, raised = start(bike.dispatch, lambda: bike.work(2))
+        bike.set("job:A", "NOW")
+        assert worker.begun.wait(60)
+        closing, _ = start(bike.close)
+        join(threads[:1])
+        assert closing[0].is_alive()
+        worker.opened.set()
+    assert worker.worked == ["job:A"]
+    join([*threads, *closing])
+    assert raised == []
+    wait_until(lambda: not connections(client))
+
+
+CALLS = {
+    "set": ("job:A", "NOW"), "tell": ("job:A",), "work_one": (), "dispatch_due": (), "work": (), "dispatch": (),
+    "get_schedules": (), "set_many": ([("job:A", "NOW")],), "jobs": (), "run": ("job:A",), "health": (), "flush": (),
+}  # fmt: skip
+
+
+def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
+    bike, other = Redbike(Gate(), prefix, client), AsyncRedbike(Gate(), prefix, client)
+
+    async def call(name, given):
+        found = getattr(other, name)(*given)
+        return [each async for each in found] if hasattr(found, "__aiter__") else await found
+
+    async def main():
+        async with other:
+            pass
+        for name, given in CALLS.items():
+            with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
+                await call(name, given)
+        with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
+            await other.__aenter__()
+        other.stop()
+        await other.close()
+
+    asyncio.run(main())
+    bike.close()
+    for name, given in CALLS.items():
+        with pytest.raises(RedbikeError, match="this Redbike is closed"):
+            getattr(bike, name)(*given)
+    with pytest.raises(RedbikeError, match="this Redbike is closed"), bike:
+        pass
+    bike.stop()
+    bike.close()
+    assert bike.prefix == prefix
+
+
+def test_a_job_that_still_runs_may_go_on_calling(client, prefix):
+    class Follower(Gate):
+        def work(self, jobid):
+            super().work(jobid)
+            bike.set("next:A", "EVERY:1h")
+
+    worker = Follower()
+    bike = Redbike(worker, prefix, client)
+    threads, raised = start(bike.work)
+    bike.set("job:A", "NOW")
+    assert worker.begun.wait(60)
+    closing, _ = start(bike.close)
+    wait_until(lambda: bike._loops.is_closing)
+    worker.opened.set()
+    join([*threads, *closing])
+    assert raised == []
+    assert Redbike(worker, prefix, client).tell("next:A")["status"].startswith("TML")
+
+
+@pytest.mark.parametrize("concurrency", [None, 1, 2])
+def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
+    worker = Acting()
+    bike = named(worker)
+    worker.act = lambda _: bike.close()
+    bike.set("job:A", "NOW")
+    threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
+    assert Redbike(worker, bike.prefix, client).tell("job:A")["status"].startswith("STP:")
+
+
+LIMITS = [{}, {"max_connections": 3}]
+
+
+@pytest.fixture
+def paused(client):
+    """The server lets writes wait until this is called."""
+    client.client_pause(60_000, all=False)
+    yield client.client_unpause
+    client.client_unpause()
+
+
+def is_waiting(client):
+    return any("b" in each["flags"] for each in connections(client))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, limit):
+    bike = named(Gate(), **limit)
+    threads, raised = start(lambda: bike.set("job:A", "EVERY:1h@0"))
+    wait_until(lambda: is_waiting(client))
+    bike.close()
+    paused()
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
+    assert dict(Redbike(Gate(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_close_while_other_threads_go_on_calling(client, named, limit):
+    for _ in range(2):
+        bike, done = named(Gate(), **limit), []
+
+        def call(bike=bike, done=done):
+            while True:
+                bike.set("job:A", "EVERY:1h@0")
+                done.append(len(list(bike.get_schedules())))
+
+        threads, raised = start(call, call)
+        wait_until(lambda done=done: len(done) > 10)
+        bike.close()
+        join(threads)
+        assert [str(error) for error in raised] == 2 * ["this Redbike is closed"]
+        wait_until(lambda: not connections(client))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
+    bike, closed = named(Gate(), **limit), threading.Event()
+    main = threading.get_ident()
+
+    def interrupt():
+        wait_until(lambda: is_waiting(client))
+        signal.pthread_kill(main, signal.SIGUSR1)
+        assert closed.wait(60)
+        paused()
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: (bike.close(), closed.set()))
+    try:
+        threads, raised = start(interrupt)
+        assert bike.set("job:A", "EVERY:1h@0")
+        join(threads)
+        assert raised == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    wait_until(lambda: not connections(client))
+
+
+def test_close_ends_those_who_listen(client, named):
+    bike = named(Gate())
+    events = bike.events()
+    bike.pause_all()
+    threads, raised = start(lambda: list(events))
+    bike.close()
+    join(threads)
+    assert raised == []
+    wait_until(lambda: not connections(client))
+
+
+def test_the_threads_of_single_turns_end(client, named):
+    class Async(RoundRobin):
+        async def work(self, jobid):
+            pass
+
+    before = set(threading.enumerate())
+    with named(Async("A")) as bike:
+        bike.set("job:A", "NOW")
+        assert bike.work_one() == "job:A"
+        assert set(threading.enumerate()) - before
+    wait_until(lambda: not set(threading.enumerate()) - before)
+
+
+def test_the_embedded_server_outlives_the_object(tmp_path, prefix):
+    folder = tmp_path / "server"
+    try:
+        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+            bike.set("job:A", "EVERY:1h")
+        assert EmbeddedServer(folder).status()["running"]
+        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+            assert [jobid for jobid, _ in bike.get_schedules()] == ["job:A"]
+    finally:
+        EmbeddedServer(folder).stop()

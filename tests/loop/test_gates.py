@@ -1,0 +1,167 @@
+"""Loops beside gates: pauses that end, rates that allow the next job, limits that a worker class names."""
+
+import re
+import time
+
+import pytest
+
+from redbike import BadConfig, Limit
+from redbike.config.settings import Settings
+from redbike.control.queues import Gatekeeper
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.limits import apply_limits
+from redbike.store.queue_limits import Gate
+from redbike.worker.worker import Worker
+from tests.loops import beside
+from tests.verbs import Quiet, set_job
+from tests.waiting import wait_until
+
+QUEUE = "work-A"
+PATIENT = 30.0  # seconds until a job is missed, at the latest
+
+
+class Limited(Quiet):
+    """Names limits."""
+
+    def __init__(self, found):
+        super().__init__("A")
+        self.found = found
+
+    def limits(self):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def make(store, handler=None):
+    """A dispatcher and a worker."""
+    handler = handler or Quiet()
+    return handler, Dispatcher(store, Settings()).dispatch, Worker(store, handler, Settings()).work
+
+
+def count_scripts(client):
+    return client.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+@pytest.mark.parametrize("name", [QUEUE, ""])
+def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
+    until = store.timeline.read_clock() + 0.8
+    store.gates.pause(name, until)
+    handler, *actions = make(store)
+    with beside(store, *actions):
+        set_job(store, "a:A", "NOW", "now", once=True)
+        wait_until(lambda: len([each for each in client.client_list() if "b" in each["flags"]]) >= 2)
+        began, before = store.timeline.read_clock(), count_scripts(client)
+        wait_until(lambda: store.timeline.read_clock() >= until - 0.2)
+        passed, commands = store.timeline.read_clock() - began, count_scripts(client) - before
+        assert handler.worked == []
+        assert commands < 10 * (1 + passed)
+        wait_until(lambda: handler.worked, PATIENT)
+        assert store.timeline.read_clock() >= until
+
+
+def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
+    # Otherwise it would look after some seconds anyway.
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 600.0)
+    store.gates.pause(QUEUE, store.timeline.read_clock() + 0.4)
+    with beside(store, Dispatcher(store, Settings()).dispatch):
+        wait_until(lambda: store.gates.read(QUEUE).is_open, PATIENT)
+
+
+def test_a_worker_is_woken_when_its_queue_is_resumed(store):
+    store.gates.pause(QUEUE)
+    handler, *actions = make(store)
+    with beside(store, *actions):
+        set_job(store, "a:A", "NOW", "now", once=True)
+        wait_until(lambda: store.client.client_list(_type="normal"))
+        store.gates.open(QUEUE, resume=True)
+        wait_until(lambda: handler.worked == ["a:A"], PATIENT)
+
+
+def test_jobs_run_as_a_rate_allows(store):
+    class Clocked(Quiet):
+        def work(self, jobid):
+            self.worked.append(time.monotonic())
+
+    store.gates.limit(QUEUE, rate=(20, 1))
+    handler, *actions = make(store, Clocked())
+    for n in range(24):
+        set_job(store, f"{n}:A", "NOW", "now", once=True)
+    with beside(store, *actions):
+        wait_until(lambda: len(handler.worked) == 24, PATIENT)
+    # Twenty at once, then one each 0.05 s.
+    assert handler.worked[23] - handler.worked[0] >= 0.19
+
+
+def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
+    handler = Limited({QUEUE: Limit(at_once=3, rate="9/m")})
+    with beside(store, Worker(store, handler, Settings()).work):
+        wait_until(lambda: not store.gates.read(QUEUE).is_open)
+        assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=3, rate="9/m")
+
+
+def test_limits_name_queues_as_the_command_line_does(store):
+    handler = Limited({"A": Limit(at_once=3)})
+    apply_limits(store, handler, [QUEUE])
+    assert store.gates.list_all() == [Gate(QUEUE, at_once=3)]
+    assert Gatekeeper(store, handler).find_queue("A") == QUEUE
+    # A queue that was used has its own name first.
+    store.client.sadd(store.keys.queues, "A")
+    apply_limits(store, handler, [QUEUE])
+    assert Gatekeeper(store, handler).find_queue("A") == "A"
+    assert store.gates.list_all() == [Gate("A", at_once=3)]
+
+
+def test_limits_of_a_queue_of_other_workers_are_set_and_named(store, caplog):
+    apply_limits(store, Limited({"A": Limit(at_once=3), "C": Limit(rate="1/s")}), [QUEUE, "work-B"])
+    assert caplog.messages == ["limits() names the queue 'work-C', which this worker does not work: work-A, work-B"]
+    assert store.gates.list_all() == [Gate(QUEUE, at_once=3), Gate("work-C", rate="1/s")]
+
+
+def test_two_limits_for_one_queue_are_refused(store):
+    with pytest.raises(BadConfig, match="two limits for the queue 'work-A', one of them as 'A'"):
+        apply_limits(store, Limited({QUEUE: Limit(at_once=3), "A": Limit(rate="1/s")}), [QUEUE])
+    assert store.gates.list_all() == []
+
+
+def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store):
+    store.gates.limit("work-B", at_once=7)
+    apply_limits(store, Limited({QUEUE: Limit(at_once=3), "work-B": Limit(rate="1/s")}), [QUEUE, "work-B"])
+    assert store.gates.list_all() == [Gate(QUEUE, at_once=3), Gate("work-B", at_once=7)]
+    apply_limits(store, Limited({}), [QUEUE, "work-B"])
+    assert store.gates.list_all() == [Gate("work-B", at_once=7)]
+    apply_limits(store, Quiet(), [QUEUE, "work-B"])
+    assert store.gates.list_all() == [Gate("work-B", at_once=7)]
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([], "limits() returned []"),
+        (None, "limits() returned None"),
+        ({QUEUE: 5}, "limits() returned 5 for the queue 'work-A'"),
+        ({"schedules": Limit(at_once=1)}, "bad queue name 'schedules'"),
+        ({7: Limit(at_once=1)}, "bad queue name 7"),
+        (RuntimeError("no luck"), "limits() fails: RuntimeError: no luck"),
+    ],
+)
+def test_limits_that_are_none_are_refused_when_a_worker_starts(store, found, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Worker(store, Limited(found), Settings()).work()
+    assert store.gates.list_all() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("at_once", number) for number in (0, -1, 1.5, "5", True, 10**7)),
+        *(
+            ("rate", text)
+            for text in ("", "5", "/m", "0/m", "-1/m", "5/d", "5/M", "5 /m", "5/m ", "1.5/s", "99999999/s", 5)
+        ),
+    ],
+)
+def test_what_no_limit_can_be_is_quoted(name, value):
+    with pytest.raises(BadConfig) as refused:
+        Limit(**{name: value})
+    assert repr(value) in str(refused.value)

@@ -1,0 +1,78 @@
+"""Processes that would damage each other's jobs do not work under one prefix: the number of the protocol is agreed."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.errors import OtherProtocol
+from redbike.loop import registration as presence
+from redbike.store import agreed
+from redbike.store.agreed import PROTOCOL
+from tests.loops import beside
+from tests.waiting import wait_until
+
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        pass
+"""
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        pass
+
+
+@pytest.fixture
+def bike(client, monkeypatch):
+    monkeypatch.setattr(agreed, "REREAD", 0.0)
+    return Redbike(Worker("A"), "redbike", client)
+
+
+def note(bike, number):
+    bike.client.hset(bike.store.keys.agreed, "protocol", number)
+
+
+def read(bike):
+    return int(bike.client.hget(bike.store.keys.agreed, "protocol") or 0)
+
+
+@pytest.mark.parametrize("command", ["dispatch", "work jobs:Worker('A')", "set a:A NOW", "run a:A"])
+@pytest.mark.parametrize(("step", "said"), [(-1, "an older version of redbike works"), (1, "a newer version")])
+def test_another_protocol_is_refused(bike, jobs, command, step, said):
+    bike.set("a:A", "AT:4102444800")
+    number = PROTOCOL + step
+    with beside(bike.store, bike.dispatch):
+        wait_until(bike.workers)
+        note(bike, number)
+        before = bike.client.hgetall(bike.store.keys.statuses)
+        done = jobs.run(*command.split())
+        assert (done.returncode, done.stderr.count("redbike: ")) == (1, 1), done.stderr
+        assert said in done.stderr
+        assert f"(protocol {number}, this one has {PROTOCOL})" in done.stderr
+        assert bike.client.hgetall(bike.store.keys.statuses) == before
+        assert read(bike) == number
+
+
+def test_a_higher_one_is_agreed_on_when_nobody_works(bike):
+    assert read(bike) == 0
+    with beside(bike.store, bike.work):
+        wait_until(lambda: read(bike) == PROTOCOL)
+    note(bike, PROTOCOL - 1)
+    with pytest.raises(OtherProtocol):
+        bike.set("a:A", "NOW")
+    with beside(bike.store, bike.work):
+        wait_until(lambda: read(bike) == PROTOCOL)
+        bike.set("a:A", "NOW")
+        wait_until(lambda: bike.runs())
+
+
+@pytest.mark.parametrize("kind", ["work", "dispatch"])
+def test_a_process_ends_that_was_suspended_while_others_were_upgraded(bike, kind, caplog, monkeypatch):
+    monkeypatch.setattr(presence, "INTERVAL", 0.6)
+    with beside(bike.store, getattr(bike, kind)) as (loop,):
+        wait_until(bike.workers)
+        note(bike, PROTOCOL + 1)
+        wait_until(lambda: not loop.is_alive())
+    assert any("this process ends: a newer version" in text for text in caplog.messages)

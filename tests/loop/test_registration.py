@@ -1,0 +1,417 @@
+"""Who is there: dispatchers and workers are registered, seen while they are idle or busy, and lost when they die."""
+
+import json
+import os
+import signal
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from redbike import Process, Redbike
+from redbike.errors import ServerError
+from redbike.loop import registration as presence
+from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import Look
+from redbike.store.scripts import Scripts
+from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
+from redbike.text.printable import MAX_HOST, name_host
+from redbike.worker.worker import Worker
+from tests.loops import Acting, beside
+from tests.proc import children_of
+from tests.states import QUEUE, START
+from tests.verbs import set_job, take_many
+from tests.waiting import wait_until
+
+OWNER = "OwnerOf1"
+LATEST = LOST + 2 * INTERVAL  # seconds
+WORKER = """
+import os, time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def timeout(self, queue_name):
+        return 1000.0
+
+    def work(self, jobid):
+        os.fork()
+        time.sleep(1000)
+"""
+
+
+def entry(**more):
+    known = {"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}
+    return json.dumps(known | more)
+
+
+class Handler(Acting):
+    """Works the queues in `names`."""
+
+    names = ("work-A",)
+
+    def queue_names(self):
+        return list(self.names)
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Handler(), prefix, client)
+
+
+def states(bike):
+    return [(process.kind, process.state) for process in bike.workers()]
+
+
+# What the script does
+
+
+def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
+    workers = bike.store.workers
+    at = bike.store.at
+    assert at(START).workers.sign(OWNER, entry()) == f"{START:.6f}"
+    [process] = at(START + LOST).workers.list_all()
+    assert process == Process(f"web1:4711:{OWNER}", "worker", "web1", 4711, ("work-A",), "alive", START, START, (), "1")
+    assert [each.state for each in at(START + LOST + 0.001).workers.list_all()] == ["lost"]
+    assert [each.state for each in at(START + KEPT).workers.list_all()] == ["lost"]
+    assert at(START + KEPT + 0.001).workers.list_all() == []
+    assert [each.state for each in at(START - 60).workers.list_all()] == ["lost"]  # the clock was ahead
+    # One that was suspended is there again, and others forget it for good.
+    assert at(START + KEPT + 5).workers.renew(OWNER)[0]
+    assert [each.state for each in at(START + KEPT + 5).workers.list_all()] == ["alive"]
+    at(START + 2 * KEPT + 6).workers.sign("OwnerOf2", entry())
+    assert [each.id for each in at(START + KEPT + 5).workers.list_all()] == ["web1:4711:OwnerOf2"]
+    assert not workers.renew(OWNER)[0]
+
+
+def test_a_worker_says_how_many_jobs_it_runs_at_once(bike):
+    bike.store.workers.sign(OWNER, entry())
+    assert bike.workers()[0].concurrency is None, "an older version does not say"
+    bike.store.workers.sign(OWNER, entry(concurrency=10))
+    assert bike.workers()[0].concurrency == 10
+    with beside(bike.store, lambda: bike.work(3)):
+        wait_until(lambda: len(bike.workers()) == 2)
+        assert {process.concurrency for process in bike.workers()} == {10, 3}
+    bike.clear_control()
+    with beside(bike.store, bike.dispatch):
+        wait_until(lambda: states(bike) == [("dispatcher", "alive"), ("worker", "alive")])
+        assert bike.workers()[0].concurrency is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "concurrency", "is_busy"),
+    [(0, 1, False), (1, 1, True), (9, 10, False), (10, 10, True), (64, 1, True), (1, None, True)],
+)
+def test_one_is_busy_if_it_runs_as_many_as_it_can(jobs, concurrency, is_busy):
+    working = ("job:A",) * jobs
+    process = Process("web1:1:x", "worker", "web1", 1, (QUEUE,), "alive", START, START, working, "1", concurrency)
+    assert process.is_busy == is_busy
+
+
+def test_a_bounded_number_is_forgotten_at_once(bike):
+    for number in range(FORGOTTEN + 1):
+        bike.store.at(START).workers.sign(f"Owner{number:03}", entry())
+    assert bike.client.zcard(bike.store.keys.seen) == FORGOTTEN + 1
+    bike.store.at(START + KEPT + 1).workers.sign_off("nobody--")
+    assert bike.client.hlen(bike.store.keys.workers) == bike.client.zcard(bike.store.keys.seen) == 1
+
+
+def test_one_that_registers_again_keeps_its_beginning(bike):
+    at = bike.store.at
+    since = at(START).workers.sign(OWNER, entry())
+    assert at(START + 5).workers.sign(OWNER, entry(queues=["work-B"])) == since
+    [process] = at(START + 6).workers.list_all()
+    assert (process.since, process.seen, process.queues) == (START, START + 5, ("work-B",))
+    bike.flush()
+    assert not at(START + 10).workers.renew(OWNER)[0]
+    assert at(START + 10).workers.list_all() == []
+    assert at(START + 10).workers.sign(OWNER, entry(), since) == since
+
+
+def test_lost_ones_come_first_then_dispatchers(bike):
+    kinds = {"OwnerOf1": "worker", "OwnerOf2": "dispatcher", "OwnerOf3": "worker", "OwnerOf4": "dispatcher"}
+    for owner, kind in kinds.items():
+        bike.store.at(START + (20 if owner < "OwnerOf3" else 0)).workers.sign(owner, entry(kind=kind))
+    found = bike.store.at(START + 20).workers.list_all()
+    assert [each.id[-8:] for each in found] == ["OwnerOf4", "OwnerOf3", "OwnerOf2", "OwnerOf1"]
+
+
+def test_the_jobs_of_a_worker_are_those_in_flight_under_its_tags(bike):
+    store = bike.store
+    store.workers.sign(OWNER, entry())
+    for number in range(4):
+        set_job(store, f"{number}:A", "NOW", "now", once=True)
+    take_many(store, [(QUEUE, 500.0)], [1], f"{OWNER}tag-one-", 2)
+    take_many(store, [(QUEUE, 500.0)], [1], f"{OWNER}tag-two-", 1)
+    take_many(store, [(QUEUE, 500.0)], [1], "older", 1)
+    [process] = bike.workers()
+    assert sorted(process.jobs) == ["0:A", "1:A", "2:A"]
+    assert bike.tell("0:A")["worker"] == process.id
+    assert bike.tell("3:A")["worker"] is None
+    bike.client.hset(store.keys.batches, f"{OWNER}tag-one-", "\nx:A" * 3000)
+    assert len(bike.workers()[0].jobs) == MOST_JOBS
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "damaged",
+        f"{START:.6f} damaged",
+        f"{START:.6f} []",
+        entry(),
+        *(
+            f"{START:.6f} {entry(**wrong)}"
+            for wrong in (
+                {"kind": "boss"},
+                {"pid": "1"},
+                {"pid": True},
+                {"host": "\x1b[31m"},
+                {"queues": "A"},
+                {"queues": ["\n"]},
+                {"version": None},
+                {"concurrency": 0},
+                {"concurrency": True},
+                {"concurrency": "10"},
+            )
+        ),
+    ],
+)
+def test_a_damaged_entry_counts_as_none_and_is_repaired(bike, record):
+    store = bike.store
+    store.workers.sign("OwnerOf2", entry())
+    store.workers.sign(OWNER, entry())
+    set_job(store, "job:A", "NOW", "now", once=True)
+    take_many(store, [(QUEUE, 500.0)], [1], f"{OWNER}tag-one-", 1)
+    bike.client.hset(store.keys.workers, OWNER, record)
+    assert [each.id for each in bike.workers()] == ["web1:4711:OwnerOf2"]
+    assert bike.tell("job:A")["worker"] is None
+    [line] = fsck(store)
+    assert line.startswith(f"the process {OWNER!r}: its entry cannot be read: ")
+    assert list(bike.repair()) == [(f"{line} -- repaired: it is removed", True)]
+    assert list(fsck(store)) == []
+    assert [each.id for each in bike.workers()] == ["web1:4711:OwnerOf2"]
+
+
+def test_half_of_what_is_kept_is_named_and_removed(bike):
+    store, client = bike.store, bike.client
+    for owner in ("NoEntry-", "NotSeen-", "Ahead---"):
+        store.workers.sign(owner, entry())
+    client.hdel(store.keys.workers, "NoEntry-")
+    client.zrem(store.keys.seen, "NotSeen-")
+    client.zadd(store.keys.seen, {"Ahead---": 4e9})
+    lines = [
+        "the process 'Ahead---': it was seen at an instant that is to come",
+        "the process 'NoEntry-': it has no entry",
+        "the process 'NotSeen-': nobody knows when it was seen",
+    ]
+    assert sorted(fsck(store)) == lines
+    assert len(list(bike.repair())) == 3
+    assert list(fsck(store)) == []
+    assert not client.exists(store.keys.workers, store.keys.seen)
+
+
+def test_names_are_safe_to_show_and_not_too_long(monkeypatch):
+    host = SimpleNamespace(nodename="my host\n\x1b[31mé" + "x" * 100)
+    monkeypatch.setattr("os.uname", lambda: host)
+    assert name_host() == ("my_host__[31m_" + "x" * 100)[:MAX_HOST]
+    names = [f"work-{number}" for number in range(1000)]
+    assert shorten(names) == (*names[:MOST_QUEUES], f"…+{1000 - MOST_QUEUES}")
+    assert shorten(names[:3]) == ("work-0", "work-1", "work-2")
+    assert shorten(["x" * 1000] * 3) == ("x" * 1000,) * (MAX_QUEUES // 1000) + ("…+1",)
+
+
+# The take of an idle worker
+
+
+def idle_take(bike, tag="tag", control=""):
+    """What the server replies to a take that waits for a job."""
+    call = bike.store.runs.pack_take(Look([(QUEUE, 500.0)], [1]), tag, 1, control, signer=OWNER)
+    reply = bike.store.scripts.run(call)
+    return reply[0], bike.store.runs.read_signature(reply), bike.store.runs.read_take(reply, tag)
+
+
+def test_an_idle_take_renews_what_is_registered_and_nothing_else(bike):
+    assert idle_take(bike) == ("empty", "unknown", [])
+    assert not bike.client.exists(bike.store.keys.seen)
+    bike.store.at(START).workers.sign(OWNER, entry())
+    assert idle_take(bike) == ("empty", "seen", [])
+    assert bike.workers()[0].state == "alive"
+    # What is wrong with that holds up no job.
+    bike.client.set(bike.store.keys.seen, "a string")
+    assert idle_take(bike) == ("empty", "unknown", [])
+
+
+def test_an_idle_take_hears_of_a_halt_and_of_another_one(bike):
+    bike.store.workers.sign(OWNER, entry())
+    bike.control("HALT")
+    assert idle_take(bike) == ("halted", "", "halted")
+    control = bike.store.read_control()
+    assert idle_take(bike, control=control) == ("empty", "seen", [])
+    bike.control("HALT")
+    assert idle_take(bike, control=control) == ("halted", "", "halted")
+
+
+def test_an_idle_take_that_is_repeated_gets_the_same_job_again(bike):
+    set_job(bike.store, "job:A", "NOW", "now", once=True)
+    word, signature, [run] = idle_take(bike)
+    assert (word, signature, run.jobid) == ("ok", "", "job:A")
+    assert idle_take(bike) == ("ok", "", [run])
+    assert idle_take(bike, "other") == ("empty", "unknown", [])
+
+
+# What the loops do
+
+
+def test_loops_register_and_leave_when_they_are_halted(bike):
+    with beside(bike.store, bike.dispatch, bike.work):
+        wait_until(lambda: states(bike) == [("dispatcher", "alive"), ("worker", "alive")])
+        dispatcher, worker = bike.workers()
+        assert (dispatcher.queues, worker.queues) == ((), ("work-A",))
+        assert {dispatcher.pid, worker.pid} == {os.getpid()}
+    assert not bike.client.exists(bike.store.keys.workers, bike.store.keys.seen)
+
+
+def test_single_passes_register_nothing(bike):
+    bike.set("job:A", "NOW")
+    bike.dispatch_due()
+    assert bike.work_one() == "job:A"
+    assert not bike.client.exists(bike.store.keys.workers, bike.store.keys.seen)
+
+
+def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
+    signed, run_meanwhile = [], Scripts.run_meanwhile
+
+    def record(scripts, calls):
+        return run_meanwhile(scripts, (signed.append(call) or call for call in calls))
+
+    # Each loop has scripts of its own.
+    monkeypatch.setattr(Scripts, "run_meanwhile", record)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: bike.workers())
+        first = bike.workers()[0].seen
+        wait_until(lambda: bike.workers()[0].seen > first + 0.3)
+    signed = [call.given for call in signed if call.verb == "sign"]
+    assert len([given for given in signed if "ended" not in given and "stopping" not in given]) == 1
+
+
+@pytest.mark.parametrize("loop", ["dispatch", "work"])
+def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, loop):
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 0.1)
+    monkeypatch.setattr(presence, "INTERVAL", 0.6)
+    with beside(bike.store, getattr(bike, loop)):
+        wait_until(lambda: bike.workers())
+        [before] = bike.workers()
+        bike.client.flushall()
+        wait_until(lambda: bike.workers())
+        [after] = bike.workers()
+        assert (after.id, after.since) == (before.id, before.since)
+
+
+def test_its_entry_follows_its_queues(bike, monkeypatch):
+    # It looks which queues there are when it was not woken for a while, and is seen with the next take.
+    monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.5)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: bike.workers())
+        bike.worker.names = ["work-B", "work-C"]
+        wait_until(lambda: bike.workers()[0].queues == ("work-B", "work-C"))
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_busy_worker_is_seen_and_its_runs_lead_to_it(bike, monkeypatch, concurrency):
+    monkeypatch.setattr(presence, "INTERVAL", 0.1)
+    monkeypatch.setattr(presence, "LATENESS", 0.05)
+    enough = threading.Event()
+    bike.worker.act = lambda jobid: enough.wait() and None
+    bike.set("job:A", "NOW")
+    with beside(bike.store, lambda: bike.work(concurrency)):
+        wait_until(lambda: bike.workers() and bike.workers()[0].jobs == ("job:A",))
+        [first] = bike.workers()
+        assert bike.tell("job:A")["worker"] == first.id
+        wait_until(lambda: bike.workers()[0].seen > first.seen + 0.2)
+        enough.set()
+        wait_until(lambda: bike.workers()[0].jobs == ())
+
+
+def test_a_registration_that_is_refused_holds_up_nothing(bike, caplog):
+    bike.client.set(bike.store.keys.seen, "a string")
+    bike.client.set(bike.store.keys.workers, "a string")
+    worked = threading.Event()
+    bike.worker.act = lambda jobid: worked.set()
+    with beside(bike.store, bike.work):
+        bike.set("job:A", "NOW")
+        assert worked.wait(60)
+    assert len([record for record in caplog.records if "cannot be registered" in record.message]) == 1
+
+
+def test_a_process_that_fails_is_lost_as_one_that_was_killed(bike):
+    """It may leave runs behind: so it is known whose they were."""
+    with pytest.raises(ServerError), Worker(bike.store, bike.worker, bike.settings).presence:
+        raise ServerError("no memory")
+    assert [each.kind for each in bike.workers()] == ["worker"]
+    with pytest.raises(KeyboardInterrupt), Worker(bike.store, bike.worker, bike.settings).presence:
+        raise KeyboardInterrupt
+    assert len(bike.workers()) == 1
+
+
+# Real processes
+
+
+def kinds(shell):
+    return sorted((row[1], row[5]) for row in shell.list_rows("workers"))
+
+
+def test_processes_are_listed_and_lost_when_they_are_killed(jobs):
+    done = jobs.run("workers")
+    assert (done.stdout, done.returncode) == ("id,kind,host,pid,queues,state,since,seen,jobs\n", 0)
+    processes = [jobs.start(verb, "jobs:Worker('A')") for verb in ("dispatch", "work")]
+    wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive")])
+    row = jobs.list_rows("workers")[1]
+    assert row[0].split(":")[1] == row[3] == str(processes[1].pid)
+    assert (row[4], row[8]) == ("work-A", "")
+    for process in processes:
+        process.kill()
+        process.wait()
+    later = jobs.bike.store.at(jobs.bike.store.timeline.read_clock() + LOST + 1).workers
+    assert [each.state for each in later.list_all()] == ["lost", "lost"]
+
+
+@pytest.mark.acceptance
+def test_the_processes_of_up_are_gone_when_it_is_killed(jobs):
+    up = jobs.start("up", "jobs:Worker('A')", "--processes=2")
+    wait_until(lambda: kinds(jobs) == [("dispatcher", "alive"), ("worker", "alive"), ("worker", "alive")], 30)
+    up.kill()  # so that it starts no other
+    wait_until(lambda: jobs.bike.workers() == [], 30)
+
+
+@pytest.mark.acceptance
+def test_what_a_job_has_forked_does_not_sign_for_its_parent_and_a_suspended_process_is_there_again(jobs):
+    jobs.bike.set("fork:A", "NOW")
+    forked = jobs.start("work", "jobs:Worker('A')", log="forked")
+    wait_until(lambda: [each.jobs for each in jobs.bike.workers()] == [("fork:A",)], 30)
+    wait_until(lambda: children_of(forked.pid))
+    dispatcher = jobs.start("dispatch", log="dispatch")
+    other = jobs.start("work", "jobs:Worker('A')", log="other")
+    wait_until(lambda: len(jobs.bike.workers()) == 3, 30)
+    dispatcher.kill()
+    forked.kill()
+    other.send_signal(signal.SIGSTOP)
+    wait_until(lambda: states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost"), ("worker", "lost")], LATEST)
+    other.send_signal(signal.SIGCONT)
+    wait_until(lambda: ("worker", "alive") in states(jobs.bike))
+    [alive] = [each.pid for each in jobs.bike.workers() if each.state == "alive"]
+    assert alive == other.pid
+    other.terminate()
+    assert other.wait(30) == 0
+    assert states(jobs.bike) == [("dispatcher", "lost"), ("worker", "lost")]
+
+
+def test_no_secret_stands_in_an_entry(jobs, client):
+    jobs.environment["REDBIKE_URL"] += "?client_name=SECRET"
+    jobs.start("work", "jobs:Worker('A')")
+    wait_until(lambda: jobs.bike.workers(), 30)
+    for record in client.hvals("redbike-workers"):
+        assert b"SECRET" not in record
+        assert b"jobs:Worker" not in record

@@ -1,0 +1,84 @@
+"""Gates, slots and alarms that are damaged are named and repaired."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.store.inspection.fsck import fsck
+from tests.states import QUEUE
+from tests.store.inspection.mending import repaired
+from tests.verbs import set_job, take_many
+
+LATER = 4e9
+
+
+@pytest.fixture
+def bike(client, prefix, server_url):
+    return Redbike(RoundRobin("A"), prefix, redis_config=server_url)
+
+
+def limited(bike):
+    """Two jobs in flight from a queue that allows two."""
+    bike.store.gates.limit(QUEUE, at_once=2)
+    for jobid in ("one:A", "two:A", "three:A"):
+        set_job(bike.store, jobid, "NOW", "now", once=True)
+    return take_many(bike.store, [(QUEUE, 500.0)], [1], "tag", 9)
+
+
+def paused(bike):
+    bike.store.gates.pause(QUEUE, until=LATER)
+    bike.store.gates.pause("", until=LATER)
+
+
+def nothing(bike):
+    pass
+
+
+DAMAGE = {
+    "a slot is gone": (limited, lambda c, k: c.zrem(k.slots, f"{QUEUE}\none:A"), "is in flight, but has no slot"),
+    "all slots are gone": (limited, lambda c, k: c.delete(k.slots), "'two:A' is in flight, but has no slot"),
+    "a slot is left": (limited, lambda c, k: c.zadd(k.slots, {f"{QUEUE}\nold:A": 0}), "'old:A' has a slot"),
+    "a slot of no limit": (nothing, lambda c, k: c.zadd(k.slots, {f"{QUEUE}\nold:A": 0}), "'old:A' has a slot"),
+    "the limit is gone": (limited, lambda c, k: c.hdel(k.gates, QUEUE), "has a slot, but needs none"),
+    "a slot of nothing": (nothing, lambda c, k: c.zadd(k.slots, {"garbage": 0, "\n": 0}), "names no queue and job"),
+    "a gate that cannot be read": (nothing, lambda c, k: c.hset(k.gates, QUEUE, "{"), "cannot be read: {"),
+    "a gate of no queue": (nothing, lambda c, k: c.hset(k.gates, "schedules", "{}"), "which no queue can have"),
+    "an alarm is gone": (paused, lambda c, k: c.zrem(k.alarms, f"queue:{QUEUE}"), "nobody is told"),
+    "all alarms are gone": (paused, lambda c, k: c.delete(k.alarms), "gate of everything: nobody is told"),
+    "an alarm is too late": (paused, lambda c, k: c.zadd(k.alarms, {f"queue:{QUEUE}": LATER + 1}), "nobody is told"),
+    "an alarm of no gate": (nothing, lambda c, k: c.zadd(k.alarms, {f"queue:{QUEUE}": LATER}), "there is no gate"),
+    "an alarm of nothing": (nothing, lambda c, k: c.zadd(k.alarms, {"x": 1, "queue:halt": 2}), "names no gate"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_of_each_kind_is_named_and_repaired(bike, client, kind):
+    prepare, damage, message = DAMAGE[kind]
+    prepare(bike)
+    assert list(fsck(bike.store)) == []
+    kept = {gate.queue: gate for gate in bike.store.gates.list_all()}
+    damage(client, bike.store.keys)
+    found = list(fsck(bike.store))
+    assert any(message in line for line in found), found
+    assert len(repaired(bike)) == len(found)
+    if "limit" not in kind:
+        assert {gate.queue: gate for gate in bike.store.gates.list_all()} == kept
+        assert client.hlen(bike.store.keys.gates) == len(kept)
+    if prepare is paused:
+        assert client.zrange(bike.store.keys.alarms, 0, -1, withscores=True) == [
+            (b"queue:", LATER),
+            (f"queue:{QUEUE}".encode(), LATER),
+        ]
+
+
+def test_the_slots_of_runs_in_flight_are_well(bike, client):
+    runs = limited(bike)
+    assert client.zrange(bike.store.keys.slots, 0, -1) == [f"{QUEUE}\n{run.jobid}".encode() for run in runs]
+    assert list(fsck(bike.store)) == []
+    assert list(bike.repair()) == []
+
+
+@pytest.mark.parametrize("member", ["x", "queue:halt", "open:A", "job:"])
+def test_a_dispatcher_removes_an_alarm_that_names_nothing(bike, client, member):
+    client.zadd(bike.store.keys.alarms, {member: 1})
+    bike.dispatch_due()
+    assert client.exists(bike.store.keys.alarms) == 0

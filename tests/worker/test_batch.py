@@ -1,0 +1,564 @@
+"""Short jobs that are taken together: order, what a slow one among them changes, and what is left of them by a kill."""
+
+import threading
+import time
+from collections import deque
+from dataclasses import replace
+
+import pytest
+
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.queues import Queues
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
+from redbike.store.records import Streak, parse_batch
+from redbike.store.run import GRACE, LEASE, SLACK, Placement
+from redbike.store.store import Store
+from redbike.worker.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.worker.worker import Worker
+from tests.loops import Acting, join, start
+from tests.states import dump
+from tests.verbs import set_job, take_many
+from tests.waiting import wait_until
+
+NOW = 1000.0
+
+
+def fill(store, number, queue="A", schedule="NOW", due=NOW):
+    jobids = [f"{n:03}:{queue}" for n in range(number)]
+    store.at(NOW).jobs.set([JobToSet(jobid, schedule, due, True, f"work-{queue}") for jobid in jobids])
+    return jobids
+
+
+def take(store, most, tag="tag", now=NOW, **more):
+    return take_many(store.at(now), [("work-A", 100.0)], [1], tag, most, **more)
+
+
+def batches(store):
+    """The jobs in flight under each tag; the tags have a lease and a key each, and no others have."""
+    found = {tag.decode(): parse_batch(jobs.decode()) for tag, jobs in store.client.hgetall(store.keys.batches).items()}
+    assert {tag.decode() for tag in store.client.zrange(store.keys.leases, 0, -1)} == set(found)
+    keys = store.client.keys(f"{store.keys.inflight_base}*")
+    assert {key.decode() for key in keys} == {store.keys.inflight(tag) for tag in found}
+    return found
+
+
+class Slow:
+    """Works all but one job at once, and that one until `leave` is set."""
+
+    def __init__(self, jobid, seconds=0.0):
+        self.jobid, self.seconds = jobid, seconds
+        self.begun, self.leave = threading.Event(), threading.Event()
+
+    def __call__(self, jobid):
+        if jobid == self.jobid:
+            self.begun.set()
+            self.leave.wait(60)
+        time.sleep(self.seconds)
+
+
+def working(store, act, queues="A", settings=None):
+    """A worker that works in a thread, which is used to short jobs."""
+    worker = Worker(store, Acting(act, queues), settings or Settings())
+    worker.pace.number = MOST
+    return worker, start(worker.work)
+
+
+def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
+    jobids = fill(store, 6)
+    runs = take(store, 5)
+    assert batches(store) == {"tag": jobids[:5]}
+    other = take(store, 5, "other")
+    assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}, "the oldest first"
+    assert take(store, MOST, "third") == []
+    store.scripts.run(store.at(NOW).runs.pack_end([(run, Placement("next", None)) for run in (runs[3], runs[0])]))
+    assert batches(store)["tag"] == ["001:A", "002:A", "004:A"], "in their order"
+    assert store.at(NOW).runs.release(runs[4:]) == ["queue"]
+    assert batches(store)["tag"] == ["001:A", "002:A"]
+    # What has ended already takes no other with it.
+    assert store.at(NOW).runs.end(runs[0], Placement("next", None)).word == "stale"
+    assert store.at(NOW).runs.release([runs[3], runs[4]]) == ["stale", "stale"]
+    store.jobs.unset("001:A")
+    assert batches(store)["tag"] == ["001:A", "002:A"]
+    for run in runs[1:3]:
+        assert store.at(NOW).runs.end(run, Placement("next", None)).word == "ok"
+    assert batches(store) == {"other": jobids[5:]}
+    store.at(NOW).runs.end(other[0], Placement("unset"))
+    assert batches(store) == {}
+    assert list(fsck(store)) == []
+
+
+def test_an_end_under_another_tag_changes_nothing(store):
+    fill(store, 2)
+    first, second = take(store, 1, "first"), take(store, 1, "second")
+    before = dump(store)
+    for run, tag in ((first[0], "second"), (second[0], "first")):
+        run = replace(run, tag=tag)
+        assert store.at(NOW).runs.end(run, Placement("unset")).word == "stale"
+        assert store.at(NOW).runs.release([run]) == ["stale"]
+        assert store.at(NOW).runs.heartbeat([run]) == ["stale"]
+    assert dump(store) == before
+
+
+def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
+    """Not an entry that is thrown away on the way to them."""
+    fill(store, 1, "A")
+    store.jobs.unset("000:A")
+    fill(store, 1, "B")
+    [run] = take_many(store.at(NOW), [("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 5)
+    state = store.questions.inspect([run.jobid])[0]
+    assert (run.jobid, state.lease) == ("000:B", NOW + 3.0 + GRACE)
+    assert state.inflight_ms <= 3000
+
+
+def test_a_lease_is_no_reason_for_complaint_when_the_run_with_the_last_deadline_has_ended(store):
+    now = store.timeline.read_clock()
+    for jobid in ("slow:A", "quick:B"):
+        set_job(store, jobid, "NOW", "now", once=True)
+    slow, quick = take_many(store, [("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 2)
+    store.runs.end(slow, Placement("next", None))
+    assert store.questions.inspect([quick.jobid])[0].lease > now + 3.0 + GRACE + SLACK
+    assert list(fsck(store)) == []
+    # Nobody would notice for a long time if that worker died.
+    store.client.zadd(store.keys.leases, {"tag": now + 1000})
+    assert "lease goes on" in next(fsck(store))
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_tag_that_is_asked_for_twice_has_the_same_runs(store, repeated):
+    """Whoever sends a request again does not always know it, and none of the runs may be forgotten."""
+    jobids = fill(store, 5)
+    # Nothing is taken by who only asks what a tag has.
+    assert take(store, 0, repeated=True) == []
+    assert batches(store) == {}
+    runs = take(store, 4)
+    assert take(store, 2, repeated=repeated) == take(store, 0, repeated=True) == runs
+    assert batches(store) == {"tag": jobids[:4]}
+    store.at(NOW).runs.release(runs[2:])
+    assert take(store, 4, repeated=repeated) == runs[:2]
+    assert batches(store) == {"tag": jobids[:2]}
+    # Also if there are entries that would be thrown away.
+    store.jobs.unset(jobids[4])
+    assert take(store, 0, "other", repeated=True) == []
+    assert list(fsck(store)) == []
+
+
+def test_a_job_that_is_twice_in_its_queue_is_taken_once(store, client):
+    jobids = fill(store, 3)
+    client.rpush(store.keys.queue("work-A"), *jobids)
+    assert sorted(run.jobid for run in take(store, 9)) == jobids
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 64])
+def test_weights_are_exact_also_when_several_are_taken(store, most):
+    for queue in "AB":
+        fill(store, 30, queue)
+    rotation, order = Queues(RoundRobin("A:A:B"), 100.0), []
+    while True:
+        queues, turns, _ = next(rotation.looks())
+        runs = take_many(store.at(NOW), queues, turns, f"tag{len(order)}", most)
+        if not runs:
+            break
+        for run in runs:
+            rotation.advance(run.queue)
+            order.append(run.queue[-1])
+    assert "".join(order) == "AAB" * 15 + "B" * 15
+    assert list(fsck(store)) == []
+
+
+def test_weights_are_exact_also_when_jobs_are_given_back(store):
+    """Every third of B is slow: what was taken with it goes back, and takes no turn."""
+    order, slow = [], threading.Event()
+
+    def act(jobid):
+        order.append(jobid[-1])
+        if jobid[-1] == "B" and order.count("B") % 3 == 0:
+            slow.wait(3 * PATIENCE)
+        if order.count("A") == 60:
+            worker.loop.stopping.set()
+
+    for queue in "AB":
+        fill(store, 100, queue)
+    worker = Worker(store, Acting(act, "A:A:B"), Settings())
+    worker.pace.number = MOST
+    worker.work()
+    assert "".join(order) == ("AAB" * 30)[: len(order)]
+    assert list(fsck(store)) == []
+
+
+def test_many_queues_are_looked_at_some_at_a_time():
+    names = [f"q{n}" for n in range(70)]
+    rotation = Queues(RoundRobin(":".join(names)), 10.0)
+    next(rotation.looks())
+    rotation.advance("work-q9")
+    looks = list(rotation.looks())
+    assert [len(look.queues) for look in looks] == [32, 32, 6]
+    assert [name for look in looks for name, _ in look.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
+    assert looks[2].turns == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Placement("next", NOW + 50),
+        Placement("next", "+0"),
+        Placement("next", None),
+        Placement("stop"),
+        Placement("unset"),
+        Placement("die", failure={"error": "it broke"}),
+        Placement("next", NOW + 50, missed=3, overlapped=2),
+        Placement("due", "+5", streak="1 0"),
+    ],
+)
+def test_ending_many_is_ending_each(client, store, outcome):
+    def ended(prefix, together):
+        store = Store(client, prefix, RoundRobin("A").queue_for)
+        fill(store, 5)
+        store.at(NOW).jobs.set([JobToSet("000:A", "EVERY:7@0.0", NOW + 7, False, "work-A")])
+        runs = take(store, 5)
+        set_job(store.at(NOW), "003:A", "EVERY:9@0.0", NOW + 9)
+        store.jobs.unset("002:A")
+        calls = [store.at(NOW + 1).runs.pack_end([(run, outcome) for run in runs])]
+        if not together:
+            calls = [store.at(NOW + 1).runs.pack_end([(run, outcome)]) for run in runs]
+        words = [word for call in calls for word in store.runs.read_end(store.scripts.run(call))]
+        found = {key.removeprefix(prefix): value for key, value in dump(store).items()}
+        # In one entry, or in one for each; and each took its own time.
+        del found["-journal"]
+        found["past"] = sorted((run.jobid, run.due, run.outcome, run.attempt) for run in store.journal.list_runs())
+        found["counts"] = {name: n for name, n in store.counts.read().items() if name.startswith("runs:")}
+        store.upkeep.flush()
+        return words, found
+
+    assert ended(f"{store.keys.prefix}one", True) == ended(f"{store.keys.prefix}two", False)
+
+
+def test_what_is_given_back_is_as_if_it_had_not_been_taken_unless_it_was_set_meanwhile(store):
+    jobids = fill(store, 7)
+    before = store.questions.inspect(jobids)
+    runs = take(store, 6)
+    set_job(store.at(NOW), "004:A", "EVERY:9@0.0", NOW + 9)
+    store.jobs.unset("005:A")
+    assert store.at(NOW + 0.5).runs.release(runs[1:]) == ["queue"] * 3 + ["kept", "unset"]
+    assert store.questions.inspect(jobids)[1:4] == before[1:4]
+    assert [bool(state.running) for state in store.questions.inspect(["004:A", "005:A"])] == [True, False]
+    assert [run.jobid for run in take(store, MOST, "other")] == [*jobids[1:4], jobids[6]]
+    assert store.at(NOW).runs.release(runs[1:4]) == ["stale"] * 3
+    assert list(fsck(store)) == []
+
+
+def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_next_time(store):
+    jobids = fill(store, MOST)
+    take(store, MOST)
+    dispatcher = Dispatcher(store, Settings())
+    dispatcher.dispatch_due(NOW + LEASE)
+    assert list(fsck(store)) == []
+    for jobid in jobids:
+        state = store.questions.inspect([jobid])[0]
+        assert state.queued
+        assert state.streak == "0 0 alone"
+    for n in range(2):
+        (run,) = take(store, MOST, f"alone{n}", now=NOW + LEASE)
+        assert (run.losses, run.attempt) == (0, 1)
+        store.at(NOW + LEASE).runs.end(run, Placement("next", None))
+    # Alone, it is known which run was lost.
+    (run,) = take(store, MOST, "last", now=NOW + LEASE)
+    dispatcher.dispatch_due(NOW + 2 * LEASE)
+    assert store.questions.inspect([run.jobid])[0].streak == f"0 1 1 {run.due:.6f} -"
+
+
+def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
+    jobids = fill(store, 5)
+    store.client.hset(store.keys.streaks, jobids[2], "0 0 alone")
+    taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
+    assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
+
+
+def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
+    pace = Pace()
+    numbers = []
+    for _ in range(9):
+        numbers.append(pace.number)
+        pace.note(pace.number, pace.number * 5e-6)
+    assert numbers == [1, 2, 4, 8, 16, 32, 64, MOST, MOST]
+    pace.note(64, 64 * TARGET / 10)
+    assert pace.number == 10
+    pace.note(10, 3.0)
+    assert pace.number == 1
+
+
+def test_a_slow_job_holds_up_no_other(store):
+    """It comes third: what is done is ended at once, and what has not begun is left to another worker."""
+    jobids, act = fill(store, 40), Slow("002:A")
+    slow, thread = working(store, act)
+    assert act.begun.wait(60)
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 37)
+
+    def events():
+        return [state.status.partition(":")[0] for state in store.questions.inspect(jobids[:4])]
+
+    # The second is done, but another thread ends it.
+    wait_until(lambda: events() == ["STP", "STP", "WRK", "ENQ"])
+    quick, other = working(store, lambda jobid: None)
+    wait_until(lambda: len(quick.runner.worker.worked) == 37)
+    assert quick.runner.worker.worked == jobids[3:]
+    assert slow.runner.worker.worked == jobids[:3]
+    act.leave.set()
+    wait_until(lambda: store.questions.inspect(["002:A"])[0].status.startswith("STP"))
+    store.halt()
+    join(thread, other)
+    assert list(fsck(store)) == []
+
+
+def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(store):
+    jobids = fill(store, 4)
+    worker = Worker(store, Acting(lambda jobid: None), Settings())
+    batch = Batch(worker.source.take(MOST))
+
+    class Meanwhile(deque):
+        """As soon as it is empty, the thread that works is done with the next job, and begins the slow one."""
+
+        def popleft(self):
+            try:
+                return super().popleft()
+            except IndexError:
+                if batch.todo:
+                    self.append((batch.todo.popleft(), Placement("next", None)))
+                    batch.todo.popleft()
+                raise
+
+    batch.done = Meanwhile([(batch.todo.popleft(), Placement("next", None))])
+    worker.batches.split(batch)
+    worker.heartbeat.stop()
+    assert not batch.done, "all that is done is ended"
+    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP", "ENQ", "ENQ", "ENQ"]
+    assert list(fsck(store)) == []
+
+
+def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_is_taken_again(store):
+    jobids, act = fill(store, 6), Slow("001:A")
+    _, thread = working(store, act)
+    assert act.begun.wait(60)
+    wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 4)
+    slow = store.questions.inspect(["001:A"])[0].tag
+    assert batches(store) == {slow: ["001:A"]}
+    runs = take(store, MOST, "other", now=None)
+    assert [run.jobid for run in runs] == jobids[2:]
+    assert batches(store) == {slow: ["001:A"], "other": jobids[2:]}
+    assert [state.tag for state in store.questions.inspect(jobids[2:])] == ["other"] * 4
+    # Each of them ends without the other.
+    act.leave.set()
+    wait_until(lambda: store.questions.inspect(["001:A"])[0].status.startswith("STP"))
+    assert batches(store) == {"other": jobids[2:]}
+    assert store.runs.heartbeat(runs) == ["ok"] * 4
+    assert store.runs.release(runs) == ["queue"] * 4
+    store.halt()
+    join(thread)
+    assert batches(store) == {}
+    assert list(fsck(store)) == []
+
+
+def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+    fill(store, 3)
+    act = Slow("001:A", 2 * UNTOLD)
+    monkeypatch.setattr(Acting, "timeout", lambda self, name: 100.0)
+    _, thread = working(store, act)
+    assert act.begun.wait(60)
+    first = store.questions.inspect(["001:A"])[0].lease
+    wait_until(lambda: store.questions.inspect(["001:A"])[0].lease > first + 0.1)
+    act.leave.set()
+    wait_until(
+        lambda: all(state.status.startswith("STP") for state in store.questions.inspect(["000:A", "001:A", "002:A"]))
+    )
+    store.halt()
+    join(thread)
+    assert "no longer" not in caplog.text, "what has ended needs no sign of life"
+
+
+def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
+    jobids = fill(store, 20)
+
+    def act(jobid):
+        if jobid == "004:A":
+            worker.loop.stopping.set()
+
+    worker = Worker(store, Acting(act), Settings())
+    worker.pace.number = MOST
+    worker.work()
+    assert worker.runner.worker.worked == jobids[:5]
+    assert list(map(bytes.decode, reversed(store.client.lrange(store.keys.queue("work-A"), 0, -1)))) == jobids[5:]
+    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP"] * 5 + ["ENQ"] * 15
+    assert list(fsck(store)) == []
+
+
+def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
+    begun, leave, watched = threading.Event(), threading.Event(), []
+
+    def act(jobid):
+        if jobid == "000:A":
+            begun.set()
+            leave.wait(60)
+        watched.append({jobid for _, jobid in worker.heartbeat._runs})
+
+    fill(store, 3)
+    worker = Worker(store, Acting(act), Settings())
+    worker.pace.number = MOST
+    runs = worker.source.take(MOST)
+    set_job(store, "001:A", "EVERY:1h@0.0", time.time() + 3600)
+    batch = Batch(runs)
+    batch.began += 0.5  # time to begin the first, also on a busy machine
+    done = []
+    performing = start(lambda: done.extend(worker.batches.run(batch)))
+    assert begun.wait(60)
+    wait_until(lambda: store.questions.inspect(["002:A"])[0].queued)
+    leave.set()
+    join(performing)
+    worker.batches.watch.stop()
+    worker.heartbeat.stop()
+    assert worker.runner.worker.worked == ["000:A", "001:A"]
+    assert watched == [{"000:A", "001:A"}, {"001:A"}], "each until it is over, even if its end is told before the next"
+    worker.source.end(done)
+    assert store.questions.inspect(["001:A"])[0].timeline
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize(("timeout", "settings"), [(0.5, Settings()), (None, Settings(on_lost="stop"))])
+def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one(store, timeout, settings):
+    handler = Acting(lambda jobid: None)
+    handler.timeout = lambda name: timeout
+    worker = Worker(store, handler, settings)
+    worker.pace.number = MOST
+    next(worker.queues.looks())
+    assert worker.most() == 1
+
+
+def test_the_watch_sleeps_while_there_is_nothing_to_look_at():
+    split = []
+    watch = Watch(split.append)
+    slow, quick = Batch([]), Batch([])
+    quick.closed = True
+    watch.begin(quick)
+    wait_until(lambda: watch._asleep)
+    watch.begin(slow)
+    wait_until(lambda: split == [slow])
+    wait_until(lambda: watch._asleep)
+    watch.stop()
+
+
+def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
+    seen = []
+
+    def act(jobid):
+        if jobid != "000:A":
+            wait_until(lambda: store.questions.inspect(["000:A"])[0].status.startswith("STP"))
+            seen.append(jobid)
+        time.sleep(2 * UNTOLD)
+
+    fill(store, 3)
+    worker = Worker(store, Acting(act), Settings())
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None  # nobody else ends any
+    worker.source.end(worker.batches.run(batch))
+    assert seen == ["001:A", "002:A"]
+    assert all(state.status.startswith("STP") for state in store.questions.inspect(["001:A", "002:A"]))
+
+
+def cut_off(client):
+    client.client_kill_filter(_type="normal", skipme=True)
+
+
+@pytest.mark.parametrize("harm", [cut_off, lambda client: client.script_flush()])
+def test_ends_that_were_not_answered_are_told_again(store, harm):
+    """Whoever has heard nothing does not know whether it was done; twice is as once."""
+
+    def act(jobid):
+        if int(jobid[:3]) % 7 == 3:
+            harm(store.client)
+        time.sleep(2 * UNTOLD)
+
+    jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
+    worker = Worker(store, Acting(act), Settings())
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None
+    worker.source.end(worker.batches.run(batch))
+    assert worker.runner.worker.worked == jobids
+    assert all(state.timeline and not state.skipped.get("running") for state in store.questions.inspect(jobids))
+    assert worker.source.take(MOST) == []
+    assert list(fsck(store)) == []
+
+
+def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
+    jobids = fill(store, 3)
+    worker = Worker(store, Acting(lambda jobid: time.sleep(2 * UNTOLD)), Settings())
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None
+
+    class Raided(deque):
+        def append(self, ended):
+            super().append(ended)
+            worker.batches.split(batch)
+
+    batch.done = Raided()
+    worker.source.end(worker.batches.run(batch))
+    assert worker.runner.worker.worked == jobids[:1]
+    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP", "ENQ", "ENQ"]
+    assert list(fsck(store)) == []
+
+
+KILLER = """
+import os, time
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        time.sleep(0.0001)
+        with open("ran.log", "a") as file:
+            file.write(jobid + "\\n")
+        if jobid.startswith("killer"):
+            os._exit(1)
+"""
+
+
+def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):
+    (shell.folder / "jobs.py").write_text(KILLER)
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
+    dispatcher = Dispatcher(store, Settings())
+    jobids = [f"quick{n}:A" for n in range(100)] + ["killer:A"] + [f"late{n}:A" for n in range(100)]
+    store.jobs.set([JobToSet(jobid, "NOW", "now", True, "work-A") for jobid in jobids])
+
+    deaths = 0
+    while not store.questions.inspect(["killer:A"])[0].status.startswith("DIE"):
+        assert shell.start("work", "jobs:Worker('A')").wait(60) == 1
+        deaths += 1
+        assert deaths <= 4
+        # As if the time of the lease had passed.
+        dispatcher.dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
+        losses = {state.jobid: Streak.parse(state.streak).losses for state in store.questions.inspect(jobids)}
+        assert {jobid for jobid in jobids if losses[jobid]} <= {"killer:A"}, "whatever was taken with it"
+    # The third worker that it killed had run all the others.
+    assert store.client.zcard(store.keys.leases) == store.client.llen(store.keys.queue("work-A")) == 0
+    ran = (shell.folder / "ran.log").read_text().split()
+    assert set(ran) == set(jobids)
+    assert ran.count("killer:A") == deaths
+    assert len(ran) == len(jobids) + deaths - 1, "a job that was done is not run again because its worker was killed"
+    assert list(fsck(store)) == []
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own(store, number):
+    """A worker that is suspended while it waits for an answer gets it late."""
+    fill(store, number, due=time.time())
+    worker = Worker(store, Acting(lambda jobid: None), Settings())
+    runs = worker.source.take(number)
+    later = store.timeline.read_dispatched()[0]
+    Dispatcher(store, Settings()).dispatch_due(later + LEASE + 1)
+    (other,) = take(store, 1, "other", now=later)
+    worker.source._asked -= STALE
+    assert worker.run_all(runs) == []
+    assert worker.runner.worker.worked == []
+    state = store.questions.inspect([other.jobid])[0]
+    assert (state.tag, state.inflight_ms > 0) == ("other", True)
+    worker.batches.watch.stop()

@@ -1,0 +1,478 @@
+"""The method ``ended`` of a worker class: it is called for each run that ended, however it ended."""
+
+import threading
+import time
+
+import pytest
+
+from redbike import Again, Redbike, StopWork, UnsetJob, current_run
+from redbike.errors import Unreachable
+from redbike.store.inspection.fsck import fsck
+from redbike.store.keys import TELLS
+from redbike.store.outbox import KEPT, MOST_CLAIMS, TELLING
+from redbike.worker.worker import Worker
+from tests.loops import Doing, beside, join, raising, start
+from tests.verbs import Quiet, take_many, take_one
+from tests.waiting import wait_until
+
+QUEUES = [("work-A", 100.0)]
+TOO_LONG = "overran its timeout of 0.05 s"
+
+
+class Telling(Doing):
+    """Notes which runs have ended."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.told, self.names = [], [f"work-{name}" for name in initstring.split(":")]
+
+    def queue_names(self):
+        return self.names
+
+    def ended(self, run, end):
+        self.told.append((run, end))
+
+    def events(self):
+        return [(run.jobid, end.event, end.error) for run, end in self.told]
+
+
+@pytest.fixture
+def make(client, server_url, prefix):
+    """Makes clients that share a prefix."""
+    return lambda worker=None, **more: Redbike(worker or Telling(), prefix=prefix, redis_config=server_url, **more)
+
+
+@pytest.fixture
+def bike(make):
+    return make_due(make())
+
+
+def make_due(bike):
+    bike.set("job:A", "EVERY:1h@0.0")
+    bike.run("job:A")
+    return bike
+
+
+def untold(bike):
+    return bike.client.hlen(bike.store.keys.untold)
+
+
+@pytest.mark.parametrize(
+    ("act", "settings", "expected"),
+    [
+        (lambda bike: None, {}, ("ok", "")),
+        (raising(StopWork("enough")), {}, ("ok", "")),
+        (raising(UnsetJob("enough")), {}, ("ok", "")),
+        (raising(Again(after=5)), {}, ("retry", "")),
+        (raising(ValueError("no luck")), {}, ("failed", "ValueError: no luck")),
+        (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
+        (lambda bike: wait_until(lambda: bike.worker.told), {"default_timeout": 0.05}, ("overrun", TOO_LONG)),
+        (lambda bike: bike.cancel("job:A") and 1 / 0, {}, ("cancelled", "")),
+    ],
+)
+def test_a_run_is_told_once_with_how_it_ended(make, act, settings, expected):
+    bike = make_due(make(**settings))
+    bike.worker.acts["job:A"] = lambda: act(bike)
+    assert bike.work_one() == "job:A"
+    [(run, end)] = bike.worker.told
+    assert (run.jobid, run.attempt, end.event, end.error) == ("job:A", 1, *expected)
+    assert settings.get("default_timeout", 0) <= end.seconds < 5
+    told = bike.tell("job:A")
+    assert end.next_run == (None if told["next_run"] is None else pytest.approx(told["next_run"], abs=1))
+    if "backoff" in settings:
+        assert end.next_run == pytest.approx(time.time() + 50, abs=5)
+    assert untold(bike) == 0
+
+
+def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+    bike.worker.acts["job:A"] = raising(ValueError("no luck"))
+    bike.set("job:A", "EVERY:1h@0.0", on_error="reschedule")
+    bike.work_one()
+
+    def obey():
+        bike.cancel("job:A")
+        wait_until(lambda: current_run().cancelled)
+
+    bike.worker.acts["job:A"] = obey
+    bike.run("job:A")
+    bike.client.hset(bike.store.keys.failures, "job:A", kept := '{"error": "no luck"}')
+    bike.work_one()
+    assert bike.worker.events()[1:] == [("job:A", "cancelled", "")]
+    assert [run.outcome for run in bike.runs()] == ["cancelled", "failed"]
+    assert bike.client.hget(bike.store.keys.failures, "job:A").decode() == kept, "only a success forgets it"
+    assert bike.tell("job:A")["skipped"] == {"cancelled": 1}
+
+
+def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
+    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "NOW")
+    bike.work_one()
+    bike.worker.acts["job:A"] = lambda: bike.unset("job:A")
+    bike.work_one()
+    assert bike.worker.events() == [("job:A", "ok", "")] * 2
+    (_, first), (_, second) = bike.worker.told
+    assert (first.next_run is None, second.next_run) == (False, None)
+    assert untold(bike) == 0
+
+
+def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(make, caplog):
+    worker, told = Telling(), []
+
+    async def ended(run, end):
+        told.append(end.event)
+        raise ZeroDivisionError
+
+    worker.ended = ended
+    bike = make_due(make(worker))
+    assert bike.work_one() == "job:A"
+    assert told == ["ok"]
+    assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
+    assert untold(bike) == 0
+
+
+def test_a_class_without_ended_leaves_nothing(make):
+    bike = make(Quiet("A"))
+    bike.set("job:A", "NOW")
+    bike.work_one()
+    assert untold(bike) == 0
+
+
+# What others have left
+
+
+def lose(bike, tag, number=1):
+    runs = take_many(bike.store, QUEUES, [1], tag, number)
+    assert len(runs) == number
+    bike.client.zadd(bike.store.keys.leases, {tag: 1.0})
+    bike.dispatch_due()
+    return runs
+
+
+@pytest.fixture
+def lost(bike, make):
+    """A run of job:A that was lost, by a worker that has `ended`."""
+    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    return run
+
+
+def tell_others(bike, now=None):
+    make_worker(bike, now).teller.tell_others()
+    return bike.worker.events()
+
+
+def make_worker(bike, now=None):
+    """A worker that knows its queues."""
+    worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
+    next(worker.queues.looks())
+    return worker
+
+
+@pytest.mark.parametrize("runs_again", [False, True])
+def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, lost, runs_again):
+    assert untold(bike) == 1
+    assert list(fsck(bike.store)) == []
+    if runs_again:
+        take_one(bike.store, QUEUES, "OwnerOf2tag")
+    assert tell_others(bike) == [("job:A", "lost", "")]
+    [(told, end)] = bike.worker.told
+    assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", lost.due, lost.tag, 1)
+    assert 0 <= end.seconds < 5
+    assert end.next_run == lost.due
+    assert untold(bike) == 0
+
+
+def test_all_that_were_lost_together_are_told_with_their_data(bike, make):
+    bike.set("other:A", "NOW", data={"a": 1})
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
+    assert sorted(tell_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
+    assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
+
+
+def test_a_lost_run_of_a_class_without_ended_is_not_told(bike, make):
+    lose(make(Quiet("A")), "OwnerOf1tag")
+    assert untold(bike) == 0
+    assert tell_others(bike) == []
+
+
+def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
+    """As if it had died between the end and the call."""
+    dying = make()
+    dying.worker.ended = None
+    worker = Worker(dying.store, dying.worker, dying.settings)
+    worker.presence.listener = worker.teller
+    run = take_one(bike.store, QUEUES, f"OwnerOf1tag{TELLS}")
+    worker.ends.end([(run, worker.runner.run(run))])
+    assert untold(bike) == 1
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + TELLING - 5) == []
+    assert tell_others(bike, now + TELLING + 5) == [("job:A", "ok", "")]
+    assert untold(bike) == 0
+
+
+def test_two_that_look_at_once_tell_it_once(bike, lost):
+    now = bike.store.timeline.read_dispatched()[0]
+    given = {"field": f"OwnerOf1tag{TELLS} job:A", "seconds": TELLING, "most": 3}
+    replies = [bike.store.at(now).untold._namespace.run("claim", **given) for _ in range(2)]
+    assert [reply[0] for reply in replies] == ["ok", "stale"]
+    assert tell_others(bike, now + 1) == []
+    # The first one has died.
+    assert tell_others(bike, now + TELLING + 1) == [("job:A", "lost", "")]
+
+
+def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make, caplog):
+    make(Quiet("A")).set("job:A", "NOW")
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    bike = make(Telling("M"))
+    assert tell_others(bike) == []
+    assert untold(bike) == 1
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + KEPT - 5) == []
+    assert untold(bike) == 1
+    assert tell_others(make(Telling("M:A"))) == [("job:A", "lost", "")]
+    assert untold(bike) == 0
+    lose(make(Quiet("A")), f"OwnerOf2tag{TELLS}")
+    assert tell_others(bike, now + KEPT + 5) == []
+    assert untold(bike) == 0
+    assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
+
+
+def test_what_ends_its_workers_is_given_up(bike, lost, caplog):
+    now = bike.store.timeline.read_dispatched()[0]
+    for number in range(1, MOST_CLAIMS + 1):
+        assert untold(bike) == 1
+        claims = bike.store.at(now + number * (TELLING + 1)).untold.claim_all(["work-A"])
+        assert [claim.number for claim in claims] == [number]
+    assert tell_others(bike, now + 10 * TELLING) == []
+    assert untold(bike) == 0
+    assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
+
+
+def test_what_takes_long_is_claimed_for_longer(bike, lost):
+    now = bike.store.timeline.read_dispatched()[0]
+    [claim] = bike.store.at(now).untold.claim_all(["work-A"])
+    renewed = bike.store.at(now + TELLING - 1).untold.renew(claim)
+    assert (renewed.name, renewed.number, renewed.runs) == (claim.name, 1, claim.runs)
+    assert list(bike.store.at(now + 2 * TELLING - 2).untold.claim_all(["work-A"])) == []
+    [later] = bike.store.at(now + 2 * TELLING).untold.claim_all(["work-A"])
+    assert later.number == 2
+    assert bike.store.at(now + 2 * TELLING).untold.renew(renewed) is None
+
+
+def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatch):
+    monkeypatch.setattr("redbike.worker.notify.RENEWED", -1.0)
+    bike.set("other:A", "NOW")
+    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
+    now = bike.store.timeline.read_dispatched()[0]
+    claimed = []
+
+    def ended(run, end):
+        bike.worker.told.append((run, end))
+        claimed.extend(bike.store.at(now + 3 * TELLING).untold.claim_all(["work-A"]))
+
+    bike.worker.ended = ended
+    tell_others(bike, now)
+    assert len(bike.worker.told) == len(claimed) == 1
+    assert untold(bike) == 1, "for the one that has claimed it"
+
+
+class Slow(Telling):
+    """Its `ended` waits for those jobs for which it is to wait."""
+
+    def __init__(self, initstring="A"):
+        super().__init__(initstring)
+        self.worked, self.slow, self.entered, self.goes_on = [], set(), threading.Event(), threading.Event()
+        self.threads = set()
+
+    def work(self, jobid):
+        self.worked.append(jobid)
+        return super().work(jobid)
+
+    def ended(self, run, end):
+        self.threads.add(threading.current_thread().name)
+        if run.jobid in self.slow:
+            self.entered.set()
+            assert self.goes_on.wait(90)
+        super().ended(run, end)
+
+
+@pytest.fixture
+def slow(make):
+    """A worker whose `ended` for a:A, which is due, waits."""
+    bike = make(Slow())
+    bike.worker.slow = {"a:A"}
+    bike.set("a:A", "NOW")
+    return bike
+
+
+@pytest.fixture
+def working():
+    """Lets workers work in threads of their own until the test is over."""
+    threads = []
+
+    def work(bike, concurrency=1):
+        threads.append((bike, start(Worker(bike.store, bike.worker, bike.settings, concurrency).work)))
+
+    yield work
+    for bike, thread in threads:
+        if isinstance(bike.worker, Slow):
+            bike.worker.goes_on.set()
+        bike.control("HALT")
+        join(thread)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurrency):
+    """A run that had not begun, or whose end was not said, would count as lost."""
+    bike = make(Slow())
+    bike.worker.slow = {"000:A"}
+    assert all(result for _, result in bike.set_many((f"{number:03}:A", "NOW") for number in range(400)))
+    working(bike, concurrency)
+    assert bike.worker.entered.wait(60)
+    # It is behind with the next ones.
+    wait_until(lambda: untold(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
+    assert "000:A" not in {run.jobid for run, _ in bike.worker.told}
+    assert bike.client.llen(bike.store.keys.queue("work-A")) > 0, "it takes no more"
+    bike.worker.goes_on.set()
+    wait_until(lambda: len(bike.worker.told) == 400)
+    assert {event for _, event, _ in bike.worker.events()} == {"ok"}
+    assert bike.worker.threads == {"redbike-ended"}
+
+
+def test_an_overrun_is_told_beside_the_heartbeats(make, working):
+    bike = make(Slow(), default_timeout=0.05)
+    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
+    bike.set("job:A", "NOW")
+    working(bike)
+    wait_until(lambda: bike.worker.told)
+    assert bike.worker.threads == {"redbike-ended"}
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error, caplog):
+    bike, left = make(Slow()), [error]
+    told = bike.worker.ended
+    bike.worker.ended = lambda run, end: raising(left.pop())() if left else told(run, end)
+    bike.set("a:A", "NOW")
+    working(bike, concurrency)
+    wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
+    bike.set("b:A", "NOW")
+    wait_until(lambda: bike.worker.events() == [("b:A", "ok", "")])
+    wait_until(lambda: untold(bike) == 0)
+
+
+def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.notify.LONG", 0.0)
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.1)
+    monkeypatch.setattr("redbike.loop.registration.LATENESS", 0.05)
+    working(slow)
+    wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
+    before = slow.workers()[0].seen
+    wait_until(lambda: slow.workers()[0].seen > before + 0.2)
+    assert caplog.text.count("has gone on for") == 1
+
+
+def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.notify.PATIENCE", 0.1)
+    with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
+        assert slow.worker.entered.wait(60)
+    assert "other workers will be told of what is left" in caplog.text
+    assert untold(slow) == 1
+    slow.worker.goes_on.set()
+
+
+def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.2)
+    monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
+    tried = []
+
+    def away(queues):
+        tried.append(time.monotonic())
+        raise Unreachable("the server is away")
+
+    bike = make(Slow())
+    bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
+    monkeypatch.setattr("redbike.store.outbox.Untold.claim_all", lambda self, queues: away(queues))
+    working(bike)
+    wait_until(lambda: len(tried) >= 2)
+    bike.set("a:A", "NOW")
+    wait_until(lambda: len(bike.worker.told) == 1)
+    assert len(tried) <= 1 + (tried[-1] - tried[0]) / 0.1
+    assert "runs of lost workers cannot be told: the server is away" in caplog.text
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
+    # An idle one hears of them by its takes, long before it is to be seen again.
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 600.0)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
+    monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
+        wait_until(lambda: bike.worker.told)
+        other = make(Quiet("A"))
+        other.store.gates.pause("work-A")
+        other.set("other:A", "NOW")
+        other.store.gates.open("work-A", resume=True)
+        wait_until(lambda: len(bike.worker.told) == 2)
+        # From a queue that it does not work yet, so that it cannot take it itself.
+        other.set("third:B", "NOW")
+        take_one(other.store, [("work-B", 100.0)], f"OwnerOf1tag{TELLS}")
+        other.client.zadd(other.store.keys.leases, {f"OwnerOf1tag{TELLS}": 1.0})
+        other.dispatch_due()
+        bike.worker.names.append("work-B")
+        wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
+    assert untold(bike) == 0
+
+
+def test_many_that_end_together_are_each_told_once(make):
+    bike = make()
+    for number in range(100):
+        bike.set(f"{number}:A", "NOW")
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    worker.pace.number = 64
+    with beside(bike.store, worker.work):
+        wait_until(lambda: len(bike.worker.told) >= 100)
+    assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
+    assert untold(bike) == 0
+
+
+away = raising(Unreachable("the server is away"))
+
+
+def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    monkeypatch.setattr(worker.store.untold, "forget", away)
+    worker.work_one()
+    assert "it will be told again" in caplog.text
+    monkeypatch.undo()
+    now = bike.store.timeline.read_dispatched()[0]
+    assert tell_others(bike, now + TELLING + 1) == [("job:A", "ok", "")] * 2
+
+
+def test_a_server_that_goes_away_while_it_is_told_harms_no_job(bike, monkeypatch, caplog):
+    """Somebody has put the job on the timeline during its run, so only the server knows when it runs next."""
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
+    monkeypatch.setattr(worker.store.questions, "inspect", away)
+    assert worker.work_one() == "job:A"
+    assert bike.worker.events() == [("job:A", "ok", "")]
+    assert "nobody knows when it runs next" in caplog.text
+
+
+def test_damaged_entries_are_found_and_removed(bike):
+    bike.client.hset(bike.store.keys.untold, mapping={"x": "y", "tag+ job:A": "1.5\nR"})
+    assert len(list(fsck(bike.store))) == 2
+    assert all(well for _, well in bike.repair())
+    assert untold(bike) == 0
+
+
+def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
+    """The first of two was set meanwhile: it ends by a request of its own. Their worker dies before it tells."""
+    bike.set("other:A", "NOW")
+    runs = take_many(bike.store, QUEUES, [1], f"OwnerOf1tag{TELLS}", 2)
+    bike.set("job:A", "EVERY:2h@0")
+    worker = Worker(bike.store, Quiet("A"), bike.settings)
+    worker.ends.end([(run, worker.runner.run(run)) for run in runs])
+    now = bike.store.timeline.read_dispatched()[0]
+    assert sorted(tell_others(bike, now + TELLING + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]

@@ -1,0 +1,162 @@
+"""A job has one queue, whoever sets it: how the workers of a prefix name queues is known in Redis."""
+
+import logging
+
+import pytest
+
+from redbike import Jobs, Redbike, RoundRobin
+from redbike.errors import BadQueueName
+from redbike.store import agreed, takers, workers
+from tests.loops import beside
+from tests.waiting import wait_until
+
+
+def make_jobs():
+    jobs = Jobs()
+    jobs.job("backup", queue="heavy")(lambda: None)
+    jobs.job("remind")(lambda: None)
+    return jobs
+
+
+class ByLength(RoundRobin):
+    """Names queues in a way of its own."""
+
+    def queue_for(self, jobid):
+        return f"length-{len(jobid)}"
+
+    def queue_names(self):
+        return ["length-3"]
+
+    def work(self, jobid):
+        pass
+
+
+class Stock(RoundRobin):
+    def work(self, jobid):
+        pass
+
+
+@pytest.fixture
+def make(client, prefix, monkeypatch):
+    """A program with a worker, which sees at once what others change."""
+    monkeypatch.setattr(agreed, "REREAD", 0.0)
+    monkeypatch.setattr(takers, "KNOWN", 0.0)
+    monkeypatch.setattr(takers, "REREAD", 0.0)
+    return lambda worker: Redbike(worker, prefix, client)
+
+
+@pytest.fixture
+def register(make):
+    """Let a worker register, as it does when it starts; it has ended by now."""
+
+    def register(worker):
+        bike = make(worker)
+        with beside(bike.store, bike.work):
+            wait_until(bike.workers)
+
+    return register
+
+
+@pytest.fixture
+def command(shell, prefix):
+    """The command line, with no worker in its config."""
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nprefix: {prefix}\n")
+    return shell.run
+
+
+def find_queue(bike, jobid):
+    return bike.store.questions.inspect([jobid])[0].waiting.queue
+
+
+@pytest.mark.parametrize(
+    ("workers", "jobid", "queue"),
+    [
+        ([], "mail:anna", "work-anna"),
+        ([Stock("A")], "mail:anna", "work-anna"),
+        ([make_jobs()], "remind:anna", "work-remind"),
+        ([make_jobs()], "backup", "work-heavy"),
+        ([make_jobs(), Stock("A")], "remind:anna", "work-remind"),
+        ([make_jobs(), Stock("A")], "mail:anna", "work-anna"),
+        ([make_jobs(), ByLength("A")], "backup:x", "work-heavy"),
+    ],
+)
+def test_who_knows_no_worker_class_names_the_queue_as_the_workers_do(make, register, command, workers, jobid, queue):
+    for worker in workers:
+        register(worker)
+    assert command("set", jobid, "NOW").returncode == 0
+    assert find_queue(make(Stock("A")), jobid) == queue
+    listed = command("jobs", "--format=json").stdout
+    assert f'"queue": "{queue}"' in listed
+    assert command("unset", jobid).returncode == 0
+    # So do programs with another one.
+    for worker in (Stock("A"), make_jobs()):
+        bike = make(worker)
+        assert bike.set(jobid, "NOW")
+        assert find_queue(bike, jobid) == queue or (isinstance(worker, Jobs) and not workers)
+        bike.unset(jobid)
+
+
+@pytest.mark.parametrize(
+    ("worker", "said"),
+    [
+        (ByLength("A"), "no queue for 'a:b': only tests.worker.test_one_queue:ByLength can name it"),
+        (make_jobs(), "no queue for 'a:b': no function takes it: there are functions for 'backup', 'remind'"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("set", "a:b", "NOW"), ("set", "a:b", "* * * * *"), ("run", "a:b")])
+def test_who_cannot_know_the_queue_refuses(make, register, command, client, worker, said, verb):
+    program = make(Stock("A"))
+    program.set("a:b", "AT:4102444800") if verb[0] == "run" else None
+    register(worker)
+    before = program.tell("a:b")
+    done = command(*verb)
+    assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+    assert program.tell("a:b") == before
+
+
+def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):
+    register(ByLength("A"))
+    register(Stock("A"))
+    with pytest.raises(BadQueueName, match=r"only tests[.]working[.]test_one_queue:ByLength can"):
+        make(make_jobs()).set("mail:anna", "NOW")
+    monkeypatch.setattr(workers, "STALE", 0.0)
+    register(Stock("A"))
+    bike = make(make_jobs())
+    assert bike.set("mail:anna", "NOW")
+    assert find_queue(bike, "mail:anna") == "work-anna"
+
+
+def test_a_dispatcher_without_a_worker_class_moves_jobs_to_where_they_are_worked(make, register, command, shell):
+    register(make_jobs())
+    bike = make(make_jobs())
+    bike.set("remind:anna", "EVERY:1h", after=0)
+    bike.unset("remind:anna")
+    bike.set("remind:anna", "AT:4102444800")
+    bike.client.zadd(bike.store.keys.timeline, {"remind:anna": 1.0})
+    shell.start("dispatch")
+    wait_until(lambda: bike.store.questions.inspect(["remind:anna"])[0].waiting)
+    assert find_queue(bike, "remind:anna") == "work-remind"
+
+
+def test_it_is_said_that_nobody_takes_a_job(make, caplog):
+    program, worker = make(Stock("A")), make(make_jobs())
+
+    def take_said():
+        said = [each.getMessage() for each in caplog.records if each.name == "redbike"]
+        caplog.clear()
+        return said
+
+    caplog.set_level(logging.WARNING)
+    program.set("mail:A", "NOW")
+    assert not take_said(), "no worker is there at all"
+    with beside(worker.store, worker.work):
+        wait_until(program.workers)
+        program.set("mail:A", "NOW")
+        program.set("mail2:A", "NOW")
+        assert take_said() == ["mail:A: no worker works its queue 'work-A'"], "once for each queue"
+        worker.set("mail:B", "NOW")
+        assert take_said() == ["mail:B: no worker of its queue 'work-heavy' has anything for 'mail'"]
+        worker.set("remind:B", "NOW")
+        list(program.set_many([("a:C", "NOW"), ("a:C", "STOP")]))
+        program.sync([("b:D", "NOW")])
+        assert [text.split("'")[1] for text in take_said()] == ["work-C", "work-D"]

@@ -1,0 +1,60 @@
+"""A limit of jobs at once holds for functions that go on after their deadlines."""
+
+import threading
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.worker import heartbeat
+from tests.loops import join, start
+from tests.verbs import take_one
+from tests.waiting import wait_until
+
+
+class Hanging(RoundRobin):
+    def __init__(self):
+        super().__init__("A")
+        self.begun, self.go = [], threading.Event()
+
+    def work(self, jobid):
+        self.begun.append(jobid)
+        if jobid == "hung:A":
+            self.go.wait(60)
+
+    def timeout(self, queue_name):
+        return 0.3
+
+
+@pytest.fixture
+def bike(client, prefix, monkeypatch):
+    monkeypatch.setattr(heartbeat, "INTERVAL", 0.1)
+    with Redbike(Hanging(), prefix, client) as bike:
+        bike.limit("A", at_once=1)
+        yield bike
+
+
+def test_nothing_takes_the_place_of_a_function_that_goes_on(bike, client):
+    worker = bike.worker
+    bike.set("hung:A", "NOW")
+    thread = start(lambda: bike.work(3))
+    wait_until(lambda: bike.tell("hung:A")["status"].startswith("DIE"))
+    bike.set("next:A", "NOW")
+    before = client.hget(bike.store.keys.gates, "work-A")
+    wait_until(lambda: client.hget(bike.store.keys.gates, "work-A") != before)
+    assert worker.begun == ["hung:A"]
+    assert list(bike.fsck()) == []
+    worker.go.set()
+    wait_until(lambda: worker.begun == ["hung:A", "next:A"])
+    wait_until(lambda: b"held" not in client.hget(bike.store.keys.gates, "work-A"))
+    bike.stop()
+    join(thread)
+
+
+def test_a_reservation_ends_by_itself(bike):
+    store, now = bike.store, bike.store.timeline.read_clock()
+    store.at(now).gates.reserve("work-A", "tag", "hung:A", 10.0)
+    bike.set("next:A", "NOW")
+    assert take_one(store.at(now + 9), [("work-A", 10.0)], "one") == "empty"
+    assert store.at(now + 5).gates.reserve("work-A", "tag", "hung:A", 10.0)
+    assert take_one(store.at(now + 11), [("work-A", 10.0)], "two") == "empty"
+    assert take_one(store.at(now + 16), [("work-A", 10.0)], "three").jobid == "next:A"
