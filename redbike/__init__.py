@@ -24,7 +24,7 @@ from redbike.text.version import __version__ as __version__
 if TYPE_CHECKING:
     from redbike.config.limits import Limit
     from redbike.config.options import JobOptions
-    from redbike.config.settings import Settings
+    from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.queues import Limits
     from redbike.control.sync.changes import Change, Changes
     from redbike.facade.async_results import AsyncResults
@@ -75,6 +75,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "Jobs",
+    "KeywordSettings",
     "Limit",
     "Limits",
     "LogEntry",
@@ -131,6 +132,7 @@ _PLACES = {
     "Job": "redbike.store.overview",
     "JobOptions": "redbike.config.options",
     "Jobs": "redbike.worker.functions",
+    "KeywordSettings": "redbike.config.settings",
     "Limit": "redbike.config.limits",
     "Limits": "redbike.control.queues",
     "LogEntry": "redbike.store.log",

@@ -537,8 +537,8 @@ def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_u
     other.dispatch_due()
     assert [other.work_one() for _ in range(4)].count("other:A") == 1
     # Its line in the log is not to appear among those of a command.
-    assert other._one
-    other._one.ends.run_log.stop()
+    assert other._loops.one
+    other._loops.one.ends.run_log.stop()
 
 
 def test_what_stands_in_redis_and_is_none_of_ours_is_reported(run, client):

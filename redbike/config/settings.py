@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from redbike.config.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
 from redbike.errors import BadConfig
@@ -57,6 +57,31 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, _check_setting(field.name, getattr(self, field.name)))
+
+
+class KeywordSettings(TypedDict, total=False):
+    """The settings that a `redbike.Redbike` takes by their names, for type checkers; see `Settings`."""
+
+    group: str | None
+    timezone: str
+    catchup: str
+    catchup_limit: int
+    on_error: str | None
+    retries: int | None
+    backoff: float
+    on_timeout: str | None
+    on_lost: str
+    max_losses: int
+    stop_after: int
+    grace: float
+    overlap: str
+    forget_after: float | str
+    history: int
+    ping_url: str | None
+    stop_within: float
+    failures_limit: int
+    log_level: str
+    log_format: str
 
 
 # Of all processes of a prefix, as each of them may be the one that places a job.

@@ -164,7 +164,7 @@ class AsyncRedbike:
         bike, stay = await self._call(lambda bike: bike), Stay()
 
         def run_here() -> None:
-            with bike._loops.run(stay):
+            with bike._loops.calls.run(stay):
                 run(bike, stay)
 
         done = run_in_thread(run_here, "redbike-loop")
@@ -222,11 +222,11 @@ class AsyncRedbike:
         self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
     ) -> None:
         """Dispatch until halted, stopped, or cancelled; see `Redbike.dispatch`."""
-        await self._run_loop(lambda bike, stay: bike._dispatch(stay, after, csvfilename, ping_url))
+        await self._run_loop(lambda bike, stay: bike._loops.dispatch_in(stay, after, csvfilename, ping_url))
 
     async def work(self, concurrency: int | None = None) -> None:
         """Work until halted, stopped, or cancelled: then the current job ends first; see `Redbike.work`."""
-        await self._run_loop(lambda bike, stay: bike._work(stay, concurrency))
+        await self._run_loop(lambda bike, stay: bike._loops.work_in(stay, concurrency))
 
     # Entering and removing jobs
 

@@ -13,6 +13,7 @@ from redbike.control.cancelling import cancel_jobs
 from redbike.control.pausing import pause_jobs, resume_jobs
 from redbike.control.queues import Gatekeeper, Limits
 from redbike.control.rerunning import find_failed, run_jobs
+from redbike.errors import BadConfig
 from redbike.loop.worker_class import WorkerClass
 from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store.patterns import Steered, expand
@@ -20,13 +21,12 @@ from redbike.store.queue_limits import Gate
 from redbike.store.store import Store
 
 
-class Steering:
-    """Steers the jobs and queues of `store`."""
+class Control:
+    """Steers the jobs and queues of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
 
-    store: Store
-    _noted: Store  # the same; its changes are noted in the log, if they are those of a person
-    settings: Settings
-    worker: WorkerClass
+    def __init__(self, store: Store, noted: Store, worker: WorkerClass, settings: Settings) -> None:
+        self.store, self._noted, self.worker, self.settings = store, noted, worker, settings
+        self._control_at_start = store.read_control()
 
     def run(self, *patterns: str) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
@@ -88,6 +88,21 @@ class Steering:
     def gates(self) -> list[Gate]:
         """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
         return self.store.gates.list_all()
+
+    def control(self, signal: str) -> None:
+        """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
+        if not isinstance(signal, str) or signal.upper() != "HALT":
+            raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
+        self._noted.halt()
+
+    def clear_control(self) -> None:
+        """Take back a HALT for those that have not seen it yet."""
+        self.store.clear_control()
+
+    def is_halted(self) -> bool:
+        """Whether a HALT was given after this object was made."""
+        control = self.store.read_control()
+        return bool(control) and control != self._control_at_start
 
     @property
     def _gatekeeper(self) -> Gatekeeper:

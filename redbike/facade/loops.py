@@ -1,19 +1,20 @@
 """The methods of `redbike.facade.redbike.Redbike` that run jobs and loops, stop them, and close what was opened."""
 
-import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, Self, TypeVar
 
 import redis
 
+from redbike.config.ping_urls import check_dispatcher_url
 from redbike.config.settings import Settings
+from redbike.connection.check import describe_address
 from redbike.connection.line import retire
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.errors import BadConfig, RedbikeError, ServerError
+from redbike.errors import BadConfig, ServerError
+from redbike.facade.results import Results
+from redbike.importers.rows import Source, get_name
 from redbike.loop.lifecycle import OwnLoops, Stay
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_concurrency, read_concurrency
@@ -25,54 +26,36 @@ from redbike.worker.worker import Worker
 
 log = logging.getLogger("redbike")
 
-T = TypeVar("T")
 
+class Loops:
+    """Runs dispatchers and workers for the jobs of `store`, and closes what was opened.
 
-OPEN = ("stop", "close")  # what may be called of a closed one
+    `given_prefix` is the prefix that the user gave; `load` reads the file that a dispatcher is given.
+    """
 
-B = TypeVar("B", bound="Running")
-
-
-def refuse_when_closed(kind: type[B]) -> type[B]:
-    """Let the public methods of a class raise `RedbikeError` once an object is closed; its jobs may still call them."""
-    for name in dir(kind):
-        method = getattr(kind, name)
-        # A property is no function here, and neither is a class method.
-        if inspect.isfunction(method) and name not in OPEN and (name == "__enter__" or not name.startswith("_")):
-            setattr(kind, name, _refuse(method))
-    return kind
-
-
-def _refuse(method: Callable[..., T]) -> Callable[..., T]:
-    @wraps(method)
-    def call(self: "Running", /, *args: Any, **kwargs: Any) -> T:
-        if self._loops.is_closing and not is_in_run():
-            raise RedbikeError("this Redbike is closed")
-        return method(self, *args, **kwargs)
-
-    return call
-
-
-class Running:
-    """Runs dispatchers and workers for the jobs of `store`."""
-
-    store: Store
-    settings: Settings
-    worker: WorkerClass
-    client: "redis.Redis"
-    _is_own: bool  # whether `client` was made here
-
-    def _prepare(self) -> None:
-        self._one: Worker | None = None
-        self._passes: Dispatcher | None = None
+    def __init__(
+        self,
+        store: Store,
+        worker: WorkerClass,
+        settings: Settings,
+        client: "redis.Redis",
+        *,
+        is_own: bool,
+        given_prefix: str,
+        load: Callable[..., Results[tuple[int, str, bool | ValueError]]],
+    ) -> None:
+        self.store, self.worker, self.settings, self.client = store, worker, settings, client
+        self._is_own = is_own  # whether `client` was made for this
+        self._given_prefix, self._load = given_prefix, load
+        self.one: Worker | None = None
+        self.passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
-        self._loops = OwnLoops(self._release)
+        self.calls = OwnLoops(self._release)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    @property
+    def is_closing(self) -> bool:
+        """Tell whether `close` was called."""
+        return self.calls.is_closing
 
     def close(self) -> None:
         """Stop the loops, wait for them, and close the connections; twice does no harm.
@@ -82,7 +65,7 @@ class Running:
         calls that are in flight complete, and `events` ends within a second or so. A client that you have passed stays
         open, and the embedded server goes on.
         """
-        self._loops.close(waits=not is_in_run())
+        self.calls.close(waits=not is_in_run())
 
     def stop(self) -> None:
         """Stop what `dispatch` and `work` of this object run, in any thread, each after its current job.
@@ -90,13 +73,49 @@ class Running:
         It returns at once. Signal handlers, other threads and jobs may call it, also twice. It is for good: `dispatch`
         and `work` that are called later return at once.
         """
-        self._loops.stop()
+        self.calls.stop()
+
+    def dispatch(
+        self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
+    ) -> None:
+        """Dispatch until halted or stopped; the rows of `csvfilename` are set first, a bad one is logged.
+
+        The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
+        goes round. Raises `BadConfig` for a bad one.
+        """
+        with self.calls.run() as stay:
+            self.dispatch_in(stay, after, csvfilename, ping_url)
+
+    def dispatch_in(
+        self, stay: Stay, after: InstantLike | None, csvfilename: Source | None, ping_url: str | None
+    ) -> None:
+        """`dispatch`, in a call that is counted already."""
+        since = read_instant("after", after)
+        if ping_url is not None:
+            check_dispatcher_url(ping_url)
+        if stay.is_stopped:
+            return
+        self._check_rights("dispatcher", rights.DISPATCHER)
+        with self._open_store() as store:
+            dispatcher = Dispatcher(store, self.settings, ping_url)
+            stay.attach(dispatcher.loop.stopping)
+            self._introduce_dispatcher()
+            if csvfilename is not None:
+                for line, jobid, result in self._load(csvfilename, since, mark_bad=True):
+                    if result is not True:
+                        log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
+            dispatcher.dispatch(since)
+
+    def _introduce_dispatcher(self) -> None:
+        log.info("dispatches the prefix %r, on %s", self.settings.prefix, describe_address(self.client))
+        if self.settings.prefix != self._given_prefix:
+            log.info("in a cluster all keys must be in one slot: the prefix is %r", self.settings.prefix)
 
     def dispatch_due(self, now: InstantLike | None = None) -> int:
         """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
         moment = read_instant("now", now)
-        with self._loops.run(), self._passing:
-            passes = self._passes = self._passes or Dispatcher(self.store, self.settings)
+        with self.calls.run(), self._passing:
+            passes = self.passes = self.passes or Dispatcher(self.store, self.settings)
             try:
                 return passes.dispatch_due(moment)
             finally:
@@ -104,8 +123,8 @@ class Running:
 
     def work_one(self) -> str | None:
         """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
-        with self._loops.run():
-            one = self._one = self._one or Worker(self.store, self.worker, self.settings)
+        with self.calls.run():
+            one = self.one = self.one or Worker(self.store, self.worker, self.settings)
             return one.work_one()
 
     def work(self, concurrency: int | None = None) -> None:
@@ -113,10 +132,11 @@ class Running:
 
         Raises `BadConfig` for another number than 1 to 1000.
         """
-        with self._loops.run() as stay:
-            self._work(stay, concurrency)
+        with self.calls.run() as stay:
+            self.work_in(stay, concurrency)
 
-    def _work(self, stay: Stay, concurrency: int | None) -> None:
+    def work_in(self, stay: Stay, concurrency: int | None) -> None:
+        """`work`, in a call that is counted already."""
         if isinstance(self.worker, NoWorker):
             raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
@@ -131,14 +151,11 @@ class Running:
     @contextmanager
     def _open_store(self) -> Iterator[Store]:
         """Give a loop a store of its own: what stops it must not hurry the others."""
-        store = self._make_store()
+        store = open_store(self.client, self.settings, self.worker)
         try:
             yield store
         finally:
             store.scripts.close()
-
-    def _make_store(self) -> Store:
-        return open_store(self.client, self.settings, self.worker)
 
     def _check_rights(self, role: str, needed: str) -> None:
         """Raise `ServerError` if the user lacks rights: a run would get lost when the first of them is needed."""
@@ -151,8 +168,8 @@ class Running:
 
     def _release(self) -> None:
         """Close what was opened."""
-        one, passes = self._one, self._passes
-        self._one = self._passes = None
+        one, passes = self.one, self.passes
+        self.one = self.passes = None
         if one is not None:
             one.close()
         if passes is not None:

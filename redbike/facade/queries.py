@@ -8,7 +8,6 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
-from redbike.loop.lifecycle import OwnLoops
 from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
@@ -33,13 +32,12 @@ from redbike.text.printable import quote
 _STARTED = attrgetter("started")
 
 
-class Looking:
+class Queries:
     """Looks at the jobs and processes of `store`."""
 
-    store: Store
-    worker: WorkerClass
-    settings: Settings
-    _loops: OwnLoops
+    def __init__(self, store: Store, worker: WorkerClass, settings: Settings, is_closing: Callable[[], bool]) -> None:
+        self.store, self.worker, self.settings = store, worker, settings
+        self._is_closing = is_closing
 
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
@@ -124,7 +122,7 @@ class Looking:
         What happens while nobody listens is not repeated: see `runs` and `log`. Raises `Unreachable` where the server
         goes away; then listen again.
         """
-        return self.store.events.listen(is_over=lambda: self._loops.is_closing)
+        return self.store.events.listen(is_over=self._is_closing)
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""

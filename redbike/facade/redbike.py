@@ -4,48 +4,72 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 instant. ``docs/architecture.rst`` shows the life of a job.
 """
 
+import inspect
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from os import PathLike, fspath
-from typing import Any, Self, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
 import redis
 
-from redbike.config.options import JobOptions, read_changes
-from redbike.config.ping_urls import check_dispatcher_url
-from redbike.config.settings import Settings, find_prefix, find_server, load
-from redbike.connection.check import check_server, describe_address
+from redbike.config.settings import KeywordSettings, Settings, find_prefix, find_server, load
+from redbike.connection.check import check_server
 from redbike.connection.client import aim_at, connect
-from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.control.sync.syncer import Syncer
-from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.errors import BadConfig, BadSchedule
-from redbike.facade.control import Steering
-from redbike.facade.loops import Running, refuse_when_closed
-from redbike.facade.queries import Looking
-from redbike.facade.results import Results
-from redbike.facade.sync import Syncing
-from redbike.importers.rows import Source, get_name
-from redbike.loop.lifecycle import Stay
-from redbike.loop.naming import NoWorker
+from redbike.errors import RedbikeError
+from redbike.facade.control import Control
+from redbike.facade.loops import Loops
+from redbike.facade.maintenance import Maintenance
+from redbike.facade.queries import Queries
+from redbike.facade.schedules import Schedules
+from redbike.facade.sync import Sync
+from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_worker
-from redbike.schedule.objects.instants import InstantLike, ZoneLike, read_instant, read_zone
-from redbike.schedule.objects.schedules import ScheduleLike
-from redbike.store import rights
-from redbike.store.inspection.fsck import fsck
 from redbike.store.log import check_who
+from redbike.store.store import Store
 from redbike.worker.loader import load_worker
+from redbike.worker.runner import is_in_run
 
 log = logging.getLogger("redbike")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 DEFAULTS = Settings()
 
 
-@refuse_when_closed
-class Redbike(Looking, Steering, Syncing, Running):
+def _name_settings(init: Callable[P, None]) -> Callable[P, None]:
+    """Let the signature name each setting with its default, for ``help()`` and the reference."""
+    signature = inspect.signature(init)
+    *given, settings = signature.parameters.values()
+    hints = get_type_hints(KeywordSettings)
+    named = [
+        settings.replace(name=name, kind=settings.KEYWORD_ONLY, default=getattr(DEFAULTS, name), annotation=hint)
+        for name, hint in hints.items()
+    ]
+    vars(init)["__signature__"] = signature.replace(parameters=[*given, *named])
+    return init
+
+
+def _of(
+    part: str, method: Callable[Concatenate[Any, P], T], also_closed: bool = False
+) -> Callable[Concatenate["Redbike", P], T]:
+    """Return the method of a `Redbike` that calls `method` of one of its parts, if it is not closed."""
+
+    @wraps(method)
+    def call(self: "Redbike", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if not also_closed:
+            self._refuse_if_closed()
+        return method(getattr(self, part), *args, **kwargs)
+
+    return call
+
+
+class Redbike:
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -56,6 +80,7 @@ class Redbike(Looking, Steering, Syncing, Running):
     `ServerError` for a server that cannot.
     """
 
+    @_name_settings
     def __init__(
         self,
         worker: WorkerClass,
@@ -64,58 +89,20 @@ class Redbike(Looking, Steering, Syncing, Running):
         timefile: "str | PathLike[str] | None" = None,
         default_timeout: float = DEFAULTS.default_timeout,
         *,
-        group: str | None = DEFAULTS.group,
-        timezone: str = DEFAULTS.timezone,
-        catchup: str = DEFAULTS.catchup,
-        catchup_limit: int = DEFAULTS.catchup_limit,
-        on_error: str | None = DEFAULTS.on_error,
-        retries: int | None = DEFAULTS.retries,
-        backoff: float = DEFAULTS.backoff,
-        on_timeout: str | None = DEFAULTS.on_timeout,
-        on_lost: str = DEFAULTS.on_lost,
-        max_losses: int = DEFAULTS.max_losses,
-        stop_after: int = DEFAULTS.stop_after,
-        grace: float = DEFAULTS.grace,
-        overlap: str = DEFAULTS.overlap,
-        forget_after: float | str = DEFAULTS.forget_after,
-        history: int = DEFAULTS.history,
-        ping_url: str | None = DEFAULTS.ping_url,
-        stop_within: float = DEFAULTS.stop_within,
-        failures_limit: int = DEFAULTS.failures_limit,
-        log_level: str = DEFAULTS.log_level,
-        log_format: str = DEFAULTS.log_format,
         noted_as: str | None = None,
+        **settings: Unpack[KeywordSettings],
     ) -> None:
-        settings = Settings(
+        all_settings = Settings(
             prefix=find_prefix(os.environ) if prefix is None else prefix,
             timefile=None if timefile is None else fspath(timefile),
             default_timeout=default_timeout,
-            group=group,
-            timezone=timezone,
-            catchup=catchup,
-            catchup_limit=catchup_limit,
-            on_error=on_error,
-            retries=retries,
-            backoff=backoff,
-            on_timeout=on_timeout,
-            on_lost=on_lost,
-            max_losses=max_losses,
-            stop_after=stop_after,
-            grace=grace,
-            overlap=overlap,
-            forget_after=forget_after,
-            history=history,
-            ping_url=ping_url,
-            stop_within=stop_within,
-            failures_limit=failures_limit,
-            log_level=log_level,
-            log_format=log_format,
+            **settings,
         )
         # Before a server is started for it.
         check_worker(worker)
         check_who(noted_as)
         server = find_server(os.environ) if redis_config is None else redis_config
-        self._begin(worker, settings, connect(server), durable=True, noted_as=noted_as, is_own=True)
+        self._begin(worker, all_settings, connect(server), durable=True, noted_as=noted_as, is_own=True)
 
     @classmethod
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
@@ -166,18 +153,49 @@ class Redbike(Looking, Steering, Syncing, Running):
     ) -> None:
         self._given_prefix = settings.prefix
         self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
-        self.worker = worker
         self.client = client
         for warning in check_server(client, durable):
             log.warning("%s", warning)
         self._is_own = is_own
-        self.store = self._make_store()
+        store = open_store(client, settings, worker)
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
-        self._noted = self.store.noted_as(noted_as)
-        self._setter = Setter(self._noted, settings)
-        self._syncer = Syncer(self._noted, settings)
-        self._control_at_start = self.store.read_control()
-        self._prepare()
+        self._compose(store, store.noted_as(noted_as), worker)
+
+    def _compose(self, store: Store, noted: Store, worker: WorkerClass) -> None:
+        """Make the parts, whose methods are those of this object."""
+        self.store, self._noted = store, noted
+        settings = self.settings
+        setter = Setter(noted, settings)
+        self._schedules = Schedules(setter)
+        self._sync = Sync(Syncer(noted, settings), settings)
+        self._queries = Queries(store, worker, settings, lambda: self._loops.is_closing)
+        self._control = Control(store, noted, worker, settings)
+        self._maintenance = Maintenance(store, noted, setter)
+        self._loops = Loops(
+            store, worker, settings, self.client,
+            is_own=self._is_own, given_prefix=self._given_prefix, load=self._sync.load
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        self._refuse_if_closed()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _refuse_if_closed(self) -> None:
+        """Raise `RedbikeError` once this is closed. Its jobs may still call it."""
+        if self._loops.is_closing and not is_in_run():
+            raise RedbikeError("this Redbike is closed")
+
+    @property
+    def worker(self) -> WorkerClass:
+        """The worker class; another one may take its place between two calls."""
+        return self._loops.worker
+
+    @worker.setter
+    def worker(self, worker: WorkerClass) -> None:
+        self._queries.worker = self._control.worker = self._loops.worker = worker
 
     @property
     def prefix(self) -> str:
@@ -196,120 +214,61 @@ class Redbike(Looking, Steering, Syncing, Running):
 
     # Entering and removing jobs
 
-    def set(
-        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
-        **options: Unpack[JobOptions]
-    ) -> bool:  # fmt: skip
-        """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
+    set = _of("_schedules", Schedules.set)
+    enter = _of("_schedules", Schedules.enter)
+    set_many = _of("_schedules", Schedules.set_many)
+    unset = _of("_schedules", Schedules.unset)
+    load = _of("_sync", Sync.load)
+    sync_file = _of("_sync", Sync.sync_file)
+    sync = _of("_sync", Sync.sync)
 
-        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
-        occurrences count: epoch seconds, or an aware datetime. `tz` is the zone of floating times, also of a naive
-        datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
-        `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
-        """
-        try:
-            self._setter.set(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
-        except BadSchedule as error:
-            log.error("%s: %s", jobid, error)
-            return False
-        return True
+    # Looking
 
-    def enter(
-        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
-        **options: Unpack[JobOptions]
-    ) -> bool:  # fmt: skip
-        """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        return self._setter.enter(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
+    tell = _of("_queries", Queries.tell)
+    is_working = _of("_queries", Queries.is_working)
+    get_statuses = _of("_queries", Queries.get_statuses)
+    get_schedules = _of("_queries", Queries.get_schedules)
+    get_rows = _of("_queries", Queries.get_rows)
+    jobs = _of("_queries", Queries.jobs)
+    why = _of("_queries", Queries.why)
+    runs = _of("_queries", Queries.runs)
+    events = _of("_queries", Queries.events)
+    failures = _of("_queries", Queries.failures)
+    queues = _of("_queries", Queries.queues)
+    workers = _of("_queries", Queries.workers)
+    health = _of("_queries", Queries.health)
+    metrics = _of("_queries", Queries.metrics)
+    agenda = _of("_queries", Queries.agenda)
+    check = _of("_queries", Queries.check)
+    log = _of("_queries", Queries.log)
 
-    def set_many(
-        self, pairs: Iterable[tuple[str, ScheduleLike | None]],
-        after: InstantLike | None = None, tz: ZoneLike | None = None
-    ) -> Results[tuple[str, bool | ValueError]]:  # fmt: skip
-        """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
+    # Steering
 
-        It happens as the results are read: (job id, True), or in place of True the `BadSchedule` or `BadJobId` because
-        of which it was not set. An unchanged job that has failed for good stays so; `set` lets it run again, and so
-        does `run`. Raises `TypeError` for what is no pair or no schedule; then no job of its batch, up to 500, is set.
-        """
-        return Results("set_many()", self._setter.set_many(pairs, read_instant("after", after), read_zone(tz)))
+    run = _of("_control", Control.run)
+    run_failed = _of("_control", Control.run_failed)
+    cancel = _of("_control", Control.cancel)
+    pause = _of("_control", Control.pause)
+    resume = _of("_control", Control.resume)
+    pause_queue = _of("_control", Control.pause_queue)
+    resume_queue = _of("_control", Control.resume_queue)
+    pause_all = _of("_control", Control.pause_all)
+    resume_all = _of("_control", Control.resume_all)
+    limit = _of("_control", Control.limit)
+    find_queue = _of("_control", Control.find_queue)
+    gates = _of("_control", Control.gates)
 
-    def unset(self, jobid: str) -> bool:
-        """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
-        return self._setter.unset(jobid)
+    # Keeping, running, control
 
-    # Keeping
-
-    def fsck(self) -> Iterator[str]:
-        """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
-        return fsck(self.store)
-
-    def repair(self) -> Iterator[tuple[str, bool]]:
-        """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
-
-        Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
-        """
-        return Repair(self._noted, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
-
-    def acknowledge(self) -> list[str]:
-        """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""
-        found = self._noted.rewinds.list_all()
-        self._noted.rewinds.acknowledge(found)
-        return [rewind.describe() for rewind in found]
-
-    # Running
-
-    def dispatch(
-        self, after: InstantLike | None = None, csvfilename: Source | None = None, ping_url: str | None = None
-    ) -> None:
-        """Dispatch until halted or stopped; the rows of `csvfilename` are set first, a bad one is logged.
-
-        The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
-        goes round. Raises `BadConfig` for a bad one.
-        """
-        with self._loops.run() as stay:
-            self._dispatch(stay, after, csvfilename, ping_url)
-
-    def _dispatch(
-        self, stay: Stay, after: InstantLike | None, csvfilename: Source | None, ping_url: str | None
-    ) -> None:
-        since = read_instant("after", after)
-        if ping_url is not None:
-            check_dispatcher_url(ping_url)
-        if stay.is_stopped:
-            return
-        self._check_rights("dispatcher", rights.DISPATCHER)
-        with self._open_store() as store:
-            dispatcher = Dispatcher(store, self.settings, ping_url)
-            stay.attach(dispatcher.loop.stopping)
-            self._introduce_dispatcher()
-            if csvfilename is not None:
-                for line, jobid, result in self.load(csvfilename, since, mark_bad=True):
-                    if result is not True:
-                        log.error("%s line %d: %s: %s", get_name(csvfilename), line, jobid, result)
-            dispatcher.dispatch(since)
-
-    def _introduce_dispatcher(self) -> None:
-        log.info("dispatches the prefix %r, on %s", self.prefix, describe_address(self.client))
-        if self.prefix != self._given_prefix:
-            log.info("in a cluster all keys must be in one slot: the prefix is %r", self.prefix)
-
-    # Control
-
-    def control(self, signal: str) -> None:
-        """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
-        if not isinstance(signal, str) or signal.upper() != "HALT":
-            raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
-        self._noted.halt()
-
-    def clear_control(self) -> None:
-        """Take back a HALT for those that have not seen it yet."""
-        self.store.clear_control()
-
-    def is_halted(self) -> bool:
-        """Whether a HALT was given after this object was made."""
-        control = self.store.read_control()
-        return bool(control) and control != self._control_at_start
-
-    def flush(self) -> int:
-        """Delete all keys under the prefix and no others; how many there were."""
-        return self.store.upkeep.flush()
+    fsck = _of("_maintenance", Maintenance.fsck)
+    repair = _of("_maintenance", Maintenance.repair)
+    acknowledge = _of("_maintenance", Maintenance.acknowledge)
+    dispatch = _of("_loops", Loops.dispatch)
+    work = _of("_loops", Loops.work)
+    dispatch_due = _of("_loops", Loops.dispatch_due)
+    work_one = _of("_loops", Loops.work_one)
+    stop = _of("_loops", Loops.stop, also_closed=True)
+    close = _of("_loops", Loops.close, also_closed=True)
+    control = _of("_control", Control.control)
+    clear_control = _of("_control", Control.clear_control)
+    is_halted = _of("_control", Control.is_halted)
+    flush = _of("_maintenance", Maintenance.flush)

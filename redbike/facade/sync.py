@@ -22,11 +22,11 @@ Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
 PROGRAM = "sync"  # the group of the jobs of a program that names none
 
 
-class Syncing:
+class Sync:
     """Makes the jobs of a store those of files and programs."""
 
-    _syncer: Syncer
-    settings: Settings
+    def __init__(self, syncer: Syncer, settings: Settings) -> None:
+        self._syncer, self.settings = syncer, settings
 
     def load(
         self, csvfilename: Source | Iterable[Pair], after: InstantLike | None = None, tz: ZoneLike | None = None, *,

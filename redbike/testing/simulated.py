@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NoReturn, TypedDict
+from typing import NoReturn
 
-from redbike.control.setter import Setter
-from redbike.control.sync.syncer import Syncer
+from redbike.config.settings import KeywordSettings
 from redbike.errors import BadConfig, TooManyRuns
 from redbike.facade.redbike import Redbike
 from redbike.importers.rows import Source
@@ -17,26 +16,10 @@ from redbike.testing.worker import SimulatedWorker
 from redbike.text.printable import quote
 
 
-class BikeSettings(TypedDict, total=False):
+class BikeSettings(KeywordSettings, total=False):
     """The settings that a test may give, as `Redbike` has them."""
 
     default_timeout: float
-    timezone: str
-    catchup: str
-    catchup_limit: int
-    on_error: str | None
-    retries: int | None
-    backoff: float
-    on_timeout: str | None
-    on_lost: str
-    stop_after: int
-    grace: float
-    overlap: str
-    forget_after: float | str
-    history: int
-    ping_url: str | None
-    stop_within: float
-    failures_limit: int
 
 
 class SimulatedRedbike(Redbike):
@@ -51,10 +34,7 @@ class SimulatedRedbike(Redbike):
     def follow(self, clock: Clock) -> None:
         """Do everything by this clock."""
         self._clock = clock
-        self.store = self.store.follow(clock.read)
-        self._noted = self._noted.follow(clock.read)
-        self._setter = Setter(self._noted, self.settings)
-        self._syncer = Syncer(self._noted, self.settings)
+        self._compose(self.store.follow(clock.read), self._noted.follow(clock.read), self.worker)
 
     @property
     def now(self) -> float:

@@ -56,7 +56,7 @@ def bike(client, prefix, pinged):
     yield bike
     # While the server is still there: what fails would be told in the middle of another test.
     pinged.hanging.set()
-    for each in (bike._one and bike._one.pings, bike._passes and bike._passes._pings):
+    for each in (bike._loops.one and bike._loops.one.pings, bike._loops.passes and bike._loops.passes._pings):
         if each:
             each.stop(60)
 
@@ -128,11 +128,11 @@ def test_a_worker_class_gives_its_jobs_a_url(client, prefix, pinged):
 def take(bike, jobid, url, **options):
     """A run of a job, as its worker has it, and that worker."""
     bike.work_one()
-    assert bike._one
+    assert bike._loops.one
     bike.set(jobid, "NOW", ping_url=url, **options)
     run = take_one(bike.store, [("work-A", 10.0)], make_tag())
     assert run.jobid == jobid
-    return run, bike._one
+    return run, bike._loops.one
 
 
 def test_a_run_that_was_cancelled_before_it_began(bike, pinged):
@@ -301,7 +301,7 @@ def test_a_job_waits_for_no_service_and_what_is_too_much_is_dropped(bike, pinged
     assert [record.getMessage() for record in caplog.records] == [
         f"pings to {pinged.url}/… are dropped: {MOST} wait already"
     ]
-    worker = bike._one or pytest.fail("it has worked nothing")
+    worker = bike._loops.one or pytest.fail("it has worked nothing")
     worker.pings.stop(0)
     assert f"{MOST + 1} pings were not sent" in caplog.text
     pinged.hanging.set()
