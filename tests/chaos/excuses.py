@@ -16,6 +16,7 @@ TIMED_OUT = 5.0  # seconds after which a worker gives up waiting for a reply
 PAUSE = 2.5  # seconds at most until it has tried again
 CUTS = ("cut-before", "reply-lost", "cut-mid-reply", "reset", "stall", "black-hole", "delay")
 OUTAGES = ("server-kill", "server-stop", "server-restart", "aof-tail", "promotion", "client-kill")
+STOPS = ("worker-term", "worker-hup", "worker-clock")  # signals that ask a worker to stop
 OUTAGES += ("master-kill", "master-pause", "switchover", "slot-move")
 
 
@@ -26,6 +27,7 @@ class Excuses:
         self.history = history
         self._pauses = _by_pid(history, ("worker-pause", "dispatcher-pause"))
         self._cuts = _by_pid(history, CUTS)
+        self._stops = _by_pid(history, STOPS)
         self._outages = [fault for fault in history.faults if fault["name"] in OUTAGES]
         # Of a takeover, only what was acknowledged until the old master was no master any more.
         self._forgotten = [
@@ -49,6 +51,7 @@ class Excuses:
             "paused while cut off": paused and self._is_untold(run, self._first_pause(run)),
             "paused": paused,
             "overran": over and self._overran(run),
+            "stopped twice": run.end is None and self._was_stopped_twice(run),
             "stopped while cut off": expired and self._stopped(run) and self._could_not_tell(run, self._death(run)),
             "cut off": over and self._could_not_tell(run, run.taken + min(self.lease(run), self.timeout(run))),
         }
@@ -112,6 +115,11 @@ class Excuses:
 
     def _stopped(self, run: Run) -> bool:
         return self.history.processes[run.pid].status == 0 and self._death(run) <= self.open_until(run)
+
+    def _was_stopped_twice(self, run: Run) -> bool:
+        """Whether its worker was to hand back what runs: the second signal does not wait for that."""
+        death = self._death(run) + SLACK
+        return sum(fault["began"] <= death for fault in self._stops.get(run.pid, ())) > 1
 
     def _paused(self, run: Run) -> bool:
         return any(overlaps(fault, run.taken, self.open_until(run)) for fault in self._pauses.get(run.pid, ()))

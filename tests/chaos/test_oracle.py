@@ -66,7 +66,11 @@ class Story:
     def remember(self, *runs):
         """What `redbike runs` prints: due times, and maybe outcomes and processes."""
         rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
-        lines = [f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{how},1,,web1:{pid}:x7Kd9QaZ\n" for due, how, pid in rows]
+        workers = [f"web1:{pid}:x7Kd9QaZ" if pid else "" for _, _, pid in rows]
+        lines = [
+            f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{how},1,,{worker}\n"
+            for (due, how, _), worker in zip(rows, workers, strict=True)
+        ]
         header = "jobid,due,started,took,outcome,attempt,error,worker\n"
         (self.folder / "remembered.csv").write_text(header + "".join(lines))
 
@@ -138,6 +142,10 @@ def asked_before_takeover(at):
     return lambda story: (story.change("rerun", at, "RERUN"), story.taken_over())
 
 
+def stopped(*faults):
+    return lambda story: (*(story.fault(name, 30.5, 30.5, pid=2) for name in faults), story.died(2, 31))
+
+
 def suspended_after_the_next_job(story):
     story.run(30, start=30.2, job="fast.shared.1:A")
     story.fault("worker-pause", 30.5, 32, pid=1)
@@ -175,6 +183,8 @@ CASES = {
     "a fault of another worker": case(
         f"{ALL} 30@33", UNEXPLAINED, lambda story: story.fault("worker-pause", 29, 45, pid=2)
     ),
+    "a run that was handed back": case("10 20 40 50 60 30/2? 30@32", {}, stopped("worker-hup", "worker-clock")),
+    "one whose worker was to wait for it": case("10 20 40 50 60 30/2? 30@32", UNEXPLAINED, stopped("worker-hup")),
     "runs that overlap": case("10 20 40 50 60 30+3 30@31/2", {"unexplained": 1, "overlapping": 1}),
     "that a worker is killed later is no excuse": case(
         "10 20 40 50 60 30/2? 30@31",
@@ -254,6 +264,16 @@ def test_it_counts_what_it_acquits(story, counted, row):
 def test_what_is_remembered_is_what_ran(story, remembered, expected):
     verdict = judged(story, *case(ALL, expected, lambda story: story.remember(*remembered)))
     assert expected or verdict.occurrences["remembered"] == 3
+
+
+@pytest.mark.parametrize(("cancelled", "expected"), [(True, {}), (False, {"misremembered": 1})])
+def test_a_run_that_was_cancelled_and_lost_is_remembered_without_a_worker(story, cancelled, expected):
+    def remember(story):
+        story.remember((60, "cancelled", 0), 50, 40)
+        if cancelled:
+            story.change("cancel", 60.5, word="cancelled")
+
+    judged(story, *case(ALL, expected, remember))
 
 
 @pytest.mark.parametrize(
