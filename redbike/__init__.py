@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.queues import Limits
     from redbike.control.sync.changes import Change, Changes
-    from redbike.facade.async_results import AsyncResults
     from redbike.facade.asynchronous import AsyncRedbike
     from redbike.facade.redbike import Redbike, log
-    from redbike.facade.results import Results
-    from redbike.facade.sync import Pair
+    from redbike.facade.results import AsyncResults, Results
+    from redbike.facade.schedules import Pair
     from redbike.importers.rows import Source
     from redbike.loop.worker_class import Priority, RoundRobin, WorkerClass
     from redbike.queries.check.findings import Finding
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from redbike.queries.health import Health
     from redbike.schedule.objects.instants import InstantLike, ZoneLike
     from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike
-    from redbike.store.depths import Queue
     from redbike.store.enums import Difference, Event, Outcome
     from redbike.store.history import PastRun
     from redbike.store.log import LogEntry
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from redbike.store.patterns import Steered
     from redbike.store.queue_limits import Gate, Pause
     from redbike.store.run import Run
+    from redbike.store.totals import Queue
     from redbike.store.workers import Process
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
@@ -118,7 +117,7 @@ __all__ = [
 _PLACES = {
     "Agenda": "redbike.queries.forecast",
     "AsyncRedbike": "redbike.facade.asynchronous",
-    "AsyncResults": "redbike.facade.async_results",
+    "AsyncResults": "redbike.facade.results",
     "Change": "redbike.control.sync.changes",
     "Changes": "redbike.control.sync.changes",
     "CronLike": "redbike.schedule.objects.schedules",
@@ -138,14 +137,14 @@ _PLACES = {
     "LogEntry": "redbike.store.log",
     "Minute": "redbike.queries.forecast",
     "Outcome": "redbike.store.enums",
-    "Pair": "redbike.facade.sync",
+    "Pair": "redbike.facade.schedules",
     "PastRun": "redbike.store.history",
     "Pause": "redbike.store.queue_limits",
     "Plan": "redbike.queries.forecast",
     "Priority": "redbike.loop.worker_class",
     "Process": "redbike.store.workers",
     "Quarter": "redbike.queries.forecast",
-    "Queue": "redbike.store.depths",
+    "Queue": "redbike.store.totals",
     "Redbike": "redbike.facade.redbike",
     "Relief": "redbike.queries.forecast",
     "Results": "redbike.facade.results",

@@ -18,9 +18,9 @@ from redbike.connection.check import check_server
 from redbike.control.queues import Gatekeeper
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
-from redbike.loop.limits import apply_limits
 from redbike.loop.loop import Loop
-from redbike.queries.check.server import ServerCheck
+from redbike.loop.queues import apply_limits
+from redbike.queries.check.surroundings import ServerCheck
 from redbike.queries.glance import read_view
 from redbike.queries.metrics import Figures
 from redbike.store import rights

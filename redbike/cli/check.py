@@ -7,8 +7,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server
-from redbike.cli.messages import DONE, FAILED
-from redbike.cli.progress import Report, open_progress
+from redbike.cli.messages import DONE, FAILED, Report, open_progress
 from redbike.config.settings import Config, examine
 from redbike.connection.client import aim_at, connect
 from redbike.connection.options import list_bad_arguments
@@ -16,9 +15,7 @@ from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.naming import NoWorker, open_store
 from redbike.queries.check.findings import Finding, note
 from redbike.queries.check.jobs import JobsCheck
-from redbike.queries.check.server import ServerCheck
-from redbike.queries.check.settings import check_settings, check_shared
-from redbike.queries.check.worker import WorkerCheck
+from redbike.queries.check.surroundings import ServerCheck, WorkerCheck, check_settings, check_shared
 from redbike.worker.loader import load_worker
 
 

@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
-from redbike.cli.new_files import write_files
 from redbike.config.settings import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
@@ -23,6 +23,30 @@ from redbike.text.printable import escape, name_host
 MAX_SIZE = 32 << 20  # bytes
 OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host that no queue has here
 QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_private: bool) -> None:
+    """Write the texts of `files` under their names into `folder`, which is made if needed.
+
+    If they are private, only this user may read them. Raise `BadConfig` before anything is written if there is such a
+    file, unless `may_replace`.
+    """
+    there = [path for name in files if os.path.lexists(path := os.path.join(folder, name))]
+    if there and not may_replace:
+        raise BadConfig(f"{there[0]!r} is there already: take another --out, or --force to replace it")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        # First all of them aside: a full disk is noticed before anything is replaced.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".redbike-import-") as aside:
+            for name, text in files.items():
+                with open(os.path.join(aside, name), "w", encoding="utf-8", newline="") as file:
+                    if is_private:
+                        os.fchmod(file.fileno(), 0o600)
+                    file.write(text)
+            for name in files:
+                os.replace(os.path.join(aside, name), os.path.join(folder, name))
+    except OSError as error:
+        raise RedbikeError(f"cannot write to {folder!r}: {error.strerror or error}") from None
 
 
 def import_crontab(arguments: Arguments, config: Config) -> int:

@@ -9,8 +9,7 @@ from typing import IO
 
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
-from redbike.cli.messages import BAD, DONE, complain
-from redbike.cli.progress import open_progress
+from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.options import COLUMNS
 from redbike.config.settings import Config

@@ -9,9 +9,9 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config.options import fold
 from redbike.config.settings import Config
+from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import Limits
-from redbike.control.rerunning import find_failed, find_tries
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from redbike.control.sync.changes import Change
 from redbike.schedule.clock import NOTHING, Clock, format_took
-from redbike.store.depths import Queue
 from redbike.store.enums import Difference, Event, Outcome
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry, localize
 from redbike.store.overview import Job
+from redbike.store.totals import Queue
 from redbike.store.workers import CommandLines, Process
 from redbike.text.printable import escape
 

@@ -20,8 +20,7 @@ from redbike.process.signals import leave_to_others
 from redbike.schedule.clock import Clock, format_took
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry, localize
-from redbike.store.matching import compile_patterns
-from redbike.store.patterns import check_pattern
+from redbike.store.patterns import check_pattern, compile_patterns
 from redbike.text.printable import escape
 
 RATE = 1000  # events a second that are printed, unless `--limit` says otherwise: nobody reads more

@@ -3,12 +3,12 @@
 import configparser
 import json
 import os
+import pwd
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from redbike.commands.environment import CRON, WORKER, make_small_environment
 from redbike.config.options import read_choice
 from redbike.config.settings import CHOICES
 from redbike.errors import BadConfig
@@ -36,6 +36,26 @@ DURATION = re.compile(r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\
 SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 COUNT = re.compile(r"\d{1,7}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+WORKER, CRON = "worker", "cron"  # the values of ``env``
+CRON_PATH = "/usr/bin:/bin"
+CRON_SHELL = "/bin/sh"
+
+
+def make_small_environment(variables: Mapping[bytes, bytes], shell: str | None) -> dict[bytes, bytes]:
+    """Return `variables` with those that cron sets: HOME, LOGNAME, PATH and SHELL. Only LOGNAME cannot be overridden.
+
+    They are those of the user of this process. Raise `BadConfig` if the system does not know that user.
+    """
+    try:
+        user = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        raise BadConfig(f"env is 'cron', but the system has no user with the id {os.geteuid()}") from None
+    given = {
+        b"HOME": os.fsencode(user.pw_dir),
+        b"PATH": CRON_PATH.encode(),
+        b"SHELL": os.fsencode(shell or CRON_SHELL),
+    }
+    return {**given, **variables, b"LOGNAME": os.fsencode(user.pw_name)}
 
 
 @dataclass(frozen=True, slots=True)

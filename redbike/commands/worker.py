@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from redbike.commands import on_failure
 from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import JobLock, hold_lock, make_name
-from redbike.commands.missing import find_missing
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
-from redbike.commands.start import make_environment, open_input
+from redbike.commands.start import find_missing, make_environment, open_input
 from redbike.commands.summary import summarize_all
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override

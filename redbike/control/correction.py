@@ -21,7 +21,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.enums import Event, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.ahead import find_place
+from redbike.store.inspection.jobs import find_place
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time

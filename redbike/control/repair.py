@@ -25,10 +25,9 @@ from redbike.store.inspection.fsck import (
 from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.leftovers import remove
 from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
-from redbike.store.inspection.queue_limits import list_bad_gates, repair_gates
-from redbike.store.inspection.tags import check_tag, find_bad_tags
-from redbike.store.rewinds import Rewind
+from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_gates, repair_gates
 from redbike.store.store import Store
+from redbike.store.upkeep import Rewind
 
 TRIES = 5  # for a job that changes all the time; one that is well is not tried at all
 

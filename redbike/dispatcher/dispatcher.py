@@ -20,24 +20,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.dispatcher.archiving import Archiving
-from redbike.dispatcher.forgetting import Forgetting
+from redbike.dispatcher.skipping import skip_late, skip_missed
+from redbike.dispatcher.spare_time import Archiving, Forgetting
 from redbike.errors import RedbikeError, ServerError
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
 from redbike.loop.policies import describe, place_again, place_lost, place_suspect
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
-from redbike.loop.skipping import skip_late, skip_missed
 from redbike.loop.timefile import Timefile
 from redbike.process import watchdog
 from redbike.store.keys import is_queue_name
 from redbike.store.namespace import PAGE, STEP
-from redbike.store.rewinds import MINE, REPAIR, Rewind
 from redbike.store.run import Answer, EndedRun, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey, is_ahead
+from redbike.store.upkeep import MINE, REPAIR, Rewind
 from redbike.text.printable import name_number
 
 log = logging.getLogger("redbike.dispatcher")

@@ -22,8 +22,8 @@ import redis
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
-from redbike.facade.async_results import AsyncResults, Reader, run_in_thread
 from redbike.facade.redbike import Redbike
+from redbike.facade.results import AsyncResults, Reader, run_in_thread
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker

@@ -11,13 +11,12 @@ from redbike.errors import BadConfig
 from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
-from redbike.queries.check.worker import WorkerCheck
+from redbike.queries.check.surroundings import WorkerCheck
 from redbike.queries.forecast import MOST_HOURS, Agenda, make_agenda
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
-from redbike.queries.why.reasons import Reasons
+from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.objects.instants import InstantLike, read_instant
-from redbike.store.depths import Queue
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -26,6 +25,7 @@ from redbike.store.log import LogEntry
 from redbike.store.overview import Job, Wanted
 from redbike.store.patterns import check_pattern, expand
 from redbike.store.store import Store
+from redbike.store.totals import Queue
 from redbike.store.workers import Process
 from redbike.text.printable import quote
 

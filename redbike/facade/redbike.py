@@ -21,12 +21,10 @@ from redbike.connection.client import aim_at, connect
 from redbike.control.setter import Setter
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
-from redbike.facade.control import Control
+from redbike.facade.control import Control, Maintenance
 from redbike.facade.loops import Loops
-from redbike.facade.maintenance import Maintenance
 from redbike.facade.queries import Queries
-from redbike.facade.schedules import Schedules
-from redbike.facade.sync import Sync
+from redbike.facade.schedules import Schedules, Sync
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_worker
 from redbike.store.log import check_who

@@ -17,8 +17,7 @@ from redbike.importers.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
 from redbike.schedule.parser import parse
-from redbike.schedule.rrule.rule import Line, Moment, parse_moment, parse_moments
-from redbike.schedule.rrule.writing import format_wall, write_dates
+from redbike.schedule.rrule.rule import Line, Moment, format_wall, parse_moment, parse_moments, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
 _MOST = 100  # occurrences that one date may exclude

@@ -8,6 +8,7 @@
 
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import NoReturn
+
+from redbike.text.printable import describe
 
 STUCK = 75  # the exit status of a process that is to be started again
 LAST_WORDS = 5.0  # seconds for what is done at the end
@@ -24,6 +27,9 @@ _begin_again: Callable[[], object] | None = None
 _error_output = -1  # a copy, as a job may close the standard error; -1: not enabled
 _process = 0
 _covered_until = float("inf")
+log = logging.getLogger("redbike.worker")
+
+FORK_LAST_WORDS = 2.0  # seconds for what is printed at the end
 
 
 def enable(command: list[str] | None) -> None:
@@ -83,3 +89,27 @@ def uncover() -> None:
     if float("-inf") < _covered_until < float("inf") and is_enabled():
         _covered_until = float("-inf")
         faulthandler.cancel_dump_traceback_later()
+
+
+def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:
+    """End this process, a child of the worker that has returned from ``work`` or raised `error` there.
+
+    The exit status is that of a Python program that ends in the same way. It sends nothing to Redis, as the
+    connections belong to the worker.
+    """
+    status, is_told = 0 if error is None else 1, error is not None
+    if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+        status, is_told = (error.code or 0) & 0xFF, False
+
+    def speak() -> None:
+        if is_told and error is not None:
+            log.error("%s: in process %d, which it has forked: %s", jobid, os.getpid(), describe(error), exc_info=error)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    # Another thread may have held the lock of a stream when the job forked: nobody gives it back in this process.
+    thread = threading.Thread(target=speak, daemon=True)
+    thread.start()
+    thread.join(FORK_LAST_WORDS)
+    os._exit(status)

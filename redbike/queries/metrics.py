@@ -18,11 +18,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from redbike.errors import ServerError
-from redbike.store.depths import Queue
 from redbike.store.enums import Outcome, Skip
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
-from redbike.store.totals import Total
+from redbike.store.totals import Queue, Total
 from redbike.text.version import __version__
 
 log = logging.getLogger("redbike")

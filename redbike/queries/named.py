@@ -15,8 +15,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.history import PastRun, read_newest
 from redbike.store.inspected import JobState
-from redbike.store.matching import compile_patterns
-from redbike.store.patterns import check_pattern, expand, is_pattern
+from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
 from redbike.store.schedules import find_schedule, find_spread
 from redbike.store.store import Store

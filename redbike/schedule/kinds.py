@@ -24,7 +24,7 @@ from redbike.schedule.explain import (
 )
 from redbike.schedule.moments import END_OF_TIME, EPOCH, MAX_TEXT, check_size, parse_duration, parse_timestamp
 from redbike.schedule.rrule.recurrence import Recurrence
-from redbike.schedule.rrule.writing import format_day, write_dates
+from redbike.schedule.rrule.rule import format_day, write_dates
 from redbike.schedule.zones import resolve
 
 EXDATE_SIZE = 16  # bytes of a date and time, with its comma

@@ -39,12 +39,10 @@ from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.archiving import Archiver
 from redbike.store.coming import Coming
 from redbike.store.counts import Counts
-from redbike.store.depths import Depths
-from redbike.store.events import Events
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Journal
 from redbike.store.keys import Keys, check_queue_name
-from redbike.store.log import Log
+from redbike.store.log import Events, Log
 from redbike.store.namespace import Namespace, make_tag
 from redbike.store.outbox import Untold
 from redbike.store.overview import Overview
@@ -54,12 +52,11 @@ from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import Gates
 from redbike.store.records import decode
-from redbike.store.rewinds import Rewinds
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
 from redbike.store.timeline import Timeline
-from redbike.store.totals import Totals
-from redbike.store.upkeep import Upkeep
+from redbike.store.totals import Depths, Totals
+from redbike.store.upkeep import Rewinds, Upkeep
 from redbike.store.workers import Workers
 from redbike.text.printable import describe
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from redbike.testing.fixture import MakeRedbike
-    from redbike.testing.server import Served
+    from redbike.testing.fixture import MakeRedbike, Served
 
 
 @pytest.fixture(scope="session")
 def _redbike_server() -> "Iterator[Served]":
     """The server of this process: an embedded one, or the one that REDBIKE_TEST_URL names."""
     from redbike.errors import RedbikeError
-    from redbike.testing.server import serve
+    from redbike.testing.fixture import serve
 
     with ExitStack() as stack:
         try:

@@ -1,19 +1,118 @@
 """The facade of a test: a `Redbike` whose clock stands still, and moves from one due time to the next."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import NoReturn
 
-from redbike.config.settings import KeywordSettings
-from redbike.errors import BadConfig, TooManyRuns
+from redbike.config.settings import KeywordSettings, Settings
+from redbike.errors import Again, BadConfig, Overrun, TooManyRuns
 from redbike.facade.redbike import Redbike
 from redbike.importers.rows import Source
+from redbike.loop.pings import Pings
+from redbike.loop.queues import Queues, apply_limits
+from redbike.loop.worker_class import WorkerClass
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.objects.instants import InstantLike
-from redbike.store.run import Run
-from redbike.testing.clock import Clock, name, read_instant
-from redbike.testing.worker import SimulatedWorker
+from redbike.store.enums import Outcome
+from redbike.store.run import Placement, Run
+from redbike.store.store import Store
 from redbike.text.printable import quote
+from redbike.worker.heartbeat import INTERVAL, Heartbeat
+from redbike.worker.runner import Runner
+from redbike.worker.worker import Worker
+
+
+class SimulatedWorker(Worker):
+    """Works jobs by a clock that stands still. It uses no more of a worker than `work_one` does."""
+
+    def __init__(self, store: Store, worker: WorkerClass, settings: Settings) -> None:
+        super().__init__(store, worker, settings)
+        seconds = count()
+        # Each look is a second later: so queues that come and go count at once.
+        self.queues = Queues(worker, settings.default_timeout, lambda: float(next(seconds)))
+        self.runner: _Runner = _Runner(worker, settings, self.pings)
+        self.heartbeat = _Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
+        self.ran: Run | None = None  # the last one
+        next(self.queues.looks())
+        apply_limits(store, worker, self.queues.names())
+
+    def close(self) -> None:
+        """End the threads, and give back the connections."""
+        super().close()
+        self.loop.close()
+
+    def find_error(self, run: Run) -> BaseException | None:
+        """Return what `work` raised in this last run; `Overrun` if it took too long."""
+        if self.runner.raised is None and run.began and not run.was_in_time:
+            return Overrun(f"it overran its timeout of {run.timeout:g} s")
+        return self.runner.raised
+
+    def _run(self, run: Run) -> Placement:
+        self.ran, self.runner.raised = run, None
+        return super()._run(run)
+
+
+class _Runner(Runner):
+    """Keeps what a failed run has raised."""
+
+    def __init__(self, worker: WorkerClass, settings: Settings, pings: Pings) -> None:
+        super().__init__(worker, settings, pings)
+        self.raised: BaseException | None = None
+
+    def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
+        placement = super()._place_raised(run, error, settings)
+        if placement.outcome in (Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN) and not isinstance(error, Again):
+            self.raised = error
+        return placement
+
+
+class _Heartbeat(Heartbeat):
+    """Finds no run that is over its deadline: by a clock that stands still, none is. Its end says that it was."""
+
+    def _find_due(self, run: Run) -> float:
+        return time.monotonic() + INTERVAL
+
+
+class Clock:
+    """Stands at `now`, in epoch seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def read(self) -> float:
+        """Return the instant at which it stands."""
+        return self.now
+
+    def move(self, instant: float) -> None:
+        """Go on to `instant`. Raise `BadConfig` if that is past."""
+        if instant < self.now:
+            raise BadConfig(f"the clock of a test only goes forward: {name(instant)} is before {name(self.now)}")
+        self.now = instant
+
+
+def read_instant(given: "float | datetime | timedelta", now: float) -> float:
+    """Return the epoch seconds of an instant; a timedelta counts from `now`. Raise `TypeError` or `BadConfig`."""
+    if isinstance(given, timedelta):
+        instant = now + given.total_seconds()
+    elif isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise TypeError(f"{given!r} has no zone: an aware datetime is needed")
+        instant = given.timestamp()
+    elif isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{given!r:.80} is no instant: epoch seconds, an aware datetime or a timedelta is needed")
+    else:
+        instant = given
+    if not 0 <= instant < END_OF_TIME:
+        raise BadConfig(f"bad instant {quote(given)}: it is before 1970 or after 9999")
+    return round(float(instant), 6)
+
+
+def name(instant: float) -> str:
+    """Return an instant as messages have it."""
+    return datetime.fromtimestamp(instant, UTC).isoformat().replace("+00:00", "Z")
 
 
 class BikeSettings(KeywordSettings, total=False):

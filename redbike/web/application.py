@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Scope
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
-from redbike.web.forms import TooLong, read_form
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
 from redbike.web.login import MOST_BODY, Gate, is_asset, make_cookie, say
@@ -31,10 +30,10 @@ from redbike.web.pages import (
     show_login,
     show_problem,
 )
-from redbike.web.pages.find import find
+from redbike.web.pages.jobs import find
 from redbike.web.rendering import ASSETS, name_asset, read_asset
-from redbike.web.requests import check_header, get_client
-from redbike.web.sampling import sample
+from redbike.web.requests import TooLong, check_header, get_client, read_form
+from redbike.web.samples import sample
 from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 from redbike.web.stream import Stream

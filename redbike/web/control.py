@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from redbike.control.cancelling import cancel_jobs
+from redbike.control.jobs import cancel_jobs, find_tries, pause_found, run_jobs
 from redbike.control.operator import check_reason, check_until
-from redbike.control.pausing import pause_found
 from redbike.control.queues import Gatekeeper, Limits
-from redbike.control.rerunning import find_tries, run_jobs
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike

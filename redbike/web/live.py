@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 import secrets
 import threading
 import time
@@ -17,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from redbike.errors import RedbikeError, Unreachable
-from redbike.web.fragments import find_fragments, strip_distances
 
 log = logging.getLogger("redbike")
 
@@ -32,6 +32,36 @@ CLOCK = "clock"  # the fragment that says when it was so; it alone is no news
 Address = tuple[str, str]  # the page and its query
 Render = Callable[[Address], str]
 Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
+# What comes from elsewhere is escaped, so these characters make tags only where a template has them.
+BEGINNING = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*)?\sdata-live(?:[\s=][^<>]*)?)>")
+NAME = re.compile(r'\sid="([^"<>]+)"')
+RELATIVE = re.compile(r"(<time [^<>]*data-at=[^<>]*>)[^<]*")
+
+
+def find_fragments(page: str) -> dict[str, str]:
+    """Return the fragments of a page by id, each with its own tag. One inside of another is a part of that."""
+    found, place = dict[str, str](), 0
+    while begin := BEGINNING.search(page, place):
+        place = _find_end(page, begin)
+        name = NAME.search(begin[2])
+        if name:
+            found[name[1]] = page[begin.start() : place]
+    return found
+
+
+def _find_end(page: str, begin: re.Match[str]) -> int:
+    """Return where an element ends: where as many tags of its kind are closed as are opened."""
+    depth = 1
+    for tag in re.compile(rf"<(/?){begin[1]}(?=[\s>])[^<>]*>").finditer(page, begin.end()):
+        depth += -1 if tag[1] else 1
+        if depth == 0:
+            return tag.end()
+    return len(page)
+
+
+def strip_distances(fragment: str) -> str:
+    """Return a fragment without what changes by itself as time goes on: how far away its instants are."""
+    return RELATIVE.sub(r"\1", fragment)
 
 
 @dataclass
@@ -91,7 +121,7 @@ class Viewer:
 class Live:
     """All who look, and what they look at.
 
-    `render` returns the page at an address, `listen` yields events, see `redbike.store.events.Events.listen`, and
+    `render` returns the page at an address, `listen` yields events, see `redbike.store.log.Events.listen`, and
     `tell_time` is the time of this process in words.
     """
 

@@ -12,7 +12,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.moments import parse_timestamp
 from redbike.store.enums import Event
 from redbike.web.control import GOES_ON, TRIED
-from redbike.web.forms import Form, read_back
+from redbike.web.requests import Form, read_back
 from redbike.web.selection import ALL, Selection
 
 NO_LIMIT = "none"  # takes a limit back

@@ -2,9 +2,10 @@
 
 import ipaddress
 import re
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, ImmutableMultiDict
+from starlette.requests import Request
 from starlette.types import Scope
 
 from redbike.errors import BadConfig
@@ -12,6 +13,11 @@ from redbike.errors import BadConfig
 HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 LONGEST = 2000  # characters of a place to which the login leads
+KIND = "application/x-www-form-urlencoded"
+MOST_FIELDS = 2000
+MOST_BACK = 8192  # characters
+
+Form = ImmutableMultiDict[str, str]
 
 
 def get_path(scope: Scope) -> str:
@@ -98,3 +104,40 @@ def is_target(text: str) -> bool:
 def _stays(path: str) -> bool:
     parts = path.split("/")
     return "\\" not in path and "" not in parts[:-1] and not {".", ".."} & set(parts)
+
+
+class TooLong(Exception):
+    """A form of more bytes than are read."""
+
+
+async def read_form(request: Request, most: int) -> Form:
+    """Return the fields of a form of at most `most` bytes. Raise `TooLong`, and `BadConfig` for what is no form."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise TooLong
+    kind = request.headers.get("content-type", KIND).partition(";")[0].strip().lower()
+    try:
+        if kind != KIND:
+            raise ValueError(f"{KIND} is needed")
+        return ImmutableMultiDict(
+            parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        )
+    except ValueError as error:
+        raise BadConfig(f"bad form: {error!s:.80}") from None
+
+
+def name_place(request: Request) -> str:
+    """Return the address of what is shown, relative to the root of the site."""
+    path, query = quote(get_path(request.scope).lstrip("/")), request.scope["query_string"].decode("ascii", "replace")
+    return f"{path}?{query}" if query else path
+
+
+def read_back(form: Form) -> str:
+    """Return where a form leads back to: a place on this site, relative to its root."""
+    back = form.get("back", "")
+    path = unquote(back.partition("?")[0])
+    is_own = back.isprintable() and len(back) <= MOST_BACK and ":" not in path and "\\" not in path
+    # A path that begins with a slash, or leaves its folder, may lead elsewhere.
+    return f"./{back}" if is_own and not path.startswith("/") and ".." not in path.split("/") else "./"

@@ -1,16 +1,23 @@
 """What the queues have done in the last hour, as far as this process has looked."""
 
+import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from redbike.errors import RedbikeError
 
 HOUR = 3600.0  # seconds
 STEP = 60.0  # seconds between two samples
 EARLY = 1.0  # seconds by which a sample may come earlier than that
 MOST = 200  # queues of which samples are kept
+log = logging.getLogger("redbike.web")
+
+PATIENCE = 2.0  # seconds for which the end waits for a sample that is being taken
 
 
 class Sample(NamedTuple):
@@ -80,3 +87,29 @@ class Samples:
             Point(before.time, now.time, now.waiting, max(0, now.ended - before.ended))
             for before, now in pairwise(samples)
         ]
+
+
+@contextmanager
+def sample(look: Callable[[], object], pause: float = STEP) -> Iterator[None]:
+    """Call `look` at once, and again every `pause` seconds, from a thread of its own, until this ends."""
+    ending = threading.Event()
+    thread = threading.Thread(target=_run, args=(look, pause, ending), name="redbike-web-samples", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join(PATIENCE)
+
+
+def _run(look: Callable[[], object], pause: float, ending: threading.Event) -> None:
+    while True:
+        try:
+            look()
+        except RedbikeError as error:
+            # Whoever looks at a page is told so. Here it would be a line each minute.
+            log.debug("no sample of the queues: %s", error)
+        except Exception:
+            log.exception("no sample of the queues can be taken")
+        if ending.wait(pause):
+            return

@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse, Response
 
 from redbike.schedule.clock import Clock
 from redbike.web.control import Steerer, name_person
-from redbike.web.forms import Form, read_back
 from redbike.web.memory import Memory, Note
+from redbike.web.requests import Form, read_back
 from redbike.web.site import Site
 
 USED_UP = {

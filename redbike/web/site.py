@@ -1,10 +1,11 @@
 """What all pages of a site share: whom they show, what they may do, and how they are answered."""
 
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -19,13 +20,11 @@ from redbike.store.history import PastRun
 from redbike.store.past_runs import FailurePage
 from redbike.store.queue_limits import Gate
 from redbike.web.background import Background
-from redbike.web.forms import name_place
 from redbike.web.keys import Keys
 from redbike.web.memory import Memory
 from redbike.web.rendering import make_environment, show_instant
-from redbike.web.requests import count_depth
+from redbike.web.requests import count_depth, name_place
 from redbike.web.samples import Samples
-from redbike.web.snapshot import Snapshot
 
 SHOWN = 10  # failures, and jobs that are due next, on the overview
 GROUPED = 1000  # failures that are looked at to group them
@@ -42,6 +41,38 @@ PAGES = (
 )
 
 Endpoint = Callable[["Site", Request], Response]
+T = TypeVar("T")
+
+FRESH = 1.0  # seconds
+SHARE = 20  # what takes long to read is kept for so many times that
+
+
+class Snapshot(Generic[T]):
+    """The last answer of `read`, which is asked again when that is older than `fresh` seconds, or than it is worth.
+
+    Whoever comes while it is read waits for that answer.
+    """
+
+    def __init__(self, read: Callable[[], T], fresh: float = FRESH) -> None:
+        self._read = read
+        self._fresh = fresh
+        self._reading = threading.Lock()
+        self._found: tuple[float, T] | None = None  # until when it is fresh (monotonic), and the answer
+
+    def get(self) -> T:
+        """Return it. Raise what `read` raises."""
+        with self._reading:
+            if self._found is None or time.monotonic() > self._found[0]:
+                began = time.monotonic()
+                answer = self._read()
+                now = time.monotonic()
+                self._found = now + max(self._fresh, SHARE * (now - began)), answer
+            return self._found[1]
+
+    def drop(self) -> None:
+        """Forget the answer, so that it is read again by whoever comes next."""
+        with self._reading:
+            self._found = None
 
 
 @dataclass

@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from redbike.errors import Overrun, RedbikeError
-from redbike.process.forks import leave
+from redbike.process.leaving import leave_fork
 from redbike.text.printable import describe
 
 LAST_WORDS = 5.0  # seconds for the tasks of a loop that has ended
@@ -104,7 +104,7 @@ class _Loop:
             overran = limit.expired() and isinstance(error, TimeoutError)
             failure = Overrun("it was cancelled at its deadline") if overran else error
         if os.getpid() != process:
-            leave(jobid, failure)
+            leave_fork(jobid, failure)
         # Not at once: a coroutine that has stopped the loop has failed, whatever it returns.
         self._loop.call_soon(self._end, future, (result, failure))
 

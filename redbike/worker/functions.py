@@ -16,6 +16,7 @@
 """
 
 import inspect
+import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -24,17 +25,18 @@ from typing import Any, TypeVar, Unpack
 
 from redbike.config.limits import Limit
 from redbike.config.options import JobOptions, Value, format_options, parse_options, read_changes
-from redbike.config.settings import Settings, override
-from redbike.errors import BadConfig, BadQueueName, CommandFailed
-from redbike.loop.limits import read_limits
+from redbike.config.settings import Settings, check_zone, override
+from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions
+from redbike.loop.queues import read_limits
 from redbike.loop.worker_class import RoundRobin, read_concurrency
-from redbike.schedule.objects.instants import ZoneLike
-from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike
+from redbike.schedule.kinds import CronSchedule, RecurrenceSchedule, Schedule
+from redbike.schedule.objects.instants import ZoneLike, read_zone
+from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
+from redbike.schedule.parser import parse
 from redbike.store.keys import check_jobid, check_queue_name
 from redbike.store.run import Run
 from redbike.worker.cron_policies import go_on_as_cron
-from redbike.worker.function_schedules import make_schedule
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = tuple[str, str, JobOptions]  # job id, schedule, options
@@ -43,6 +45,60 @@ GIVEN = ("jobid", "data")  # the parameters that a function may have
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = ("timeout", "on-timeout", "on-error", "retries", "backoff", "stop-after", "ping-url")
 _STOCK = RoundRobin("A")  # it names queues
+_CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
+
+
+def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | None:
+    """Return the text of the one schedule that is given among `kinds`; None if there is none.
+
+    With `tz` the text names its zone. Raise `BadSchedule`, `BadConfig` for a bad zone, and `TypeError` for several
+    kinds, for a value of another type, and for a zone without a schedule.
+    """
+    given = {kind: value for kind, value in kinds.items() if value is not None}
+    if len(given) > 1:
+        raise TypeError(f"job {jobid!r}: {' and '.join(given)} are given, but a job has one schedule")
+    if not given:
+        if tz is not None:
+            raise TypeError(f"job {jobid!r}: tz is given, but no schedule")
+        return None
+    [(kind, value)] = given.items()
+    zone = None if tz is None else check_zone(read_zone(tz))
+    check_schedule(_WRITERS[kind](value), zone)
+    text = format_schedule(_WRITERS[kind](value), zone or "UTC")
+    try:
+        return _complete(kind, text, zone, jobid)
+    except BadSchedule as error:
+        raise BadSchedule(f"job {jobid!r}: {error}") from None
+
+
+def _write_every(value: Any) -> Any:
+    return value if isinstance(value, timedelta) else f"EVERY:{value}"
+
+
+def _write_at(value: Any) -> Any:
+    return value if isinstance(value, datetime) else f"AT:{value}"
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+_WRITERS = {"every": _write_every, "at": _write_at, "cron": _keep, "rrule": _keep, "schedule": _keep}
+
+
+def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:
+    """Return `text`, with its zone if that is given. Raise `BadSchedule` if it is not of this kind."""
+    parsed = parse(text, zone or "UTC", jobid, time.time())
+    if not isinstance(parsed, _CLASSES.get(kind, Schedule)):
+        raise BadSchedule(f"bad {kind} {text!r:.80}: it is a schedule of another kind")
+    if zone is None:
+        return text
+    if parsed.anchor_span is None:
+        return parsed.with_zone().text
+    if isinstance(parsed, RecurrenceSchedule):
+        example = "DTSTART:20260101T080000"
+        raise BadSchedule(f"bad schedule {text!r:.80}: a rule with a tz needs a line such as {example!r}")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

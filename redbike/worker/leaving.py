@@ -14,11 +14,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import NoReturn
 
+from redbike.config.settings import Settings
+from redbike.connection.client import connect
+from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
+from redbike.loop.policies import place_handed_back
 from redbike.process import leaving
-from redbike.store.run import Run
+from redbike.store.run import EndedRun, Run
+from redbike.store.store import Store
+from redbike.worker.ends import commit
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.runner import Runner
 
@@ -120,3 +128,35 @@ def _place(ident: int | None) -> str:
     if frame is None:
         return "nobody knows where"
     return f"in line {frame.f_lineno} of {frame.f_code.co_filename}, {frame.f_code.co_name}()"
+
+
+@dataclass(slots=True)
+class Left:
+    """The runs that a worker has, at the instant at which it is ended."""
+
+    ended: list[EndedRun] = field(default_factory=list)  # the server was not told of their ends yet
+    begun: list[Run] = field(default_factory=list)
+    waiting: list[Run] = field(default_factory=list)  # taken, but not begun
+
+
+def hand_back(
+    store: Store, left: Left, settings_for: Callable[[Run], Settings], sign_off: Callable[[Store], object]
+) -> None:
+    """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
+
+    Then `sign_off` is called: a worker that has left nothing behind is not lost.
+    """
+    with closing(connect(store.client)) as client:
+        own = Store(client, store.keys.prefix, store.queue_for)
+        try:
+            for run, placement in left.ended:
+                commit(own, run, placement, settings_for(run))
+            for run in left.begun:
+                answer, _ = commit(own, run, place_handed_back(run), settings_for(run))
+                if answer.word == "ok":
+                    log.warning("%s: handed back, as its worker is ended", run.jobid)
+            for tag in dict.fromkeys(run.tag for run in left.waiting):
+                own.runs.release([run for run in left.waiting if run.tag == tag])
+            sign_off(own)
+        except RedbikeError as error:
+            log.error("what ran cannot be handed back, so it counts as lost: %s", error)

@@ -25,7 +25,7 @@ from typing import Any
 
 from redbike.errors import RedbikeError
 from redbike.process import leaving, watchdog
-from redbike.process.forks import leave
+from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
 from redbike.store.entries import EntryRun
 from redbike.store.enums import Outcome
@@ -250,7 +250,7 @@ class Teller:
                 asyncio.run(result)
         except BaseException as error:
             if os.getpid() != process:
-                leave(run.jobid, error)
+                leave_fork(run.jobid, error)
             if interrupts_caller(error):
                 raise
             # The method is the user's own: it may raise anything.
@@ -258,7 +258,7 @@ class Teller:
         finally:
             self._called, self._calls = None, self._calls + 1
         if os.getpid() != process:
-            leave(run.jobid, None)
+            leave_fork(run.jobid, None)
 
 
 def _find_due(state: JobState) -> float | None:

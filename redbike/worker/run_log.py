@@ -8,8 +8,10 @@ import atexit
 import logging
 import os
 import threading
-from collections import Counter
-from collections.abc import Sequence
+import time
+import traceback
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 
 from redbike.schedule.clock import format_length, format_took
 from redbike.store.run import Answer, EndedRun
@@ -20,6 +22,8 @@ log = logging.getLogger("redbike.worker")
 PAUSE = 1.0  # seconds between two times that lines are written
 MOST = 50  # runs after which further ones are only counted
 LATE = 1.0  # seconds from which on it is worth telling that a run was late
+INTERVAL = 60.0  # seconds
+MOST_REMEMBERED = 1000  # remembered tracebacks
 
 
 class RunLog:
@@ -107,3 +111,25 @@ def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
         "runs": len(ended),
     }
     return f"{run.jobid}: {placement.outcome} after {format_took(took)}{lateness}{tried}{others}", fields
+
+
+class Tracebacks:
+    """The tracebacks of the last minute. Two are the same if they lead through the same lines to the same exception."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._logged: OrderedDict[Hashable, float] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def keep_if_new(self, error: BaseException, queue: str) -> BaseException | None:
+        """Return `error`, which a job of `queue` raised, for ``exc_info``; None if its traceback was logged lately."""
+        lines = tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+        path, now = (queue, type(error), lines), self._clock()
+        with self._changing:
+            if now - self._logged.get(path, -INTERVAL) < INTERVAL:
+                return None
+            self._logged[path] = now
+            self._logged.move_to_end(path)
+            if len(self._logged) > MOST_REMEMBERED:
+                self._logged.popitem(last=False)
+            return error

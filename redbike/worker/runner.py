@@ -29,14 +29,14 @@ from redbike.loop.policies import (
 )
 from redbike.loop.worker_class import WorkerClass, takes_data
 from redbike.process import leaving
-from redbike.process.forks import leave
+from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
 from redbike.store.run import Placement, Run
 from redbike.text import printable as texts
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines
-from redbike.worker.tracebacks import Tracebacks
+from redbike.worker.run_log import Tracebacks
 
 log = logging.getLogger("redbike.worker")
 
@@ -186,7 +186,7 @@ class Runner:
                 result = self._coroutines.run(result, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
         except BaseException as error:
             if os.getpid() != process:
-                leave(run.jobid, error)
+                leave_fork(run.jobid, error)
             raise
         finally:
             run.over = time.monotonic()
@@ -201,7 +201,7 @@ class Runner:
                 names = ", ".join(Signals(number).name for number in wishes)
                 log.warning("%s: it has set handlers for %s: these count only while it runs", run.jobid, names)
         if os.getpid() != process:
-            leave(run.jobid, None)
+            leave_fork(run.jobid, None)
         return result
 
     def _note_threads(self, run: Run) -> None:

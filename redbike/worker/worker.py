@@ -14,11 +14,10 @@ from functools import partial
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.loop.limits import apply_limits
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
-from redbike.loop.queues import Queues
+from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.registration import Presence, shorten
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
@@ -28,9 +27,8 @@ from redbike.store.takers import Takers
 from redbike.worker.batch import LONG_ENOUGH, Batch, Pace
 from redbike.worker.batch_runner import BatchRunner
 from redbike.worker.ends import Ends
-from redbike.worker.handing_back import Left, hand_back
 from redbike.worker.heartbeat import Heartbeat
-from redbike.worker.leaving import Leaving
+from redbike.worker.leaving import Leaving, Left, hand_back
 from redbike.worker.missing_commands import MissingCommands
 from redbike.worker.notify import Teller
 from redbike.worker.pool import Pool

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from redbike import Redbike, RoundRobin
-from redbike.cli import main, progress
+from redbike.cli import main, messages
 from redbike.cli.messages import DONE
 from tests.terminal import COLOUR, plain, run_on_terminal
 
@@ -109,9 +109,9 @@ def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypat
 
     number = len(list(bike.get_schedules()))
     for words in (["agenda"], ["jobs"], ["jobs", "--failed"], ["jobs", "--overdue"], ["jobs", "on:A"]):
-        monkeypatch.setattr(progress, "MANY", number + 1)
+        monkeypatch.setattr(messages, "MANY", number + 1)
         assert read_how_far(*words) == []
-        monkeypatch.setattr(progress, "MANY", number)
+        monkeypatch.setattr(messages, "MANY", number)
         expected = set() if words[-1] in ("--overdue", "on:A") else {str(number)}
         assert set(read_how_far(*words)) == expected, words
     os.close(terminal)

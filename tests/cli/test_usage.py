@@ -15,8 +15,8 @@ from redbike import BadJobId, Redbike, RoundRobin
 from redbike.cli import main
 from redbike.cli.diagnosis import diagnose
 from redbike.cli.entry import __doc__ as text
-from redbike.cli.examples import EXAMPLES
 from redbike.cli.families import COMMANDS
+from redbike.cli.help import EXAMPLES
 from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS

@@ -4,7 +4,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.config.settings import Settings
-from redbike.control.cancelling import cancel_jobs
+from redbike.control.jobs import cancel_jobs
 from redbike.loop.cancelling import compute_cancellation
 from redbike.loop.policies import place_failed, place_lost, place_overrun
 from redbike.store.inspection.fsck import fsck

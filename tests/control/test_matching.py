@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadJobId
-from redbike.store.matching import compile_patterns
-from redbike.store.patterns import check_pattern, is_pattern
+from redbike.store.patterns import check_pattern, compile_patterns, is_pattern
 
 TEXTS = st.text(alphabet="ab-]^\\é*?[!c", min_size=1, max_size=6)
 

@@ -13,8 +13,8 @@ import pytest
 from redbike import AsyncRedbike, BadConfig, NoSuchJob, RedbikeError, RoundRobin, ServerError, Unreachable
 from redbike.config.settings import Settings
 from redbike.connection.embedded import EmbeddedServer
-from redbike.facade.async_results import PAGE, AsyncResults, Reader
 from redbike.facade.asynchronous import THREADS
+from redbike.facade.results import PAGE, AsyncResults, Reader
 from tests.loops import Gate
 from tests.waiting import wait_until
 

@@ -9,7 +9,7 @@ from redbike import BadConfig, Limit
 from redbike.config.settings import Settings
 from redbike.control.queues import Gatekeeper
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.loop.limits import apply_limits
+from redbike.loop.queues import apply_limits
 from redbike.store.queue_limits import Gate
 from redbike.worker.worker import Worker
 from tests.loops import beside

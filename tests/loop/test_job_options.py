@@ -7,6 +7,7 @@ import pytest
 from redbike.config.options import format_options, read_changes
 from redbike.config.settings import Settings, override
 from redbike.dispatcher.dispatcher import AHEAD, Dispatcher
+from redbike.dispatcher.skipping import skip_late, skip_missed
 from redbike.loop.occurrences import place_next
 from redbike.loop.policies import (
     count_retries,
@@ -14,7 +15,6 @@ from redbike.loop.policies import (
     place_done,
     place_failed,
 )
-from redbike.loop.skipping import skip_late, skip_missed
 from redbike.schedule.jitter import compute_share, spread
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from redbike import Again, Redbike, StopWork, UnsetJob
-from redbike.dispatcher import archiving
+from redbike.dispatcher import spare_time
 from redbike.errors import BadConfig, BadJobId
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
@@ -261,7 +261,7 @@ def dispatching(bike, monkeypatch):
 
 
 def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
-    monkeypatch.setattr(archiving, "INTERVAL", 0.1)
+    monkeypatch.setattr(spare_time, "INTERVAL", 0.1)
     bike = dispatching()
     bike.work_one()
     wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 1)
@@ -270,7 +270,7 @@ def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
 
 
 def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypatch):
-    monkeypatch.setattr(archiving, "MANY", 5)
+    monkeypatch.setattr(spare_time, "MANY", 5)
     bike = dispatching()
     for number in range(6):
         bike.set(f"{number}:A", "NOW")
@@ -283,9 +283,9 @@ def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypa
 
 
 def test_a_busy_dispatcher_finds_time_to_archive(dispatching, monkeypatch):
-    monkeypatch.setattr(archiving, "MANY", 5)
+    monkeypatch.setattr(spare_time, "MANY", 5)
     # The next instant is never so far away.
-    monkeypatch.setattr(archiving, "MOMENT", 0.2)
+    monkeypatch.setattr(spare_time, "MOMENT", 0.2)
     bike = dispatching()
     busy = [f"{number}:A" for number in range(20)]
     for number, jobid in enumerate(busy):
@@ -300,7 +300,7 @@ def test_a_busy_dispatcher_finds_time_to_archive(dispatching, monkeypatch):
 
 
 def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):
-    monkeypatch.setattr(archiving, "INTERVAL", 0.0)
+    monkeypatch.setattr(spare_time, "INTERVAL", 0.0)
     bike = dispatching()
     bike.client.set(bike.store.keys.counts, "wrong")
     bike.work_one()

@@ -234,7 +234,7 @@ BUGS = [
     ),
     Bug(
         "a failure in a test shows the password of the server",
-        "testing/server.py",
+        "testing/fixture.py",
         "    url: str = field(repr=False)\n",
         "    url: str\n",
         f"{PLUGIN} -k shows_the_password",
@@ -396,7 +396,7 @@ BUGS = [
     Bug(
         "what a job forks may come back from work()",
         "worker/runner.py",
-        "            leave(run.jobid, None)",
+        "            leave_fork(run.jobid, None)",
         "            pass",
         f"{FORKS} -k second_worker",
     ),
@@ -634,7 +634,7 @@ BUGS = [
     ),
     Bug(
         "an outage is taken for a bad schedule",
-        "loop/skipping.py",
+        "dispatcher/skipping.py",
         "find_schedule(jobid, Stop.text if text is None else text, options)",
         'find_schedule(jobid, store.questions.read_schedule(jobid) or "STOP", options)',
         f"{CRASHES} catchup",
@@ -767,7 +767,7 @@ BUGS = [
     ),
     Bug(
         "an import replaces files that are there",
-        "cli/new_files.py",
+        "cli/import_crontab.py",
         "if there and not may_replace:",
         "if len(there) == len(files) and not may_replace:",
         f"{IMPORT_CRONTAB} -k replaces",

@@ -295,7 +295,7 @@ def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
 
 def test_clocks_that_differ_are_a_remark(check, monkeypatch):
     clock = time.time
-    monkeypatch.setattr("redbike.queries.check.server.time.time", lambda: clock() + 60)
+    monkeypatch.setattr("redbike.queries.check.surroundings.time.time", lambda: clock() + 60)
     [note] = notes(check)
     assert note.endswith("s ahead of that of the server, which counts")
 

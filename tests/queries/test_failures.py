@@ -3,7 +3,7 @@
 import pytest
 
 from redbike.queries.failures import group_failures, name_group, normalize
-from redbike.queries.run_durations import measure_durations
+from redbike.queries.unusual import measure_durations
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.past_runs import Failure

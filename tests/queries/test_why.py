@@ -7,18 +7,17 @@ import pytest
 
 from redbike import BadConfig, BadJobId, NoSuchJob
 from redbike.config.settings import Settings
-from redbike.control.cancelling import cancel_jobs
+from redbike.control.jobs import cancel_jobs
 from redbike.queries.health import check_health
-from redbike.queries.why.past import find_last
-from redbike.queries.why.reasons import Reasons
+from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse
-from redbike.store.depths import Depths
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.run import Placement
 from redbike.store.store import Store
+from redbike.store.totals import Depths
 from redbike.store.workers import LOST
 from tests import states
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START

@@ -3,11 +3,11 @@
 import pytest
 
 from redbike.errors import ServerError
-from redbike.store.depths import TOGETHER, Queue
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.tally import MOST_RECENT, format_recent, parse_recent
+from redbike.store.totals import TOGETHER, Queue
 from tests.states import NOW, QUEUE, START
 from tests.verbs import set_job, take_many
 

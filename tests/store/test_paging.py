@@ -5,9 +5,9 @@ import pytest
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.store import paging
 from redbike.store.enums import Event
-from redbike.store.matching import compile_patterns
 from redbike.store.overview import Wanted
 from redbike.store.paging import FEW, MOST_SCANNED, Place, Search, measure_cursor
+from redbike.store.patterns import compile_patterns
 from redbike.store.ranks import Ranks
 
 MANY = FEW + 500

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from redbike.config.settings import Settings
-from redbike.control.cancelling import cancel_jobs
+from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
 from redbike.loop.resuming import resume, resume_over

@@ -10,7 +10,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.connection.client import aim_at, connect
-from redbike.control.cancelling import cancel_jobs
+from redbike.control.jobs import cancel_jobs
 from redbike.errors import NoSuchJob, ServerError
 from redbike.loop.resuming import resume
 from redbike.store.entries import pack_entry, read_entry
@@ -20,10 +20,10 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.keys import TELLS
-from redbike.store.rewinds import Rewind
 from redbike.store.run import GRACE, LEASE, Placement, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
+from redbike.store.upkeep import Rewind
 from tests.states import (
     DUE,
     JOB,

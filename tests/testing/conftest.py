@@ -2,8 +2,7 @@
 
 import pytest
 
-from redbike.testing.fixture import MakeRedbike
-from redbike.testing.server import Served
+from redbike.testing.fixture import MakeRedbike, Served
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from redbike.testing.server import Served
+from redbike.testing.fixture import Served
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 

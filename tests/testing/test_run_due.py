@@ -23,8 +23,7 @@ from redbike import (
     current_run,
 )
 from redbike.errors import Overrun
-from redbike.testing.fixture import PREFIX, MakeRedbike
-from redbike.testing.server import Served
+from redbike.testing.fixture import PREFIX, MakeRedbike, Served
 from tests.waiting import wait_until
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -6,8 +6,7 @@ import pytest
 
 from redbike.errors import BadConfig, Unreachable
 from redbike.web.background import MOST_RESULTS, MOST_WAITING, Background
-from redbike.web.samples import Samples
-from redbike.web.sampling import sample
+from redbike.web.samples import Samples, sample
 from tests.waiting import wait_until
 
 

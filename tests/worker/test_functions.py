@@ -10,7 +10,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, BadQueueName, BadSchedule, Jobs, Limit, Redbike, current_run
 from redbike.cli.load import set_schedules
-from redbike.loop.limits import apply_limits
+from redbike.loop.queues import apply_limits
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_placer, load_worker
 from tests.commandline import ROOT

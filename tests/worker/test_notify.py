@@ -382,7 +382,7 @@ def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.2)
+    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.2)
     monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     tried = []
 
@@ -405,7 +405,7 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
     # An idle one hears of them by its takes, long before it is to be seen again.
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 600.0)
-    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.3)
     monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
     monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):

@@ -117,7 +117,7 @@ def test_who_cannot_know_the_queue_refuses(make, register, command, client, work
 def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):
     register(ByLength("A"))
     register(Stock("A"))
-    with pytest.raises(BadQueueName, match=r"only tests[.]working[.]test_one_queue:ByLength can"):
+    with pytest.raises(BadQueueName, match=r"only tests[.]worker[.]test_one_queue:ByLength can"):
         make(make_jobs()).set("mail:anna", "NOW")
     monkeypatch.setattr(workers, "STALE", 0.0)
     register(Stock("A"))

@@ -5,7 +5,7 @@ import threading
 from redbike.config.settings import Settings
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.store import Store
-from redbike.worker.tracebacks import INTERVAL, MOST, Tracebacks
+from redbike.worker.run_log import INTERVAL, MOST_REMEMBERED, Tracebacks
 from redbike.worker.worker import Worker
 from tests.loops import beside, join, start
 from tests.verbs import set_job
@@ -58,9 +58,9 @@ def test_no_more_are_remembered_than_there_is_room_for():
     clock = Clock()
     tracebacks = Tracebacks(clock)
     error = raised("one")
-    for number in range(MOST + 1):
+    for number in range(MOST_REMEMBERED + 1):
         assert tracebacks.keep_if_new(error, f"work-{number}") is error
-    assert tracebacks.keep_if_new(error, f"work-{MOST}") is None
+    assert tracebacks.keep_if_new(error, f"work-{MOST_REMEMBERED}") is None
     assert tracebacks.keep_if_new(error, "work-1") is None
     # The oldest had to go.
     assert tracebacks.keep_if_new(error, "work-0") is error

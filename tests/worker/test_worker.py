@@ -282,8 +282,8 @@ def test_concurrency_runs_that_many_jobs_at_once(store, kind):
 @pytest.fixture
 def patient(monkeypatch):
     """A worker that is not woken notices nothing for as long as the test lasts."""
-    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 600)
-    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 700)
+    monkeypatch.setattr("redbike.loop.loop.BLOCK", 600)
+    monkeypatch.setattr("redbike.loop.loop.SILENCE", 700)
 
 
 @pytest.mark.parametrize(("number", "concurrency"), [(1, 1), (1, 3), (4, 1)])

@@ -16,8 +16,16 @@ from typing import NamedTuple
 
 from redbike.config.settings import Settings, check_zone
 from redbike.control.setter import CHUNK, Setter
-from redbike.control.sync.changes import Change, Row, TooManyPruned, Wish, check_share
-from redbike.control.sync.comparing import check_owner, compare, make_membership
+from redbike.control.sync.changes import (
+    Change,
+    Row,
+    TooManyPruned,
+    Wish,
+    check_owner,
+    check_share,
+    compare,
+    make_membership,
+)
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, parse_to_set

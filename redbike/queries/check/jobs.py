@@ -14,8 +14,8 @@ from redbike.queries.check.findings import Finding, Groups, Needed, note
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event
 from redbike.store.inspected import parse_failure
-from redbike.store.inspection import ahead
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
+from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.keys import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE
@@ -135,7 +135,7 @@ class JobsCheck:
         now, suspects = self._store.timeline.read_clock(), list[str]()
         for jobid, record in self._store.questions.list_statuses():
             status = Status.parse(record)
-            if ahead.is_of_clock(status, now):
+            if is_of_clock(status, now):
                 suspects.append(jobid)
                 if len(suspects) == PAGE:
                     yield from self._check_late(suspects)
@@ -149,7 +149,7 @@ class JobsCheck:
     def _check_late(self, jobids: Sequence[str]) -> Iterator[Finding]:
         """Name those that a clock which was ahead has put too late."""
         for state in self._store.questions.inspect(jobids):
-            if late := ahead.describe(state):
+            if late := describe_lateness(state):
                 yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
 
     def _check_options(self) -> Iterator[Finding]:

@@ -1,16 +1,23 @@
 """What is known of a job whose future is asked for: its state, the settings, and when its queue is held."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from redbike.config.settings import Settings, override
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.queries.counting import QUARTER, Counting
 from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
+from redbike.store.queue_limits import Gate
 from redbike.store.records import Streak
 from redbike.store.run import Placement, Run
 from redbike.store.schedules import find_schedule
+
+ACTIONS = ("resume", "pause", "run", "cancel", "unset", "set")
+GATE_ACTIONS = ("resume", "pause")  # that are done to a queue or to everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +99,90 @@ def make_run(outlook: Outlook, due: float, streak: Streak, start: float) -> Run:
 def read_due(placed: Placement, now: float) -> float | None:
     """Return when a job is due that was placed at `now`."""
     return now if isinstance(placed.due, str) else placed.due
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is rehearsed: an action, of `ACTIONS`, and what it says besides."""
+
+    action: str
+    until: float | None = None  # of a pause, in epoch seconds
+    schedule: str = ""  # to be set, as it is typed
+    tz: str | None = None
+    gate: str | None = None  # the queue that it is done to, "" for everything; None for the chosen jobs
+
+
+@dataclass(slots=True)
+class Side:
+    """What runs with the action, or without it."""
+
+    counting: Counting
+    at_once: int = 0  #: runs in the instant in which it begins
+    skipped: Counter[Skip] = field(default_factory=Counter)  #: occurrences that are passed over before it goes on
+
+    @property
+    def minutes(self) -> Sequence[int]:
+        """Runs of the chosen jobs in each minute from the beginning of its first quarter on."""
+        return self.counting.minutes
+
+    @property
+    def runs(self) -> int:
+        """All of them."""
+        return self.counting.runs
+
+    @property
+    def continuous(self) -> int:
+        """Return how many jobs run again as soon as they have run; their runs are not counted."""
+        return self.counting.continuous
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The quarter of an hour in which workers have most to do, for a queue."""
+
+    queue: str
+    start: float
+    runs: int
+    busy: float | None  #: how many runs go on at a time, as long as runs took so far; None if nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the workers of a queue can do, if they work no other one."""
+
+    processes: int = 0  #: that are alive
+    at_once: int | None = 0  #: jobs that they run at once; None if one of them does not say
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """What an action would change from `start` to `end`, in epoch seconds."""
+
+    start: float
+    end: float
+    without: Side
+    changed: Side
+    others: Counting | None  #: of the jobs that are not chosen; None if they are too many
+    jobs: int = 0  #: that were computed
+    wrong: int = 0  #: jobs with a bad schedule, which do not run
+    left_out: int = 0  #: jobs for which there was no time
+    held: int = 0  #: whose queue is paused, or everything is, with the action too
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)  #: by queue
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    clock_changes: Sequence[tuple[float, str]] = ()  #: when clocks change, and in which zone
+
+    def find_peaks(self, side: Side) -> list[Peak]:
+        """Return the peak of each queue of the chosen jobs, others counted too; the highest first."""
+        found = dict[str, Peak]()
+        for queue in {queue for _, queue in [*self.without.counting.loads, *self.changed.counting.loads]}:
+            found[queue] = max(self._list_quarters(side, queue), key=lambda peak: (peak.runs, -peak.start))
+        return sorted(found.values(), key=lambda peak: (-peak.runs, peak.queue))
+
+    def _list_quarters(self, side: Side, queue: str) -> Iterator[Peak]:
+        countings = [side.counting, *([self.others] if self.others else [])]
+        for number in range(math.ceil((self.end - side.counting.base) / QUARTER)):
+            loads = [load for each in countings if (load := each.loads.get((number, queue)))]
+            runs, known = sum(load.runs for load in loads), sum(load.runs - load.unknown for load in loads)
+            seconds = sum(load.seconds for load in loads)
+            busy = seconds / known * runs / QUARTER if known else None
+            yield Peak(queue, float(side.counting.base + number * QUARTER), runs, busy)

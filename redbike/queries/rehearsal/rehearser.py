@@ -17,8 +17,7 @@ from redbike.loop.cancelling import compute_cancellation
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
-from redbike.queries.rehearsal.outlook import Hold, Outlook
-from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change, Rehearsal, Side
+from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change, Hold, Outlook, Rehearsal, Side
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip

@@ -32,6 +32,7 @@ from redbike.schedule.rrule.rule import (
     Line,
     Moment,
     Rule,
+    format_wall,
     parse_line,
     parse_moment,
     parse_moments,
@@ -39,7 +40,6 @@ from redbike.schedule.rrule.rule import (
     unfold,
 )
 from redbike.schedule.rrule.subdaily import SubdailyEvaluator
-from redbike.schedule.rrule.writing import format_wall
 from redbike.schedule.zones import Offsets, resolve
 
 MAX_RULES = 16  # RRULE and EXRULE lines of one schedule

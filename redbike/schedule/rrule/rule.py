@@ -1,7 +1,7 @@
 """Parse the content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -187,3 +187,29 @@ def _parse_weekday(text: str, freq: int) -> tuple[int, int]:
     if not found or found[2] not in WEEKDAYS or (found[1] and not 1 <= abs(int(found[1])) <= 53):
         raise BadSchedule(f"bad weekday {quoted(text)} in a rule: MO or, of 53 at most, 1MO or -1MO is needed")
     return int(found[1] or 0) if freq <= MONTHLY else 0, WEEKDAYS.index(found[2])
+
+
+def format_wall(wall: int) -> str:
+    """Return a local time as a date and time: ``20260105T090000``."""
+    day, second = divmod(wall, 86400)
+    return f"{format_day(day)}T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}"
+
+
+def format_day(day: int) -> str:
+    """Return a day (since 1970-01-01) as a date: ``20260105``."""
+    return f"{date.fromordinal(day + EPOCH_DAY):%Y%m%d}".rjust(8, "0")
+
+
+def write_dates(name: str, instants: Iterable[int], zone: Offsets) -> Iterator[str]:
+    """Yield the lines of an EXDATE or RDATE with these instants, in order.
+
+    They are local times in `zone`, the zone of the schedule; in UTC if that is ambiguous. Yield nothing without any.
+    """
+    local, others = [], []
+    for instant in sorted(instants):
+        wall = instant + zone(instant)[2]
+        if resolve(wall, zone) == instant:
+            local.append(format_wall(wall))
+        else:
+            others.append(f"{format_wall(instant)}Z")
+    yield from (str(Line(name, "", ",".join(values))) for values in (local, others) if values)

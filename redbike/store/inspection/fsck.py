@@ -24,12 +24,11 @@ from collections.abc import Iterator
 
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import find_wrong_types, list_all
-from redbike.store.inspection.queue_limits import list_bad_gates
-from redbike.store.inspection.tags import check_tag, find_bad_tags
+from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_gates
 from redbike.store.records import decode
-from redbike.store.rewinds import MINE, REPAIR, Rewind
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
+from redbike.store.upkeep import MINE, REPAIR, Rewind
 
 log = logging.getLogger("redbike")
 

@@ -5,14 +5,16 @@ from dataclasses import replace
 from itertools import islice
 
 from redbike.errors import RedbikeError
+from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
-from redbike.store.inspection import ahead
 from redbike.store.inspection.listing import Listing, get_home, get_own_queue
 from redbike.store.namespace import PAGE
-from redbike.store.records import Status
+from redbike.store.records import Status, Streak
+from redbike.store.run import AHEAD
+from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
 # By event. A job that was paused keeps the status of the place from which it is held.
@@ -118,7 +120,7 @@ def _check_place(state: JobState) -> Iterator[str]:
         yield "it is paused, but on the timeline"
     if state.alarm != (state.pause.until if state.pause else None):
         yield "nothing ends its pause" if state.alarm is None else "its pause ends by itself at another time, or never"
-    if late := ahead.describe(state):
+    if late := describe_lateness(state):
         yield late
     yield from _check_status(state, here)
     try:
@@ -138,3 +140,36 @@ def _check_status(state: JobState, here: list[str]) -> Iterator[str]:
             yield f"its status is {state.status}, but it is in: {here[0]}"
     elif here:
         yield f"its status is {state.status}, but it is in: {', '.join(here)}"
+
+
+def find_place(state: JobState) -> float | None:
+    """Return when a job is due by its schedule that a clock has put too late; None for any other job."""
+    status = Status.parse(state.status)
+    if not is_of_clock(status, state.now) or state.running or state.waiting:
+        return None
+    due = state.timeline if state.timeline is not None else state.held
+    if due is None or due <= state.now:
+        return None
+    try:
+        schedule = find_schedule(state.jobid, state.schedule or "", state.options)
+    except RedbikeError:
+        return None
+    if schedule.allows_pause or Streak.parse(state.streak).due is not None:
+        # A pause, or another try of the same occurrence: it began when the clock was jobs.
+        return state.now
+    following = None if schedule.runs_once else schedule.next(state.now)
+    return following if following is not None and following < due else None
+
+
+def is_of_clock(status: Status | None, now: float) -> bool:
+    """Tell whether a status is from an instant that is to come."""
+    return status is not None and status.time > now + AHEAD
+
+
+def describe_lateness(state: JobState) -> str:
+    """Return what is wrong with a job that `find_place` has a place for; "" for any other one."""
+    place, due = find_place(state), state.timeline if state.timeline is not None else state.held
+    if place is None or due is None:
+        return ""
+    late, clock = format_length(due - state.now), Clock(state.now, "UTC")
+    return f"it is due in {late}, by a clock that was ahead; by its schedule it is due at {clock.name(place)}"

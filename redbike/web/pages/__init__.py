@@ -10,7 +10,6 @@ from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, Redbike
 from redbike.schedule.clock import Clock
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.agenda import show_agenda
-from redbike.web.pages.failures import show_failures
 from redbike.web.pages.incident import ask_incident, show_incident
 from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
@@ -18,7 +17,7 @@ from redbike.web.pages.log import show_log
 from redbike.web.pages.overview import show_overview
 from redbike.web.pages.queues import show_queues, show_workers
 from redbike.web.pages.rehearsal import show_rehearsal
-from redbike.web.pages.runs import show_runs
+from redbike.web.pages.runs import show_failures, show_runs
 from redbike.web.pages.setting import save, show_form, show_preview
 from redbike.web.requests import is_target
 from redbike.web.sent import Sent

@@ -10,11 +10,11 @@ from redbike.store.enums import Event
 from redbike.store.overview import Wanted
 from redbike.store.queue_limits import Pause
 from redbike.web.control import GOES_ON, Done, Steerer
-from redbike.web.forms import MOST_BACK
 from redbike.web.memory import Note
 from redbike.web.orders import Given, Order, count_words
 from redbike.web.pages.rehearsal import REHEARSED
 from redbike.web.rendering import show_text
+from redbike.web.requests import MOST_BACK
 from redbike.web.selection import Found, make_pause_digest
 from redbike.web.sent import Sent
 

@@ -8,13 +8,23 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from redbike.queries.incident import Incident, gather
-from redbike.queries.report import count_moments, format_report, name_instant, tell_first, tell_skipped
 from redbike.queries.unusual import RULES
-from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
+from redbike.queries.window import (
+    MOST,
+    NOW,
+    WIDTH,
+    Window,
+    count_moments,
+    format_report,
+    name_instant,
+    parse_window,
+    tell_first,
+    tell_skipped,
+)
 from redbike.schedule.clock import Clock, format_length
+from redbike.web.charts import draw_incident
 from redbike.web.rendering import quote_part
 from redbike.web.site import Site
-from redbike.web.strips import draw_incident
 
 ROWS = 80  # that the page lists; the text has all
 PATIENCE, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; for long if that is asked for

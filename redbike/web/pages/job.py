@@ -9,7 +9,7 @@ from starlette.responses import Response
 from redbike.config.options import OPTIONS, SETTINGS, parse_options, show_options
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.queries.calendar import list_coming, make_calendar
-from redbike.queries.run_durations import measure_durations
+from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.inspected import JobState

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, Health, judge
 from redbike.schedule.clock import Clock
-from redbike.store.depths import MOST_LATE
+from redbike.store.totals import MOST_LATE
 from redbike.web.charts import draw_hour
 from redbike.web.rendering import show_length, show_number
 from redbike.web.site import SHOWN, Site

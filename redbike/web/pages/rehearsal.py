@@ -13,16 +13,16 @@ from redbike.control.operator import check_until
 from redbike.control.queues import Gatekeeper
 from redbike.errors import BadConfig, BadSchedule
 from redbike.facade.redbike import Redbike
+from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
-from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
+from redbike.web.charts import draw_load
 from redbike.web.orders import TARGETS
 from redbike.web.rendering import show_text
 from redbike.web.selection import PATIENCE as SEARCHED
 from redbike.web.selection import Found, Selection, make_pause_digest
 from redbike.web.site import Site
-from redbike.web.strips import draw_load
 
 HOURS = 6
 PATIENCE = 3.0  # seconds for which jobs are computed

@@ -10,10 +10,9 @@ from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.store.keys import check_known_jobid
 from redbike.web.control import Steerer
-from redbike.web.drafts import SECRET, Draft, Kept, compare, name_default
+from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
 from redbike.web.login import say
 from redbike.web.memory import Note
-from redbike.web.previews import Preview
 from redbike.web.rendering import quote_part, show_text
 from redbike.web.sent import Sent
 from redbike.web.site import Site

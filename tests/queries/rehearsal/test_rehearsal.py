@@ -17,8 +17,8 @@ from redbike.loop.policies import place_again, place_done
 from redbike.loop.timefile import Timefile
 from redbike.queries.counting import MINUTE
 from redbike.queries.rehearsal import rehearser as rehearsals
+from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change
 from redbike.queries.rehearsal.rehearser import Rehearser, list_clock_changes
-from redbike.queries.rehearsal.result import ACTIONS, GATE_ACTIONS, Capacity, Change
 from tests.chance import ALWAYS_THE_SAME
 from tests.verbs import take_one
 

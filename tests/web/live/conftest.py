@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from uvicorn import Config, Server
 
 from redbike import Redbike, RoundRobin
-from redbike.web import app, live, snapshot, stream
+from redbike.web import app, live, site, stream
 from tests.servers import DATA, Node, free_ports
 from tests.waiting import wait_until
 from tests.web.live.browsers import BUSY, HOSTILE, TURNED, open_chromium
@@ -36,8 +36,8 @@ def _quick(monkeypatch):
     for name, value in {"PACE": 0.1, "SELDOM": 0.3, "RETRY": 0.1, "REST": 1.0, "LEISURE": 1.0}.items():
         monkeypatch.setattr(live, name, value)
     monkeypatch.setattr(stream, "RETRY", 200)
-    monkeypatch.setattr(snapshot, "SHARE", 1)
-    monkeypatch.setattr(snapshot.Snapshot.__init__, "__defaults__", (0.1,))
+    monkeypatch.setattr(site, "SHARE", 1)
+    monkeypatch.setattr(site.Snapshot.__init__, "__defaults__", (0.1,))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import time
 import httpx
 import pytest
 
-from redbike.web.pages import find
+from redbike.web.pages import jobs
 from tests.web.live.conftest import wait_for_queues
 
 HOSTILE = "<b>*[a-z]?\\\u202e</b>:A"
@@ -52,20 +52,20 @@ def test_any_text_stands_for_itself(page):
 
 
 def test_more_than_are_shown_is_said(page):
-    for number in range(find.MOST + 1):
+    for number in range(jobs.MOST + 1):
         page.bike.set(f"job{number}:A", "EVERY:1h")
     found = ask(page, "job")
-    assert len(names(found, "job")) == find.MOST
+    assert len(names(found, "job")) == jobs.MOST
     assert found["is_more"] is True
 
 
 @pytest.mark.acceptance
 def test_it_looks_no_longer_than_its_patience(page, monkeypatch):
     list(page.bike.set_many((f"job{number}:A", "EVERY:1h") for number in range(20_000)))
-    monkeypatch.setattr(find, "PATIENCE", 60.0)  # of a busy machine
+    monkeypatch.setattr(jobs, "PATIENCE", 60.0)  # of a busy machine
     whole = ask(page, "job19999:A")
     assert (names(whole, "job"), whole["is_more"]) == (["job19999:A"], False)
-    monkeypatch.setattr(find, "PATIENCE", 0.0)
+    monkeypatch.setattr(jobs, "PATIENCE", 0.0)
     began = time.monotonic()
     found = ask(page, "no such job")
     assert found["is_more"] is True

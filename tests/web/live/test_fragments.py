@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike.web.fragments import find_fragments, strip_distances
+from redbike.web.live import find_fragments, strip_distances
 
 
 @pytest.mark.parametrize(

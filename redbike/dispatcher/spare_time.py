@@ -1,4 +1,7 @@
-"""When a dispatcher archives ended runs: once a minute, or earlier if there are many, in moments that it can spare."""
+"""What a dispatcher does in small steps, in moments that it can spare.
+
+It archives ended runs once a minute, or earlier if there are many, and forgets one-offs that have ended.
+"""
 
 import logging
 import time
@@ -10,8 +13,8 @@ from redbike.store.store import Store
 log = logging.getLogger("redbike.dispatcher")
 
 INTERVAL, MANY = 60.0, 1000  # seconds after which ended runs are archived, or earlier if they have so many entries
-MOMENT = 0.02  # seconds that it may take at a time
-PATIENCE = 1.0  # seconds after which it takes a moment even if that may make a job late
+MOMENT = 0.02  # seconds that a step may take
+LONGEST_WAIT = 1.0  # seconds after which a step is taken even if that may make a job late
 
 
 class Archiving:
@@ -33,7 +36,7 @@ class Archiving:
             if not entries or (entries < MANY and now - self._done < INTERVAL):
                 return False
             self._steps = self._archiver.archive()
-        if until - now <= MOMENT and now - self._stepped < PATIENCE:
+        if until - now <= MOMENT and now - self._stepped < LONGEST_WAIT:
             return False
         try:
             for _ in self._steps:
@@ -51,3 +54,29 @@ class Archiving:
             self._complaint = str(error)
         self._steps, self._done = None, time.monotonic()
         return False
+
+
+class Forgetting:
+    """Forgets the one-offs of `store` whose time has come, a step at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._timeline = store.timeline
+        self._stepped = time.monotonic()
+        self._forgotten = 0  # since the last line of log
+
+    def go_on(self, until: float, is_any: bool) -> bool:
+        """Make a step, if there is a moment for one before `until` (monotonic); return whether to go on with that.
+
+        `is_any` tells whether there was a one-off to forget when somebody looked last.
+        """
+        now = time.monotonic()
+        if not is_any or (until - now <= MOMENT and now - self._stepped < LONGEST_WAIT):
+            return False
+        self._stepped = now
+        number, is_more = self._timeline.forget()
+        self._forgotten += number
+        if not is_more and self._forgotten:
+            jobs = "one-off that has" if self._forgotten == 1 else "one-offs that have"
+            log.info("forgot %d %s ended, by forget-after", self._forgotten, jobs)
+            self._forgotten = 0
+        return is_more

@@ -1,0 +1,97 @@
+"""Cancelling: an operator drops the occurrence of a job that waits in a queue, is overdue, is tried again or runs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from redbike.config.settings import Settings
+from redbike.control.operator import check_reason, check_until, name_operator
+from redbike.loop import resuming
+from redbike.loop.cancelling import compute_cancellation
+from redbike.store.enums import Event
+from redbike.store.jobs import Cancellation
+from redbike.store.namespace import PAGE, STEP
+from redbike.store.patterns import Steered, check_pattern, expand
+from redbike.store.questions import Questions
+from redbike.store.records import Status, Streak
+from redbike.store.store import Store
+
+
+def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list[Steered]:
+    """Cancel the occurrence of each job that waits or runs; the schedule goes on.
+
+    The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``idle`` (nothing of it waits or runs)
+    and ``missing``.
+    """
+    words: dict[str, str] = {}
+    rest = iter(jobids)
+    while page := list(islice(rest, STEP)):
+        words |= dict.fromkeys(page, "")
+        while page:
+            found = {state.jobid: compute_cancellation(state, settings) for state in store.questions.inspect(page)}
+            words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
+            plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
+            answers = zip(plans, store.jobs.cancel(plans), strict=True)
+            words |= {plan.jobid: word for plan, word in answers}
+            # A job that has moved on meanwhile is looked at again.
+            page = [jobid for jobid in page if words[jobid] == "stale"]
+    return [Steered(*each) for each in words.items()]
+
+
+def pause_jobs(store: Store, texts: Iterable[str], until: float | None, reason: str) -> list[Steered]:
+    """Pause the jobs that `texts` name; their pauses end by themselves at `until` (epoch seconds), if it is not None.
+
+    The word of each is ``held`` (it waited), ``paused`` (it did not), ``unchanged`` (it is paused already) or
+    ``missing`` (it was unset meanwhile). Raise `BadConfig` if `until` is past, or for a bad reason.
+    """
+    check_reason(reason)
+    until = check_until(until, store.timeline.read_clock())
+    return pause_found(store, list(expand(store.questions, texts)), until, reason)
+
+
+def pause_found(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:
+    """`pause_jobs` for jobs by their ids, none of them twice, with an end and a reason that are checked already."""
+    by = store.who or name_operator()
+    pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
+    return [
+        Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)
+    ]
+
+
+def resume_jobs(store: Store, settings: Settings, texts: Iterable[str]) -> list[Steered]:
+    """Resume the jobs that `texts` name. The word of each is where it is now, or ``unchanged``: it was not paused."""
+    jobids = list(expand(store.questions, texts))
+    return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]
+
+
+def run_jobs(store: Store, jobids: Iterable[str]) -> list[Steered]:
+    """Run jobs once now. The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``.
+
+    Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is run.
+    """
+    jobids = list(jobids)
+    return [Steered(*each) for each in zip(jobids, store.jobs.run(jobids), strict=True)]
+
+
+def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
+    """Return of which occurrence (epoch seconds) an explicit run is a new try, for those jobs of which it is one.
+
+    That is the one that failed, or was dropped or is to be tried again. The other jobs have a new run.
+    """
+    found, rest = dict[str, float](), iter(jobids)
+    while page := list(islice(rest, PAGE)):
+        for state in store.questions.inspect(page):
+            failed = (state.failure or {}).get("due")
+            due = Streak.parse(state.streak).due
+            if due is None and isinstance(failed, int | float):
+                due = float(failed)
+            if due is not None and not (state.run or state.waiting):
+                found[state.jobid] = due
+    return found
+
+
+def find_failed(questions: Questions, pattern: str) -> Iterator[str]:
+    """Yield the jobs that have failed for good, and whose id matches `pattern`. Raise `BadJobId` for an invalid one."""
+    for jobid, record in questions.list_statuses(check_pattern(pattern)):
+        status = Status.parse(record)
+        if status and status.event == Event.DIE:
+            yield jobid

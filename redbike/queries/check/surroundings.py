@@ -1,0 +1,194 @@
+"""Check the config: the file, the environment and the command line, and what overrides what."""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from redbike.config.settings import DEFAULT_FILE, SHARED, Examined, Settings, describe_shared, get_default
+from redbike.connection.check import UNCHECKED, check_server
+from redbike.connection.options import list_bad_arguments
+from redbike.connection.refusals import translate_errors
+from redbike.connection.urls import parse_login, redact, split_url
+from redbike.errors import BadConfig, RedbikeError
+from redbike.loop.naming import knows_commands, knows_functions
+from redbike.loop.queues import Queues, read_limits
+from redbike.loop.timefile import Timefile
+from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
+from redbike.queries.check.findings import Finding, Needed, note
+from redbike.store.rights import PUBLISHING, ROLES, describe_missing
+from redbike.store.store import Store
+from redbike.store.timeline import CLOCKS_DIFFER
+from redbike.store.workers import Process
+
+ALMOST_FULL = 0.9  # of its maxmemory
+WRITES = {
+    "aof_last_write_status": "write its append-only file",
+    "aof_last_bgrewrite_status": "rewrite its append-only file",
+    "rdb_last_bgsave_status": "save a snapshot",
+}
+
+
+def check_settings(examined: Examined, path: str | None) -> Iterator[Finding]:
+    """Yield what was found in the config that was examined, whose file is at `path`; None for the default."""
+    yield from map(Finding, (*examined.problems, *examined.config.warnings))
+    for source, server in examined.servers:
+        if isinstance(server, dict):
+            yield from (Finding(f"{source}: {problem}") for problem in list_bad_arguments(server))
+    yield from _check_overridden(examined)
+    yield from _check_mode(examined, DEFAULT_FILE if path is None else path)
+
+
+def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:
+    """Yield which processes place jobs by other settings than these. Those of older versions do not tell theirs."""
+    own, found = describe_shared(settings), dict[str, list[str]]()
+    for process in processes:
+        if process.state == "lost" or process.settings is None:
+            continue
+        others = dict(process.settings)
+        for key in SHARED:
+            name, default = key.replace("_", "-"), get_default(key)
+            if own.get(name) != others.get(name):
+                differs = f"{name}: {others.get(name, default)}, this config has {own.get(name, default)}"
+                found.setdefault(differs, []).append(f"{process.kind} {process.id}")
+    for differs, ids in found.items():
+        more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
+        yield Finding(f"the {ids[0]}{more} has {differs}: what becomes of a job depends on who places it")
+
+
+def _check_overridden(examined: Examined) -> Iterator[Finding]:
+    """Yield which server counts, if more than one is named: that surprises people most often."""
+    if len(examined.servers) > 1:
+        (source, server), *others = examined.servers
+        shown = redact(server) if isinstance(server, str) else "one"
+        yield note(f"the server is {shown}, by {source}, which overrides {' and '.join(name for name, _ in others)}")
+
+
+def _check_mode(examined: Examined, path: str) -> Iterator[Finding]:
+    """Yield who else can read or change the config file, where that matters."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return  # there is none, or it was said already that it cannot be read
+    if not stat.S_ISREG(found.st_mode):
+        return
+    mode = f"its mode is {stat.S_IMODE(found.st_mode):04o}"
+    if found.st_mode & stat.S_IWOTH:
+        yield Finding(f"every user can change the config file {path!r}, and so what workers run: {mode}")
+    if found.st_mode & stat.S_IROTH and _holds_password(examined):
+        yield Finding(f"every user can read the config file {path!r}, which holds a password: {mode}, 0600 is better")
+
+
+def _holds_password(examined: Examined) -> bool:
+    """Tell whether the config file has a password."""
+    server = next((server for source, server in examined.servers if source[:1] == "["), None)
+    if isinstance(server, dict):
+        return any("password" in name for name in server)
+    if server is None:
+        return False
+    parts = split_url(server)
+    try:
+        return bool(parse_login(parts)["password"]) or "password=" in unquote(parts.query)
+    except (BadConfig, ValueError):
+        return True  # a malformed one is taken for the worse
+
+
+class ServerCheck:
+    """Checks the server that has `store`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def run(self, timefile: str | None) -> Iterator[Finding]:
+        """Yield what was found. Raise `ServerError` if the server cannot be used at all."""
+        yield from self._check_settings()
+        yield from self._check_rights()
+        before = time.time()
+        now = self._store.timeline.read_clock()
+        after = time.time()
+        ahead = (before + after) / 2 - now
+        if abs(ahead) > CLOCKS_DIFFER + (after - before) / 2:
+            side = "ahead of" if ahead > 0 else "behind"
+            yield note(f"the clock of this host is {abs(ahead):.1f} s {side} that of the server, which counts")
+        if timefile is not None:
+            yield from _check_timefile(timefile, now)
+
+    def _check_settings(self) -> Iterator[Finding]:
+        warnings = check_server(self._store.client)
+        yield from (Finding(text, is_problem=not text.startswith(UNCHECKED)) for text in warnings)
+        if any(text.startswith(UNCHECKED) for text in warnings):
+            return
+        with translate_errors(), self._store.client.pipeline(transaction=False) as pipeline:
+            pipeline.info("persistence")
+            pipeline.info("memory")
+            persistence, memory = pipeline.execute()
+        yield from (
+            Finding(f"the server cannot {what}") for name, what in WRITES.items() if persistence.get(name) == "err"
+        )
+        most, used = memory.get("maxmemory", 0), memory.get("used_memory", 0)
+        if most and used > ALMOST_FULL * most:
+            yield Finding(
+                f"the server uses {used:,} bytes of its maxmemory {most:,}; when it is full, it takes no jobs"
+            )
+        if not persistence.get("aof_enabled", 1) and not warnings:
+            yield note("the server has no append-only file: a restart loses what its last snapshot does not have")
+
+    def _check_rights(self) -> Iterator[Finding]:
+        """Yield what the user may not do. That is a problem if it suffices for no role: each may have its own user."""
+        user = self._store.client.connection_pool.connection_kwargs.get("username") or "default"
+        missing = {role: self._store.questions.list_missing_rights(needed.split()) for role, needed in ROLES.items()}
+        suffices = not all(missing.values())
+        for role, commands in missing.items():
+            if commands:
+                yield Finding(describe_missing(user, role, commands), is_problem=not suffices)
+        if self._store.questions.list_missing_rights([PUBLISHING]):
+            yield note(f"Redis does not let the user {user!r} publish: redbike tail hears nothing of what it does")
+
+
+def _check_timefile(path: str, now: float) -> Iterator[Finding]:
+    if problem := Timefile(path).find_problem(now):
+        yield Finding(problem)
+    elif not os.access(os.path.dirname(os.path.realpath(path)), os.W_OK):
+        yield note(f"the timefile {path!r}: this user may not write into its folder, as a dispatcher must")
+
+
+class WorkerCheck:
+    """Checks an instance of a worker class."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self.queues: list[str] | None = None  # that it names; None if that is not known
+        self.needed: Needed | None = None  # what it must have for each job; None for nothing
+
+    def run(self, settings: Settings) -> Iterator[Finding]:
+        """Yield what was found."""
+        works = getattr(type(self._worker), "work", None) is not RoundRobin.work
+        if not works:
+            name = type(self._worker).__name__
+            yield Finding(f"the worker class {name} has no work() of its own, so all of its jobs would fail")
+        checks: list[Callable[[], Any]] = [partial(read_concurrency, self._worker), partial(read_limits, self._worker)]
+        queues = Queues(self._worker, settings.default_timeout)
+        own = self._worker if isinstance(self._worker, Checkable) else Checkable()
+        bad = own.examine()
+        yield from (Finding(str(problem)) for problem in bad)
+        if not bad:
+            # With bad commands it would only fail once more: the timeouts are theirs.
+            checks.append(queues.refresh)
+            # The worker may be on another host, so it is only a note.
+            yield from map(note, own.find_missing())
+            self.needed = _find_needed(self._worker)
+        for check in checks:
+            try:
+                check()
+            except RedbikeError as error:
+                yield Finding(f"the worker class: {error}")
+        self.queues = queues.names() or None if works else None
+
+
+def _find_needed(worker: Any) -> Needed | None:
+    if knows_commands(worker):
+        return Needed("command", worker.has_command)
+    return Needed("function", worker.has_function) if knows_functions(worker) else None
