@@ -15,6 +15,7 @@ from random import Random
 
 from tests.chaos.journal import Journal
 from tests.chaos.population import CLIENTS, ORDER
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 WORKER = f"tests.chaos.jobs:Worker('{ORDER}')"
@@ -73,8 +74,15 @@ class Farm:
         self._supervisor.start()
 
     def any(self, role: str, rng: Random) -> Child:
-        """One that runs."""
-        return rng.choice([child for child in self.children if child.role == role and child.process])
+        """One that runs; where all of a role have just been struck, the first that is there again."""
+        running: list[Child] = []
+
+        def find() -> bool:
+            running[:] = [child for child in self.children if child.role == role and child.process]
+            return bool(running)
+
+        wait_until(find)
+        return rng.choice(running)
 
     def stop(self, role: str) -> None:
         """End all of a role by SIGTERM, for good, and wait for them."""
