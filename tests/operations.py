@@ -444,27 +444,6 @@ def strays(scene: Scene) -> None:
         scene.store.jobs.unset(jobid)
 
 
-def older(scene: Scene) -> None:
-    """What an older version has left: each run with a lease and a key of its own, and one set of all tombstones."""
-    client, keys = scene.store.client, scene.store.keys
-    scene.fly("alone:A", ago=90, tag="one")
-    scene.fly("two:A", "three:A", "owed:A", ago=80, tag="several")
-    scene.fly("late:A", ago=2000, tag="late")
-    run_job(scene.store, "owed:A")
-    scene.queue("withdrawn:A", "waits:A", "again:A")
-    set_job(scene.store, "withdrawn:A", "STOP", None)
-    for jobid in scene.flying():
-        state = scene.store.questions.inspect([jobid])[0]
-        client.zadd(keys.leases, {jobid: state.lease})
-        if state.inflight_ms > 0:
-            client.set(keys.inflight(jobid), state.tag, px=state.inflight_ms)
-    tags = client.hkeys(keys.batches)
-    client.zrem(keys.leases, *tags)
-    client.delete(keys.batches, *(keys.inflight(tag.decode()) for tag in tags))
-    client.delete(keys.tombstones("work-A"))
-    client.sadd(keys.withdrawn, "withdrawn:A\nwork-A")
-
-
 def over(scene: Scene) -> None:
     """Pauses that are over: of jobs that waited in a queue, that came due meanwhile, and that are in flight."""
     scene.fly("flying:A")
@@ -563,7 +542,6 @@ DISPATCHER = [
     Operation("dispatch_due with a lost run of a limited queue", limited, one_pass),
     Operation("dispatch_due after pauses of queues", opened, one_pass),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
-    Operation("dispatch_due after an older version", older, one_pass),
     Operation("dispatch_due with pauses that are over", over, one_pass),
     Operation(
         "dispatch_due with a lost run that is paused",

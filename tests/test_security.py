@@ -148,26 +148,12 @@ def crowd(bike):
     bike.unset("crowd0:A")
 
 
-def adopts(store, other):
-    """A loop starts where an older version has left two tombstones, one of them of a job that waits again."""
-    admin, queue = other.client, store.keys.queue("work-old")
-    admin.lpush(queue, "gone:old", "waits:old", "waits:old")
-    admin.hset(store.keys.queued, "waits:old", "1000.000000 work-old")
-    admin.sadd(store.keys.withdrawn, "gone:old\nwork-old", "waits:old\nwork-old")
-    Loop(store)
-    assert admin.smembers(store.keys.tombstones("work-old")) == {b"gone:old"}
-    assert admin.lrange(queue, 0, -1) == [b"waits:old", b"gone:old"]
-    admin.delete(queue, store.keys.tombstones("work-old"))
-    admin.hdel(store.keys.queued, "waits:old")
-
-
-def recovers_older(bike, other):
-    """A run of an older version, and a tag that lists a job which is not in flight under it."""
+def recovers_strays(bike, other):
+    """A tag that lists a job which is not in flight under it, and a lease of none."""
     admin, keys = other.client, other.keys
     now = other.timeline.read_clock()
     for jobid in ("old:A", "listed:A"):
         set_job(other, jobid, "EVERY:100@0.0", 4e9)
-    admin.hset(keys.running, "old:A", f"oldtag {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
     admin.hset(keys.running, "mine:A", f"mixed {now - 60:.6f} {now + 60:.6f} {now - 60:.6f} 0 0 - work-A")
     admin.hset(keys.batches, "mixed", "\nmine:A\nlisted:A\n")
     admin.zadd(keys.leases, {"old:A": now - 30, "mixed": now - 30})
@@ -264,8 +250,7 @@ def dispatches(bike, helper):
     set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1
     opens(bike, other)
-    recovers_older(bike, other)
-    adopts(store, other)
+    recovers_strays(bike, other)
     waits(store, helper.client)
     set_job(other.at(1000.0), "wrong:A", "EVERY:100@0.0", 1050.0)
     names_a_wrong_type(store, helper.client, lambda: bike.dispatch_due(1100.0))
@@ -300,7 +285,6 @@ def works(bike, helper):
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
     is_limited(store, other)
-    adopts(store, other)
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client, bike.work_one)
 
@@ -315,7 +299,6 @@ def damages(keys, admin):
     admin.delete(keys.inflight("live"))
     admin.set(keys.inflight("tag"), "\ntwo:A\n")
     admin.sadd(keys.tombstones("work-A"), "two:A")
-    admin.sadd(keys.withdrawn, "nobody")
     admin.hset(keys.workers, "nobody", "damaged")
 
 
@@ -543,14 +526,14 @@ def test_a_right_that_is_missing_is_named_in_one_line(users, shells, command):
 
 @pytest.mark.parametrize(("command", "role"), [("dispatch", "dispatcher"), ("work", "worker")])
 def test_rights_that_are_needed_only_later_are_named_at_the_start(bikes, users, shells, command, role):
-    users.acl_setuser(f"redbike-{role}", enabled=True, commands=["-lrem", "-script|load", "-time"])
+    users.acl_setuser(f"redbike-{role}", enabled=True, commands=["-lrange", "-script|load", "-time"])
     (shells[role].folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     # The server has the script, as others have run it.
     bikes["admin"].store.questions.list_missing_rights([])
     done = shells[role].run(command)
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
-    assert f"gives the user 'redbike-{role}' no permissions for script|load, time, lrem: a {role} needs them" in line
+    assert f"gives the user 'redbike-{role}' no permissions for script|load, time, lrange: a {role} needs them" in line
 
 
 @pytest.mark.parametrize(("role", "needed"), [("dispatcher", rights.DISPATCHER), ("worker", rights.WORKER)])

@@ -7,7 +7,7 @@ Something was lost or altered behind Redbike's back: the end of an append-only f
 meanwhile. A job that is well is never touched.
 
 Tags come after all jobs: ``lua/repair_tag.lua`` gives each the list, the lease and the key that its runs in flight
-need, and removes those of a tag without runs. Tombstones of an older version are adopted before anything else.
+need, and removes those of a tag without runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,6 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (
     describe_bad_rewind,
     describe_entry,
-    describe_malformed,
     describe_remedy,
     find_instant_ahead,
 )
@@ -52,7 +51,6 @@ class Repair:
         if wrong:
             yield from ((line, False) for line in wrong)
             return
-        self.store.upkeep.adopt_tombstones()
         listing = list_all(self.store)
         if ahead := find_instant_ahead(self.store):
             self.store.timeline.advance(self.since, was_ahead=True)
@@ -86,9 +84,6 @@ class Repair:
         for name, how in listing.bad_untold:
             self.store.untold.forget([name])
             yield f"the key {self.store.keys.untold!r} {how} -- repaired: it is removed", True
-        for member in listing.malformed:
-            self.store.upkeep.forget_withdrawn(member)
-            yield f"the key {self.store.keys.withdrawn!r} {describe_malformed(member)} -- repaired: it is removed", True
 
     def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:
         """Repair a page of jobs in one pipeline; try again those that moved meanwhile."""

@@ -3,7 +3,7 @@
 1. Survey: one read-only script tells what is due, which tags have lost their worker, and what comes next.
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
    moved at their instant, without another survey. What is late by more than its grace is skipped.
-3. End the lost runs by ``on-lost``, all runs of a tag in one step. If an older version took the runs, adopt them first.
+3. End the lost runs by ``on-lost``, all runs of a tag in one step.
 4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
@@ -113,7 +113,7 @@ class Dispatcher:
             before, due = survey, self._find_queues(survey.due)
             if not due and not late:
                 recovered = self._recover(store, survey)
-                is_more = recovered and (len(survey.lost) >= PAGE or bool(survey.old))
+                is_more = recovered and len(survey.lost) >= PAGE
                 if not (survey.alarms or is_more):
                     self._surveyed = survey
                     return moved
@@ -187,10 +187,6 @@ class Dispatcher:
         if self.loop.is_settling(SETTLING):
             # Live workers could send no heartbeat either. If they do now, nothing is lost.
             return False
-        if survey.old:
-            # Adopt all of them first: a part of the runs of a tag would look as if it were all of them.
-            store.upkeep.adopt(survey.old)
-            return True
         for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
             self._end_lost(store, list(runs), survey.now)
         for tag, jobids in survey.strays.items():

@@ -5,8 +5,6 @@
 3. When Redis goes away, the loop logs that, once a minute, and tries again after ever longer pauses, up to
    `LONGEST_PAUSE`.
 4. Each turn, wait or attempt that is over feeds the watchdog.
-
-At its start the loop adopts the tombstones that an older version has left.
 """
 
 import _thread
@@ -110,7 +108,6 @@ class Loop:
         self.store = store
         self.halted = False
         self.control_at_start = store.read_control()
-        store.upkeep.adopt_tombstones()
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort

@@ -42,7 +42,6 @@ key (after the prefix)    type    content
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: ended runs that are to be told, see below
-``-withdrawn``            set     tombstones of an older version, as ``JOB ID <LF> QUEUE``; adopted at start
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -67,9 +66,6 @@ worker with each rule registered last. A rule by which workers name queues is ``
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
 when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait.
-
-**An older version** had a lease and an in-flight key for each job, under the job id, and the set ``-withdrawn``. The
-script ``adopt`` converts the set when a dispatcher or worker starts, and a lease when it has ended.
 
 A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
 dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
@@ -163,7 +159,6 @@ FIXED = {
     "history": "hash",
     "counts": "hash",
     "untold": "hash",
-    "withdrawn": "set",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -187,7 +182,7 @@ class Keys:
         self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
         self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others
-        self.untold, self.withdrawn, self.inflight_base = others
+        self.untold, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Timeline` for the dispatcher,
 - `Runs` for workers,
 - `Gates` for operators who pause or limit queues,
-- `Upkeep` for fsck, and for what older versions have left,
+- `Upkeep` for fsck,
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,
 - `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,

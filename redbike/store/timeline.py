@@ -37,7 +37,6 @@ class Survey:
     coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
     lost: list[Run]  # those that were taken together one behind the other
     strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
-    old: list[str]  # lost jobs in flight that a worker of an older version has taken
     alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.store.keys`
     next_alarm: float | None
     journal: int  # entries
@@ -70,11 +69,10 @@ class Timeline:
         found = read_json(reply[1])
         now, lost = float(found["now"]), list[Run]()
         strays: dict[str, list[str]] = {}
-        old: list[str] = []
         # Lua has one kind of table: an empty one is an object.
         for tag in found["lost"] or ():
             if not tag["jobs"]:
-                old.append(tag["tag"])
+                strays[tag["tag"]] = []
                 continue
             # By job: a damaged list may have one twice.
             tag.setdefault("options", [False] * len(tag["jobs"]))
@@ -97,7 +95,6 @@ class Timeline:
             coming=pair_up(found["coming"] or ()),
             lost=lost,
             strays=strays,
-            old=old,
             alarms=found.get("alarms") or [],
             next_alarm=parse_number(found.get("next_alarm")),
             journal=found["journal"],

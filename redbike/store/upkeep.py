@@ -1,14 +1,14 @@
 """The transitions that bring damaged or outdated data into order."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
-from redbike.store.keys import escape_pattern, is_queue_name
+from redbike.store.keys import escape_pattern
 from redbike.store.namespace import PAGE, Namespace
 from redbike.store.records import REWIND, decode, format_time
 from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
@@ -20,7 +20,7 @@ MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
 
 
 class Upkeep:
-    """Repairs jobs and tags, adopts what older versions have left, and deletes everything."""
+    """Repairs jobs and tags, and deletes everything."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
@@ -61,32 +61,6 @@ class Upkeep:
         jobs = list(jobids)
         self._namespace.run("repair_tag", tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK, ahead=AHEAD)
 
-    def adopt(self, jobids: Sequence[str] = (), buried: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Convert what an older version has left to today's form: the runs of `jobids`, and tombstones by queue."""
-        buried = buried or {}
-        self._namespace.run("adopt", buried, jobs=jobids, buried=list(buried.values()))
-
-    def adopt_tombstones(self) -> None:
-        """`adopt` the tombstones that an older version has left, if they name a job and a queue."""
-        found = [entry for _, entry in self.list_withdrawn() if entry]
-        for first in range(0, len(found), PAGE):
-            buried: dict[str, list[str]] = {}
-            for jobid, name in found[first : first + PAGE]:
-                buried.setdefault(name, []).append(jobid)
-            self.adopt(buried=buried)
-
-    def list_withdrawn(self) -> list[tuple[bytes, tuple[str, str] | None]]:
-        """List the tombstones of an older version, each as it is kept, and its job and queue; None if it has none."""
-        client, key = self._namespace.client, self._namespace.keys.withdrawn
-        with translate_errors():
-            members = cast(set[bytes], self._namespace.fetch(client.smembers, key, "set"))
-        return [(member, _parse_withdrawn(decode(member))) for member in members]
-
-    def forget_withdrawn(self, member: bytes) -> None:
-        """Remove one of `list_withdrawn`."""
-        with translate_errors():
-            self._namespace.client.srem(self._namespace.keys.withdrawn, member)
-
     def add_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""
         with translate_errors():
@@ -108,11 +82,6 @@ class Upkeep:
             # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
             found += keys.list_fixed()
             return sum(int(client.unlink(*found[page : page + PAGE])) for page in range(0, len(found), PAGE))
-
-
-def _parse_withdrawn(member: str) -> tuple[str, str] | None:
-    jobid, _, name = member.partition("\n")
-    return (jobid, name) if jobid and is_queue_name(name) else None
 
 
 def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:

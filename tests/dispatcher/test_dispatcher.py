@@ -442,7 +442,7 @@ def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, mon
 @pytest.fixture
 def small_pages(monkeypatch):
     """Two jobs on a page, four in a survey."""
-    sizes = {"state.timeline.PAGE": 2, "state.timeline.MOST_DUE": 4, "running.dispatcher.PAGE": 2}
+    sizes = {"store.timeline.PAGE": 2, "store.timeline.MOST_DUE": 4, "dispatcher.dispatcher.PAGE": 2}
     for name, size in sizes.items():
         monkeypatch.setattr(f"redbike.{name}", size)
 

@@ -12,7 +12,6 @@ WORKER = "tests/worker/test_worker.py"
 BATCH = "tests/worker/test_batch.py"
 DISPATCHER = "tests/dispatcher/test_dispatcher.py"
 FACADE = "tests/facade/test_redbike.py"
-ADOPTION = "tests/store/inspection/test_adoption.py"
 TAG = "tests/store/test_tags.py"
 GATES = "tests/store/test_queue_limits.py"
 OUTCOME = "tests/loop/test_policies.py"
@@ -708,20 +707,6 @@ BUGS = [
         "if state.lease is None:",
         "if False:",
         TAG,
-    ),
-    Bug(
-        "what an older version has withdrawn is not adopted",
-        "loop/loop.py",
-        "        store.upkeep.adopt_tombstones()\n",
-        "",
-        ADOPTION,
-    ),
-    Bug(
-        "the last lease that is adopted is that of all",
-        "store/lua/adopt.lua",
-        "held[run.tag] or jobs_of(call('HGET', batches, run.tag))",
-        "{}",
-        ADOPTION,
     ),
     Bug(
         "what a schedule has missed that is set during a run is lost",

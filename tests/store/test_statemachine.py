@@ -286,7 +286,6 @@ class Jobs(RuleBasedStateMachine):
     @rule(which=which)
     def tidy_up(self, which):
         """Where nothing is to be done."""
-        self.store.upkeep.adopt(JOBIDS, {"work-A": JOBIDS})
         (tag, _), _ = self._one(which)
         self.store.at(self.now).upkeep.repair_tag(tag, JOBIDS)
         self.model.hold(self.now, tag)

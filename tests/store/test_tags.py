@@ -204,25 +204,3 @@ def test_what_is_kept_of_a_tag_is_made_to_agree_with_its_runs(store, client, dam
     assert now.now < now.lease <= now.now + LEASE
     assert SHORT * 1000 < now.inflight_ms <= LONG * 1000
     assert held(store, "other", ["job:long"]).deadlines.keys() == {"other:long"}
-
-
-# What an older version has kept by job
-
-
-def test_what_has_a_list_is_of_no_older_version(store):
-    take(store, BOTH)
-    before = held(store, jobids=BOTH)
-    store.at(START).upkeep.adopt(["tag", *BOTH])
-    now = held(store, jobids=BOTH)
-    assert (now.listed, now.lease, now.kind) == (before.listed, before.lease, "string")
-
-
-def test_a_run_that_is_adopted_has_what_any_other_has(store, client):
-    runs = take(store, BOTH, now=None)
-    client.delete(store.keys.inflight("tag"), store.keys.batches, store.keys.leases)
-    client.zadd(store.keys.leases, dict.fromkeys(BOTH, 1.0))
-    store.upkeep.adopt(BOTH)
-    assert list(fsck(store)) == []
-    now = held(store)
-    assert sorted(now.listed) == sorted(now.named) == sorted(runs)
-    assert SHORT * 1000 < now.inflight_ms <= LONG * 1000

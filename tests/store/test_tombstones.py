@@ -257,7 +257,6 @@ def test_a_run_that_is_given_back_is_in_front_of_what_was_left_behind(store, job
 
 def test_flush_leaves_nothing_of_it(store, jobids, client):
     store.jobs.unset("50:A")
-    client.sadd(store.keys.withdrawn, f"60:A\n{QUEUE}")
     store.upkeep.flush()
     assert client.keys(f"{store.keys.prefix}-*") == []
 
@@ -330,20 +329,3 @@ def test_another_prefix_that_begins_like_our_tombstones_is_left_alone(store, cli
     assert list(bike.repair()) == []
     assert dump(other.store) == before
     assert list(other.fsck()) == []
-
-
-@pytest.mark.parametrize("member", ["nothing", "job:A\n", "\nwork-A", "job:A\nschedules", "job:A\nwork-A\nwork-B"])
-def test_what_an_older_version_left_and_names_no_job_and_queue_is_reported_and_removed(store, client, bike, member):
-    assert bike.set("job:A", "NOW")
-    client.sadd(store.keys.withdrawn, member)
-    [line] = bike.fsck()
-    assert repr(member) in line
-    assert "names no job and queue" in line
-    store.upkeep.adopt_tombstones()
-    assert client.smembers(store.keys.withdrawn) == {member.encode()}, "nobody makes anything of it"
-    [(line, well)] = bike.repair()
-    assert "repaired" in line
-    assert well
-    assert list(bike.fsck()) == []
-    assert client.exists(store.keys.withdrawn) == 0
-    assert bike.work_one() == "job:A"

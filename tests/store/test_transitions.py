@@ -141,7 +141,6 @@ VERBS: dict[str, Verb] = {
     "reserve": lambda store, run: store.at(NOW).gates.reserve(QUEUE, run.tag, JOB, 10.0),
     "repair": lambda store, run: mend(store),
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
-    "adopt": lambda store, run: store.upkeep.adopt([JOB], {QUEUE: [JOB]}),
     "pause": lambda store, run: pause(store, NOW),
     "pause until": lambda store, run: pause(store, NOW, LATER),
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),

@@ -13,7 +13,6 @@
 7. Each process that is registered has an entry, and the time when it was seen.
 8. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
-Invariant 4 is not for a run of an older version, which has a lease of its own.
 
 Jobs move meanwhile. So an entry of the listing is only a reason to look closer. One script then inspects a job, or a
 tag, at one instant, and the verdict is about that.
@@ -32,10 +31,6 @@ from redbike.store.upkeep import MINE, REPAIR, Rewind
 
 log = logging.getLogger("redbike")
 
-OLD_LEASE = (
-    "is in flight with a lease of its own, as an older version has it; a dispatcher adopts it when that has ended"
-)
-
 
 def fsck(store: Store) -> Iterator[str]:
     """Yield a line for each thing that is wrong; none when all is well."""
@@ -51,8 +46,6 @@ def fsck(store: Store) -> Iterator[str]:
     listing = list_all(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)
-    for jobid in listing.old:
-        log.info("%r %s", jobid, OLD_LEASE)
     for page in find_bad_jobs(store, listing):
         moved = {state.jobid: state.entries for state in page if any(check_entries(state))}
         looked_at = {state.jobid: state for state in inspect_jobs(store, listing, moved)}
@@ -68,7 +61,6 @@ def fsck(store: Store) -> Iterator[str]:
     yield from (f"the key {store.keys.log!r} {describe_entry(entry)}" for entry in listing.malformed_log)
     yield from (f"the key {key!r} {how}" for key, _, how in listing.bad_journal)
     yield from (f"the key {store.keys.untold!r} {how}" for _, how in listing.bad_untold)
-    yield from (f"the key {store.keys.withdrawn!r} {describe_malformed(member)}" for member in listing.malformed)
 
 
 def find_instant_ahead(store: Store) -> str:
@@ -94,8 +86,3 @@ def describe_bad_rewind(back: str) -> str:
 def describe_entry(entry: bytes) -> str:
     """Return what is wrong with a damaged entry of the log."""
     return f"holds {decode(entry[:80])!r}, which is no entry of the log"
-
-
-def describe_malformed(member: bytes) -> str:
-    """Return what is wrong with a tombstone of an older version that names no job and queue."""
-    return f"holds {decode(member)!r}, which names no job and queue"

@@ -15,10 +15,9 @@ from redbike.store.inspection.leftovers import is_members, is_run
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
-from redbike.store.run import GRACE, SLACK
 from redbike.store.store import Store
 
-# What is wrong with a key, or what an older version has left in it.
+# What is wrong with a key, or what redbike 0.13.1 has left in it.
 EXPIRES = "expires"
 FORGOTTEN = "is a queue that is missing in the set of queues"
 MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
@@ -34,8 +33,6 @@ class Listing:
     tombstones: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have them
     tags: dict[str, set[str]] = field(default_factory=dict)  # each with jobs that may be in flight under it
     tag_of: dict[str, str] = field(default_factory=dict)  # by job: the tag under which it most likely is
-    old: set[str] = field(default_factory=set)  # jobs in flight with a lease of their own, from an older version
-    malformed: list[bytes] = field(default_factory=list)  # tombstones of an older version that name nothing
     malformed_log: list[bytes] = field(default_factory=list)  # entries of the log that cannot be read
     bad_untold: list[tuple[str, str]] = field(default_factory=list)  # see `Untold.list_bad`
     bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
@@ -107,7 +104,7 @@ def _list_all(store: Store) -> Listing:
     listing, keys = Listing(), store.keys
     found = sorted(map(decode, store.client.scan_iter(match=f"{escape_pattern(keys.prefix)}-*", count=PAGE)))
     homes = {home for home in _list_jobs(store, listing) if home}
-    homes |= {*_list_withdrawn(store, listing), *_list_tombstone_queues(store, found)}
+    homes |= {*_list_tombstone_queues(store, found)}
     _list_inflight(store, listing, found)
     _list_gates(store, listing)
     listing.malformed_log += dict.fromkeys(store.log.list_damaged())
@@ -124,7 +121,6 @@ def _list_all(store: Store) -> Listing:
 def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
-    runs: dict[str, RunRecord] = {}
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
     for key in (*hashes, keys.options, keys.groups, keys.history, keys.data, keys.outputs):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in (keys.data, keys.outputs) else PAGE):
@@ -132,7 +128,6 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))
             elif key == keys.running and (run := RunRecord.parse(decode(value))):
-                runs[decode(jobid)] = run
                 listing.add_tag(run.tag, [decode(jobid)])
                 listing.gates.setdefault(run.queue, set()).add(decode(jobid))
                 yield get_home(run)
@@ -143,17 +138,10 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
         # Without an id it is the total of all jobs.
         if jobid := decode(name).partition(":")[2]:
             listing.jobs[jobid] = None
-    listed: set[str] = set()
     for tag, batch in client.hscan_iter(keys.batches, count=PAGE):
-        jobids = parse_batch(decode(batch))
-        listed.update((decode(tag), *jobids))
-        listing.add_tag(decode(tag), jobids)
-    for member, lease in client.zscan_iter(keys.leases, count=PAGE):
-        old = runs.get(decode(member))
-        if old and decode(member) not in listed and lease <= old.deadline + GRACE + SLACK:
-            listing.old.add(decode(member))
-        else:
-            listing.add_tag(decode(member), ())
+        listing.add_tag(decode(tag), parse_batch(decode(batch)))
+    for member, _ in client.zscan_iter(keys.leases, count=PAGE):
+        listing.add_tag(decode(member), ())
 
 
 def _list_gates(store: Store, listing: Listing) -> None:
@@ -181,16 +169,6 @@ def _list_gates(store: Store, listing: Listing) -> None:
             listing.stray_alarms.append(decode(member))
 
 
-def _list_withdrawn(store: Store, listing: Listing) -> Iterator[str]:
-    """List the tombstones of an older version; yield the queues that they name."""
-    for member, found in store.upkeep.list_withdrawn():
-        if found:
-            listing.add_tombstone(*found)
-            yield found[1]
-        else:
-            listing.malformed.append(member)
-
-
 def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
     """Yield the queues that have tombstones, also queues that were never used, if their name and keys allow."""
     base, others = store.keys.tombstones(""), _list_other_prefixes(found, {store.keys.schedules})
@@ -203,8 +181,7 @@ def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:
 def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
     """List the tags that have in-flight keys, with the jobs that were taken under them."""
     base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
-    # A key of an older version is named after a job and contains a tag.
-    keys = [key for key in found if key.startswith(base) and key.removeprefix(base) not in listing.old]
+    keys = [key for key in found if key.startswith(base)]
     for first in range(0, len(keys), PAGE):
         page = keys[first : first + PAGE]
         with store.client.pipeline(transaction=False) as pipeline:

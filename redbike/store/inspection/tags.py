@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 
 from redbike.store.inspected import TagState
@@ -15,13 +14,11 @@ from redbike.store.store import Store
 
 
 def find_bad_tags(store: Store, listing: Listing) -> Iterator[TagState]:
-    """Yield the tags with which something is wrong, without the runs that an older version keeps in its own way."""
+    """Yield the tags with which something is wrong."""
     tags = iter(listing.tags.items())
     while page := dict(islice(tags, PAGE)):
         for state in store.questions.inspect_tags(page):
-            apart = listing.old.difference(state.listed or ())
-            deadlines = {jobid: deadline for jobid, deadline in state.deadlines.items() if jobid not in apart}
-            if any(check_tag(state := replace(state, deadlines=deadlines))):
+            if any(check_tag(state)):
                 yield state
 
 
