@@ -25,7 +25,7 @@ from redbike.store.enums import Event
 from redbike.store.keys import escape_pattern
 from redbike.store.store import Store
 
-PATIENCE = 1.0  # seconds for all that is asked of a server
+ANSWER_TIMEOUT = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered
 FILES, WORDS = "files", "words"  # the first line of an answer
 FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
@@ -189,5 +189,5 @@ def _ask(kind: str, current: str, line: Line) -> list[str]:
     # A server that hangs, and the name of a host that is not found, would hold it up for longer.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(PATIENCE)
+    asking.join(ANSWER_TIMEOUT)
     return sorted(found)

@@ -13,7 +13,7 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health
 from redbike.queries.metrics_server import Page, Server, parse_address
 from redbike.text.durations import measure_duration
 
-PATIENCE = 1.5  # seconds for all that is asked about health, so that the command takes two
+ANSWER_TIMEOUT = 1.5  # seconds for all that is asked about health, so that the command takes two
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
 
 
@@ -41,8 +41,8 @@ def ask_health(config: Config, patterns: Sequence[str], max_lag: float) -> Healt
     # A server that hangs, and the name of a host that is not found, would hold it up for longer.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(PATIENCE)
-    answer = answers[0] if answers else Health((f"there was no answer within {PATIENCE:g} s",))
+    asking.join(ANSWER_TIMEOUT)
+    answer = answers[0] if answers else Health((f"there was no answer within {ANSWER_TIMEOUT:g} s",))
     if isinstance(answer, Exception):
         raise answer
     return answer

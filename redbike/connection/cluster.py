@@ -31,7 +31,7 @@ Address = tuple[str, int]
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
-PATIENCE = 10.0  # seconds that a request waits while its slot moves from one master to another
+MOVE_TIMEOUT = 10.0  # seconds that a request waits while its slot moves from one master to another
 PAUSE = 0.05  # seconds between two tries
 MOVES = 20  # times that a scan begins again, as its slot has moved
 # The server has not run the request, because the slot is moving or has moved.
@@ -40,7 +40,7 @@ MOVING = (MovedError, AskError, TryAgainError)
 
 def make_retry() -> Retry:
     """Return what lets redis-py repeat a command that the server has not run, as its slot is moving."""
-    return Retry(ConstantBackoff(PAUSE), round(PATIENCE / PAUSE), supported_errors=MOVING)
+    return Retry(ConstantBackoff(PAUSE), round(MOVE_TIMEOUT / PAUSE), supported_errors=MOVING)
 
 
 class Router:

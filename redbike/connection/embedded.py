@@ -38,7 +38,7 @@ STOP_TIMEOUT = 10.0  # seconds for the server to go down
 WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alone: it tries that each second
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
 SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
-PATIENCE = 1.0  # seconds of waiting after which a warning says why
+WARN_AFTER = 1.0  # seconds of waiting after which a warning says why
 MIN_FREE_DISK = 65536  # bytes of free disk below which it is full
 POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
 SETTINGS = {
@@ -81,7 +81,7 @@ class EmbeddedServer:
         """
         began = time.monotonic()
         with contextlib.closing(Probe(self.socket)) as probe:
-            health = probe.check(PATIENCE)
+            health = probe.check(WARN_AFTER)
             if health is Health.READY:
                 return False
             with self._translate_errors():
@@ -94,10 +94,10 @@ class EmbeddedServer:
         while True:
             if process is None:
                 process = self._spawn_if_free()
-            if not has_warned and time.monotonic() - began >= PATIENCE:
+            if not has_warned and time.monotonic() - began >= WARN_AFTER:
                 has_warned = True
                 log.warning("the embedded server in %s %s; waiting", self.folder, self._describe_health(health))
-            health = probe.check(PATIENCE)
+            health = probe.check(WARN_AFTER)
             if health is Health.READY:
                 return process is not None
             if process is not None and process.poll() is not None:
@@ -123,7 +123,7 @@ class EmbeddedServer:
             return
         log.warning("the embedded server in %s was gone; it is started again", self.folder)
         with contextlib.closing(Probe(self.socket)) as probe:
-            while probe.check(PATIENCE) is Health.ABSENT:
+            while probe.check(WARN_AFTER) is Health.ABSENT:
                 if process.poll() is not None:
                     raise ServerError(self._explain_exit(process))
                 time.sleep(POLL_INTERVAL)
@@ -149,7 +149,7 @@ class EmbeddedServer:
         """
         if not self.folder.is_dir():
             return self._end_without_folder()
-        deadline = time.monotonic() + PATIENCE / 2
+        deadline = time.monotonic() + WARN_AFTER / 2
         while self._has_users():
             # The server may still list a client that has just ended.
             if time.monotonic() > deadline:

@@ -7,7 +7,7 @@ import redis
 from redis.exceptions import ConnectionError, MaxConnectionsError
 from redis.sentinel import SentinelConnectionPool
 
-PATIENCE = 1.0  # seconds for which other threads may hold the lock of a queue
+LOCK_TIMEOUT = 1.0  # seconds for which other threads may hold the lock of a queue
 
 
 class Pool(redis.ConnectionPool):
@@ -53,7 +53,7 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
             return
         idle = self.pool
         # A signal handler may have interrupted the thread that holds it. That one releases a connection later.
-        if not idle.mutex.acquire(timeout=PATIENCE):
+        if not idle.mutex.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             for connection in filter(None, idle.queue):

@@ -29,7 +29,7 @@ LANES = 4  # threads; all pings of a job take the same one, so that they stay in
 MOST = 250  # pings that wait in a lane; further ones are dropped
 PAUSES = (1.0, 2.0, 4.0)  # seconds before each further try
 TIMEOUT = 10.0  # seconds without an answer
-PATIENCE = 5.0  # seconds for which a process that stops sends what is left
+STOP_TIMEOUT = 5.0  # seconds for which a process that stops sends what is left
 INTERVAL = 60.0  # seconds between two calls of a switch
 REMINDER = 60.0  # seconds after which it is logged again that a host does not answer, or that pings are dropped
 BUSY = (408, 429)  # answers below 500 after which it is worth trying again
@@ -101,7 +101,7 @@ class Pings:
         if not lane.add((jobid, ping_urls.fill(url, jobid, outcome))):
             self._complain(f"pings to {ping_urls.mask(url)} are dropped: {MOST} wait already")
 
-    def stop(self, patience: float = PATIENCE) -> None:
+    def stop(self, patience: float = STOP_TIMEOUT) -> None:
         """Send what is left, for at most `patience` seconds."""
         atexit.unregister(self.stop)
         if os.getpid() != self._process:

@@ -17,7 +17,7 @@ from redbike.schedule.moments import END_OF_TIME
 WEEKS = 5
 MOST = 100  # runs of a day that are counted one by one
 MOST_FAST = 100_000_000  # of a schedule that counts without looking at each
-PATIENCE = 0.03  # seconds after which no further day is counted
+COUNT_TIMEOUT = 0.03  # seconds after which no further day is counted
 CLOSE = 0.001  # seconds within which two instants are the same
 
 
@@ -38,7 +38,7 @@ def make_calendar(
     now: float,
     due: float | None = None,
     weeks: int = WEEKS,
-    patience: float = PATIENCE,
+    patience: float = COUNT_TIMEOUT,
 ) -> list[list[Day]]:
     """Return the days of the next weeks, each week from Monday on; the first one is that of today.
 

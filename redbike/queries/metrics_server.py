@@ -14,7 +14,7 @@ from redbike.errors import BadConfig, RedbikeError, ServerError
 log = logging.getLogger("redbike")
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 5.0  # seconds that a client may take to send its request, or to read the answer
+CLIENT_TIMEOUT = 5.0  # seconds that a client may take to send its request, or to read the answer
 MOST_AT_ONCE = 20  # requests; further ones are refused
 TEXT = "text/plain; charset=utf-8"
 
@@ -87,7 +87,7 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
-    timeout = PATIENCE
+    timeout = CLIENT_TIMEOUT
     server_version, sys_version = "redbike", ""
 
     def do_GET(self) -> None:

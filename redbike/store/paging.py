@@ -25,7 +25,7 @@ from redbike.store.records import decode, encode
 ROWS = 50  # jobs from which on a page is full
 FEW = 1000  # entries of a hash that is read as a whole
 MOST = 20_000  # entries that a page looks at
-PATIENCE = 0.04  # seconds after which it looks at no further ones
+PAGE_TIMEOUT = 0.04  # seconds after which it looks at no further ones
 LEAST_SCANNED, MOST_SCANNED, SLOW = 50, 1000, 0.005  # entries of one request, which become more while it is quick
 CURSOR = 64  # bits
 SETTLED = tuple(f"{event}:".encode() for event in Event if event not in (Event.ENQ, Event.WRK))
@@ -114,7 +114,7 @@ class Paging:
         newest: Mapping[str, PastRun | None] | None = None,
         rows: int = ROWS,
         most: int = MOST,
-        patience: float = PATIENCE,
+        patience: float = PAGE_TIMEOUT,
     ) -> JobPage:
         """Return a page that begins at `place`: until there are `rows` jobs, or `most` entries were looked at.
 

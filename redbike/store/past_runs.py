@@ -21,7 +21,7 @@ from redbike.store.records import decode, encode
 ROWS = 100  # runs from which on a page is full
 NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
 MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
-PATIENCE = 0.04  # seconds after which a page looks at no further histories
+PAGE_TIMEOUT = 0.04  # seconds after which a page looks at no further histories
 PAGE = 100  # histories, or failures, in one request
 MOST_FAILED = 1000  # jobs that have failed, of which is asked which are dead
 
@@ -104,7 +104,7 @@ class PastRuns:
         return RunPage(newest[:rows], True, len(newest) > rows)
 
     def read_runs_of_many(
-        self, search: RunSearch, place: Place, rows: int = ROWS, patience: float = PATIENCE
+        self, search: RunSearch, place: Place, rows: int = ROWS, patience: float = PAGE_TIMEOUT
     ) -> RunPage:
         """Return the runs of some of many jobs, from `place` on, in the order in which the server has the jobs."""
         cursor, until, total = place.cursor, time.monotonic() + patience, self.count_jobs()
@@ -121,7 +121,7 @@ class PastRuns:
         following = Place(0, cursor) if cursor else None
         return RunPage(sorted(found, key=_order, reverse=True), False, False, looked_at, total, following)
 
-    def read_failures(self, last: Entry | None, rows: int, patience: float = PATIENCE) -> FailurePage:
+    def read_failures(self, last: Entry | None, rows: int, patience: float = PAGE_TIMEOUT) -> FailurePage:
         """Return the newest failures that are kept, before `last`; fewer than `rows` if they take too long to read."""
         ranks, until = Ranks(self._namespace, self._namespace.keys.failure_times), time.monotonic() + patience
         found = FailurePage(total=ranks.count())

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 from redis import exceptions
 
-from redbike.connection.cluster import MOVING, PATIENCE, PAUSE
+from redbike.connection.cluster import MOVE_TIMEOUT, MOVING, PAUSE
 from redbike.connection.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
 from redbike.connection.refusals import make_refusal, translate_errors
 from redbike.errors import NoSuchJob, Unreachable
@@ -185,7 +185,7 @@ class Pipeline:
 
         It may not have known the script, or not have the slot of the keys any more, which is on the move then.
         """
-        patience = time.monotonic() + PATIENCE
+        patience = time.monotonic() + MOVE_TIMEOUT
         self._repeat_unknown(sent, replies)
         while any(isinstance(reply, MOVING) for reply in replies) and time.monotonic() < patience:
             # The next request connects again, to the new master. It may not know the scripts either.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PREFIX = "redbike-test-"  # what the prefix of each test begins with: no other keys are ever deleted
 TEST_URL = "REDBIKE_TEST_URL"
-PATIENCE = 30.0  # seconds for the child to stop the server
+STOP_TIMEOUT = 30.0  # seconds for the child to stop the server
 
 # The package from which this process has it, and not another one of that name.
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from redbike.testing.fixture import reap; reap(sys.argv[2])"
@@ -75,7 +75,7 @@ def _remove_at_the_end(folder: str) -> Iterator[None]:
         yield
     finally:
         # A word: a child that a test has forked may keep the pipe open.
-        process.communicate(b"\n", timeout=PATIENCE)
+        process.communicate(b"\n", timeout=STOP_TIMEOUT)
 
 
 def reap(folder: str) -> None:

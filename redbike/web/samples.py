@@ -17,7 +17,7 @@ EARLY = 1.0  # seconds by which a sample may come earlier than that
 MOST = 200  # queues of which samples are kept
 log = logging.getLogger("redbike.web")
 
-PATIENCE = 2.0  # seconds for which the end waits for a sample that is being taken
+STOP_TIMEOUT = 2.0  # seconds for which the end waits for a sample that is being taken
 
 
 class Sample(NamedTuple):
@@ -99,7 +99,7 @@ def sample(look: Callable[[], object], pause: float = STEP) -> Iterator[None]:
         yield
     finally:
         ending.set()
-        thread.join(PATIENCE)
+        thread.join(STOP_TIMEOUT)
 
 
 def _run(look: Callable[[], object], pause: float, ending: threading.Event) -> None:

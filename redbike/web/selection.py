@@ -25,7 +25,7 @@ from redbike.store.records import encode
 ALL = "*"
 FLAGS = ("failed", "paused", "overdue", "never_ran")
 MOST_IDS = 1000  # in one request
-PATIENCE = 20.0  # seconds for which jobs that match are looked for
+SEARCH_TIMEOUT = 20.0  # seconds for which jobs that match are looked for
 SOME = 100  # ids between two looks at the time
 
 
@@ -88,7 +88,7 @@ class Selection:
         """The same as the query of a link."""
         return urlencode(self.params(), errors="surrogateescape")
 
-    def find(self, bike: Redbike, limit: int, patience: float = PATIENCE) -> Found:
+    def find(self, bike: Redbike, limit: int, patience: float = SEARCH_TIMEOUT) -> Found:
         """Return the jobs that are there now, up to `limit`; it may take a little more than `patience` seconds.
 
         Ids of no job are left out. Raise `BadConfig`, `BadJobId` and `BadQueueName` for bad filters, and `ServerError`.

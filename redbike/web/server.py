@@ -21,7 +21,7 @@ from redbike.queries.metrics_server import Address, make_url
 log = logging.getLogger("redbike")
 
 MOST_AT_ONCE = 500  # connections; further ones are refused
-PATIENCE = 10.0  # seconds that a client may take to send a request
+REQUEST_TIMEOUT = 10.0  # seconds that a client may take to send a request
 IDLE = 5  # seconds after which a connection is closed that waits for its next request
 MOST_HEADERS = 16_384  # bytes of a request without its body, while it comes
 GRACE = 3.0  # seconds that requests may still take after the process was told to stop
@@ -105,7 +105,7 @@ class _Connection(H11Protocol):
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._forget()
         elif self._timer is None:
-            self._timer = self.loop.call_later(PATIENCE, self.transport.abort)
+            self._timer = self.loop.call_later(REQUEST_TIMEOUT, self.transport.abort)
 
     def _forget(self) -> None:
         if self._timer is not None:

@@ -10,7 +10,7 @@ from redbike.web.live import Live, Viewer
 
 BEAT = 10.0  # seconds after which an idle stream shows that it is alive
 RETRY = 2000  # milliseconds, about, after which a browser that lost the stream comes back
-PATIENCE = 20.0  # seconds for which a browser that takes nothing is waited for
+SEND_TIMEOUT = 20.0  # seconds for which a browser that takes nothing is waited for
 HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 
@@ -50,7 +50,7 @@ class Stream:
             await self._send(send, self._live.write_beat(self._viewer))
 
     async def _send(self, send: Send, text: bytes) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(SEND_TIMEOUT):
             await send({"type": "http.response.body", "body": text, "more_body": True})
 
     async def _wait_for_end(self, receive: Receive) -> None:

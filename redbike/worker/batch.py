@@ -4,8 +4,8 @@
 2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNTOLD` it does
    so at once: if the worker is killed then, that job is not run again. Of very short jobs it tells later,
    `TOGETHER` at a time.
-3. When a batch takes longer than `PATIENCE`, another thread ends the jobs that are done, and gives back those that have
-   not begun, so that other workers may have them. Only the slow one is left.
+3. When a batch takes longer than `SPLIT_AFTER`, another thread ends the jobs that are done, and gives back those that
+   have not begun, so that other workers may have them. Only the slow one is left.
 """
 
 import threading
@@ -17,7 +17,7 @@ from redbike.store.run import EndedRun, Run
 
 MOST = 128  # jobs in a batch
 TARGET = 0.002  # seconds that a batch should take
-PATIENCE = 0.005  # seconds after which a batch is split
+SPLIT_AFTER = 0.005  # seconds after which a batch is split
 TOGETHER = 64  # ends in one request, while the next jobs are run
 UNTOLD = 25e-6  # seconds of work that may be untold: if the worker is killed, it is repeated
 STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
@@ -52,7 +52,7 @@ class Batch:
 
 
 class Watch:
-    """Calls `split(batch)`, in a thread of its own, for each batch that takes longer than `PATIENCE`.
+    """Calls `split(batch)`, in a thread of its own, for each batch that takes longer than `SPLIT_AFTER`.
 
     The thread wakes every few milliseconds while batches are run, and never while the worker is idle.
     """
@@ -89,7 +89,7 @@ class Watch:
             batch = self._next()
             if batch is None:
                 return
-            left = batch.began + PATIENCE - time.monotonic()
+            left = batch.began + SPLIT_AFTER - time.monotonic()
             if left > 0:
                 time.sleep(left)
             elif not batch.closed:

@@ -40,7 +40,7 @@ log = logging.getLogger("redbike.worker")
 
 LONG = 30.0  # seconds after which a call that goes on is mentioned in the log
 REST = 2.0  # seconds at least between two looks for what others have left
-PATIENCE = 10.0  # seconds that a worker that stops waits for a call
+STOP_TIMEOUT = 10.0  # seconds that a worker that stops waits for a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Teller:
             self._stopped = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join(PATIENCE)
+            self._thread.join(STOP_TIMEOUT)
             if self._thread.is_alive():
                 log.warning("ended() goes on for too long: other workers will be told of what is left")
 

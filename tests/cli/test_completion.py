@@ -28,7 +28,7 @@ SHELLS = {
 }
 
 
-BUSY = 60.0  # seconds in which a busy machine answers once within `PATIENCE`
+BUSY = 60.0  # seconds in which a busy machine answers once within `ANSWER_TIMEOUT`
 
 
 def needs(shell):
@@ -49,7 +49,7 @@ def ask(client, server_url, tmp_path, monkeypatch, capsys):
     """What may follow: (kind, words)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REDBIKE_URL", server_url)
-    monkeypatch.setattr(completion, "PATIENCE", 30.0)  # this machine may be busy
+    monkeypatch.setattr(completion, "ANSWER_TIMEOUT", 30.0)  # this machine may be busy
 
     def ask(*words):
         assert main(["completion", "words", "--", *words]) == DONE
@@ -164,7 +164,7 @@ def test_it_is_silent_if_there_is_no_answer(ask, monkeypatch, tmp_path, text):
 
 
 def test_a_server_that_hangs_holds_nobody_up(ask, monkeypatch):
-    monkeypatch.setattr(completion, "PATIENCE", 0.5)
+    monkeypatch.setattr(completion, "ANSWER_TIMEOUT", 0.5)
     monkeypatch.setattr("redbike.cli.completion.list_names", lambda *_: _hang())
     assert ask("show", "") == ("words", ["first:A"])
 

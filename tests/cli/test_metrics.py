@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from redbike.cli.watch import PATIENCE
+from redbike.cli.watch import ANSWER_TIMEOUT
 from redbike.errors import BadConfig
 from redbike.queries.metrics_server import MOST_AT_ONCE, Address, parse_address
 from tests.cli.refused import check_refused
@@ -128,7 +128,7 @@ def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(own):
     assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
     pid = own.server.status()["pid"]
     os.kill(pid, signal.SIGSTOP)
-    assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {PATIENCE:g} s\n")
+    assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {ANSWER_TIMEOUT:g} s\n")
     assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])

@@ -208,5 +208,5 @@ def test_a_cursor_tells_how_far_it_is():
 
 
 def test_limits_are_such_that_a_page_takes_less_than_a_tenth_of_a_second():
-    assert paging.PATIENCE < 0.1
+    assert paging.PAGE_TIMEOUT < 0.1
     assert paging.MOST <= 20_000

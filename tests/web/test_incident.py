@@ -25,7 +25,7 @@ def remember(bike, jobids, ended, outcome=Outcome.OK, error="", apart=0.0):
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """However slow the machine is, all is read."""
-    monkeypatch.setattr(pages, "PATIENCE", 600.0)
+    monkeypatch.setattr(pages, "READ_TIMEOUT", 600.0)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_where_not_all_was_read_one_may_ask_for_it(bike, page, monkeypatch):
     remember(bike, [f"{number}:A" for number in range(30)], AT)
     while bike.store.archiver.count_entries():
         list(bike.store.archiver.archive())
-    monkeypatch.setattr(pages, "PATIENCE", 0.0)
+    monkeypatch.setattr(pages, "READ_TIMEOUT", 0.0)
     html = page.get(f"/at/{AT:.0f}").text
     assert "Not complete: the kept runs of 1 of about 30 jobs were read." in html
     assert 'href="?all=1"' in html

@@ -176,7 +176,7 @@ def test_older_changes_are_on_the_next_pages(page, bike):
 
 
 def test_a_search_in_the_log_goes_on_where_it_ended(page, bike, monkeypatch):
-    monkeypatch.setattr("redbike.web.pages.log.PATIENCE", -1.0)
+    monkeypatch.setattr("redbike.web.pages.log.SEARCH_TIMEOUT", -1.0)
     entries = [json.dumps([f"{1000 + n // 4}.000000", "ann", "set", "", f"j{n}:A"]) for n in range(40)]
     bike.client.lpush(bike.store.keys.log, *entries)
     pages = follow(page, "/log?id=j3:A", "until=")

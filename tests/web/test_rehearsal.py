@@ -17,7 +17,7 @@ HOSTILE = '<script>alert(1)</script>"&\u202e:A'
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """However slow the machine is, all is computed."""
-    monkeypatch.setattr(pages, "PATIENCE", 600.0)
+    monkeypatch.setattr(pages, "REHEARSAL_TIMEOUT", 600.0)
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_a_malformed_or_endless_request_is_refused():
 
 
 def test_a_client_that_does_not_send_its_request_is_cut_off(monkeypatch):
-    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT", 0.5)
     monkeypatch.setattr(server, "IDLE", 60)
     whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     texts = [b"", whole[:-2], b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", whole + b"G"]

@@ -16,7 +16,7 @@ from redbike.store.jobs import JobToSet
 from redbike.store.records import Streak, parse_batch
 from redbike.store.run import GRACE, LEASE, SLACK, Placement
 from redbike.store.store import Store
-from redbike.worker.batch import MOST, PATIENCE, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.worker.batch import MOST, SPLIT_AFTER, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.worker.worker import Worker
 from tests.loops import Acting, join, start
 from tests.states import dump
@@ -175,7 +175,7 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
     def act(jobid):
         order.append(jobid[-1])
         if jobid[-1] == "B" and order.count("B") % 3 == 0:
-            slow.wait(3 * PATIENCE)
+            slow.wait(3 * SPLIT_AFTER)
         if order.count("A") == 60:
             worker.loop.stopping.set()
 

@@ -373,7 +373,7 @@ def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypat
 
 
 def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.notify.PATIENCE", 0.1)
+    monkeypatch.setattr("redbike.worker.notify.STOP_TIMEOUT", 0.1)
     with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
         assert slow.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text

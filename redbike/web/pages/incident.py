@@ -27,7 +27,7 @@ from redbike.web.rendering import quote_part
 from redbike.web.site import Site
 
 ROWS = 80  # that the page lists; the text has all
-PATIENCE, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; for long if that is asked for
+READ_TIMEOUT, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; for long if that is asked for
 TEXT = ".txt"
 
 _looking = threading.Lock()  # one long look at a time
@@ -80,7 +80,7 @@ def _look(site: Site, window: Window, now: float, is_long: bool) -> Incident:
     """Read what is known of a window; for long only for one viewer at a time."""
     zone = site.bike.settings.timezone
     if not is_long or not _looking.acquire(blocking=False):
-        return gather(site.bike.store, window.since, window.until, now, PATIENCE, zone)
+        return gather(site.bike.store, window.since, window.until, now, READ_TIMEOUT, zone)
     try:
         return gather(site.bike.store, window.since, window.until, now, LONG, zone)
     finally:

@@ -29,7 +29,7 @@ STATUSES = {
 }
 MOST_QUEUES = 200  # that one may choose from
 MOST = 10  # of a kind
-PATIENCE = 0.05  # seconds for which jobs are looked for
+SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
 LONGEST = 512  # characters
 
 Found = dict[str, str]
@@ -157,6 +157,6 @@ def _find_jobs(site: Site, text: str) -> tuple[list[str], bool]:
     questions, exact = site.bike.store.questions, list[str]()
     with suppress(BadJobId):
         exact = [text] if questions.has_job(check_jobid(text), also_bad=True) else []
-    found, are_all = questions.search(f"*{escape_pattern(text)}*", MOST * 10, PATIENCE)
+    found, are_all = questions.search(f"*{escape_pattern(text)}*", MOST * 10, SEARCH_TIMEOUT)
     nearest = sorted({*exact, *found}, key=lambda jobid: (jobid != text, not jobid.startswith(text), jobid))
     return nearest[:MOST], not are_all or len(nearest) > MOST

@@ -14,7 +14,7 @@ from redbike.web.site import Site
 
 ROWS = 100
 MOST_SKIPPED = 100_000  # entries of the same instant
-PATIENCE = 0.05  # seconds for which a page looks for entries that fit
+SEARCH_TIMEOUT = 0.05  # seconds for which a page looks for entries that fit
 
 
 def show_log(site: Site, request: Request) -> Response:
@@ -52,7 +52,7 @@ def _read(
     kept: Iterable[tuple[float, list[LogEntry]]], until: float | None, skip: int
 ) -> tuple[list[LogEntry], tuple[float, int] | None]:
     """Return the entries of a page, without the first `skip` of the instant `until`, and where the next page begins."""
-    end, entries, same, last = time.monotonic() + PATIENCE, list[LogEntry](), 0, until
+    end, entries, same, last = time.monotonic() + SEARCH_TIMEOUT, list[LogEntry](), 0, until
     for moment, found in kept:
         same = same + 1 if moment == last else 1
         last = moment

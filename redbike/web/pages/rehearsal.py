@@ -20,12 +20,11 @@ from redbike.schedule.moments import parse_timestamp
 from redbike.web.charts import draw_load
 from redbike.web.orders import TARGETS
 from redbike.web.rendering import show_text
-from redbike.web.selection import PATIENCE as SEARCHED
-from redbike.web.selection import Found, Selection, make_pause_digest
+from redbike.web.selection import SEARCH_TIMEOUT, Found, Selection, make_pause_digest
 from redbike.web.site import Site
 
 HOURS = 6
-PATIENCE = 3.0  # seconds for which jobs are computed
+REHEARSAL_TIMEOUT = 3.0  # seconds for which jobs are computed
 NAMED = 20  # jobs that are named
 PEAKS = 5  # queues whose peaks are shown
 REHEARSED = (
@@ -93,7 +92,7 @@ class Aim:
         """Return the jobs that it is about: up to `MOST_JOBS`."""
         if self.gate is None:
             return self.selection.find(site.bike, MOST_JOBS)
-        jobids, is_more = rehearser.find_jobs(self.gate, MOST_JOBS, SEARCHED)
+        jobids, is_more = rehearser.find_jobs(self.gate, MOST_JOBS, SEARCH_TIMEOUT)
         return Found(tuple(jobids), is_more)
 
     def is_whole(self, found: Found) -> bool:
@@ -168,7 +167,7 @@ def _clean(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
     try:
-        return rehearser.run(found.jobids, PATIENCE)
+        return rehearser.run(found.jobids, REHEARSAL_TIMEOUT)
     except BadSchedule as error:
         raise BadConfig(str(error)) from None
 

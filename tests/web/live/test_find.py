@@ -62,10 +62,10 @@ def test_more_than_are_shown_is_said(page):
 @pytest.mark.acceptance
 def test_it_looks_no_longer_than_its_patience(page, monkeypatch):
     list(page.bike.set_many((f"job{number}:A", "EVERY:1h") for number in range(20_000)))
-    monkeypatch.setattr(jobs, "PATIENCE", 60.0)  # of a busy machine
+    monkeypatch.setattr(jobs, "SEARCH_TIMEOUT", 60.0)  # of a busy machine
     whole = ask(page, "job19999:A")
     assert (names(whole, "job"), whole["is_more"]) == (["job19999:A"], False)
-    monkeypatch.setattr(jobs, "PATIENCE", 0.0)
+    monkeypatch.setattr(jobs, "SEARCH_TIMEOUT", 0.0)
     began = time.monotonic()
     found = ask(page, "no such job")
     assert found["is_more"] is True
