@@ -23,7 +23,7 @@ class Diagnosis(NamedTuple):
 def diagnose(usage: Usage, arguments: Sequence[str]) -> Diagnosis:
     """Explain why `arguments` do not match the usage."""
     if not arguments:
-        return Diagnosis("a command is needed; redbike --help explains them", [*usage.lines])
+        return Diagnosis("a command is needed", [*usage.lines])
     # Where the options cannot be told from their values, the first word that is a command is taken for it.
     command = next((word for word in arguments if word in usage.lines), "")
     try:

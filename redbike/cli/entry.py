@@ -44,7 +44,7 @@ Usage:
   redbike [options] control <SIGNAL>
   redbike [options] server (start | stop | status)
   redbike completion (bash | zsh | fish | words) [--] [<WORD>...]
-  redbike help [<COMMAND>]
+  redbike help [--all | <COMMAND>]
   redbike (-h | --help)
   redbike --version
 
@@ -100,7 +100,7 @@ Commands:
   server     The embedded server in .redbike/ of the current folder.
   completion  Print a script by which a shell completes command lines, also ids of jobs and names of queues. The script
              asks for the words that may follow: completion words.
-  help       Explain a command, with examples.
+  help       Explain a command, with examples; without one the most important ones, on one screen.
 
 Options:
   -c --config=<CONF>       The config file [default is .redbike.conf, if there is one].
@@ -153,7 +153,7 @@ Options:
   --out=<PATH>             Where import crontab writes its files [default is the current folder], and import ics its
                            rows [default is standard output].
   --force                  Replace files that are there.
-  --all                    Everything: no job is enqueued, and none is taken.
+  --all                    Everything: no job is enqueued, and none is taken; with help all commands and options.
   --until=<TIME>           When the pause ends by itself.
   --reason=<TEXT>          Why, for whoever looks at it.
   --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
@@ -238,11 +238,11 @@ def _run(argv: list[str]) -> int:
             print(__version__)
             return DONE
         if "--help" in options:
-            return _help(usage, words[:1])
+            return _help(usage, words[:1], is_whole=False)
         command = usage.find_command(words)
         arguments = docopt(usage.reduce(command), argv)
         if command == "help":
-            return _help(usage, words[1:])
+            return _help(usage, words[1:], arguments["--all"])
         if command == "completion":
             return _complete(usage, arguments)
     except (UsageError, DocoptExit):
@@ -257,14 +257,14 @@ def _run(argv: list[str]) -> int:
     return import_command(command)(arguments, config)
 
 
-def _help(usage: Usage, words: list[str]) -> int:
-    """Explain the command that `words` name, or all of them. Raise `UsageError` for an unknown one."""
-    if not words:
-        print(usage.text.strip())
-        return DONE
-    from redbike.cli.help import explain
+def _help(usage: Usage, words: list[str], is_whole: bool) -> int:
+    """Explain the command that `words` name, or the most important ones, or all. Raise `UsageError` for no command."""
+    from redbike.cli.help import OVERVIEW, explain
 
-    print(explain(usage, usage.find_command(words)))
+    if words:
+        print(explain(usage, usage.find_command(words)))
+    else:
+        print((usage.text if is_whole else OVERVIEW).strip())
     return DONE
 
 
@@ -279,11 +279,13 @@ def _complete(usage: Usage, arguments: Mapping[str, Any]) -> int:
 
 def _explain_usage(usage: Usage, argv: list[str]) -> int:
     from redbike.cli.diagnosis import diagnose
-    from redbike.cli.help import show_usage
+    from redbike.cli.help import OVERVIEW, show_usage
 
     message, commands = diagnose(usage, argv)
     complain(message)
-    if commands:
+    if len(commands) == len(usage.lines):
+        print(f"\n{OVERVIEW.strip()}", file=sys.stderr)
+    elif commands:
         print("\n".join(show_usage(usage, commands, sys.stderr)), file=sys.stderr)
     if len(commands) == 1:
         print(f"redbike help {commands[0]} explains it.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Explain one command: what it does, its usage, its options, and examples."""
+"""Explain Redbike on one screen, and each command: what it does, its usage, its options, and examples."""
 
 import re
 import shutil
@@ -10,6 +10,30 @@ from typing import TextIO
 from redbike.cli.usage import Usage
 
 NARROWEST, WIDEST = 40, 100  # columns of text
+OVERVIEW = """\
+Redbike runs jobs on cron, iCal RRULE and one-off schedules, in Redis or Valkey.
+
+Usage: redbike [--config=<CONF>] [--url=<URL>] COMMAND ...
+
+Set up  set       Enter a job: redbike set backup:A '0 3 * * *'
+        load      Make the stored jobs those of a CSV file
+        import    Take over a crontab, or a calendar
+        check     Can all that is configured work?
+Run     up        A dispatcher and workers in one foreground command
+        dispatch  Move due jobs to their queues
+        work      Work the jobs in the queues
+Look    jobs      All jobs: status, next run, last run
+        show      All about one job
+        why       Why a job does not run, or did not
+        health    Is all well?
+        web       The same as pages in a browser
+Steer   run       Run jobs once now
+        pause     Hold jobs, a queue, or everything; resume ends that
+        cancel    Drop what waits or runs
+Keep    fsck      Check that every job is in its one place, and repair that
+
+redbike help COMMAND explains one, with examples; redbike help --all lists all.
+"""
 EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "set": [
         ("redbike set backup:A '0 3 * * *' --tz=Europe/Berlin", "Each night at three o'clock in Berlin."),
@@ -116,7 +140,7 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("redbike completion bash", 'A script for ~/.bashrc: eval "$(redbike completion bash)"'),
         ("redbike completion words -- show ba", "What the scripts ask: how the last word may go on."),
     ],
-    "help": [("redbike help set", "Explain a command."), ("redbike help", "Explain all of them.")],
+    "help": [("redbike help set", "Explain a command."), ("redbike help --all", "All commands and options.")],
 }
 
 

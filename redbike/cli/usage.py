@@ -95,7 +95,7 @@ class Usage:
     def find_command(self, words: Sequence[str]) -> str:
         """Return the command: the first word. Raise `UsageError` if there is none, or an unknown one."""
         if not words:
-            raise UsageError("a command is needed; redbike --help explains them")
+            raise UsageError("a command is needed")
         if words[0] not in self.lines:
             *first, last = self.lines
             hint = f"; the commands are {', '.join(first)} and {last}"

@@ -16,7 +16,7 @@ from redbike.cli import main
 from redbike.cli.diagnosis import diagnose
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.families import COMMANDS
-from redbike.cli.help import EXAMPLES
+from redbike.cli.help import EXAMPLES, OVERVIEW
 from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
 from redbike.schedule.kinds import KEYWORDS
@@ -32,16 +32,24 @@ from tests.waiting import wait_until
 USAGE = Usage(text)
 
 
-def test_the_command_alone_prints_the_usage_and_exits_2(shell):
+def test_the_command_alone_prints_what_fits_a_screen_and_exits_2(shell):
     done = shell.run()
     assert (done.returncode, done.stdout) == (2, "")
-    said = " ".join(done.stderr.split())
-    assert said.startswith("redbike: a command is needed; redbike --help explains them Usage: redbike [options] set ")
-    assert [line for line in USAGE.lines.values() if line not in said] == []
+    assert done.stderr == f"redbike: a command is needed\n\n{OVERVIEW}"
     help_text = shell.run("--help")
     assert (help_text.returncode, help_text.stderr) == (0, "")
     assert shell.run("--version").stdout.strip()
-    assert shell.run("help").stdout == help_text.stdout == f"{text.strip()}\n"
+    assert shell.run("help").stdout == help_text.stdout == OVERVIEW
+    assert shell.run("help", "--all").stdout == f"{text.strip()}\n"
+
+
+def test_the_overview_fits_a_screen_and_names_only_what_is_there():
+    lines = OVERVIEW.splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    named = re.findall(r"^(?:[A-Z][a-z ]{6}|       ) ([a-z]+) ", OVERVIEW.partition("\n\n")[2], re.MULTILINE)
+    assert len(named) == 16
+    assert {*named} <= USAGE.lines.keys()
 
 
 def test_the_usage_names_every_command_and_says_what_it_does():
@@ -168,7 +176,7 @@ def test_each_example_runs(prepared, client):
         (["limit"], "limit needs <QUEUE>", "limit"),
         (["cancel"], "cancel needs <JOBID>", "cancel"),
         (["resume", "--all", "--reason=x"], "resume takes no --reason", "resume"),
-        (["--url=redis://u:hunter2@h"], "a command is needed; redbike --help explains them", None),
+        (["--url=redis://u:hunter2@h"], "a command is needed", None),
         (["--url=redis://u:hunter2@h", "redis://u:hunter2@h/0"], "no command 'redis://u:***@h/0'", None),
         (["work", "a:B", "m:W('A', key='hunter2')"], "work: unexpected 'm:W(…)'", "work"),
     ],
