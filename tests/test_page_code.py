@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike import Redbike, RoundRobin
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.schedule.parser import parse

@@ -15,7 +15,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run

@@ -6,7 +6,7 @@ from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, open_progress
 from redbike.cli.rows import print_rows
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.queries.forecast import MOST_HOURS, Quarter
 from redbike.schedule.clock import Clock
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from redbike.config.settings import Config, check_zone
+from redbike.config.file import Config
+from redbike.config.settings import check_zone
 from redbike.errors import BadConfig
 from redbike.schedule.moments import parse_timestamp
 

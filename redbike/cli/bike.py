@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from redbike.cli.messages import complain
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.control.operator import name_operator

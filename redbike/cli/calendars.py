@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
-from redbike.config.settings import Config, check_zone
+from redbike.config.file import Config
+from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError
 from redbike.process.streams import FULL
 from redbike.schedule.kinds import Schedule

@@ -8,7 +8,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server
 from redbike.cli.messages import DONE, FAILED, Report, open_progress
-from redbike.config.settings import Config, examine
+from redbike.config.file import Config, examine
 from redbike.connection.client import aim_at, connect
 from redbike.connection.options import list_bad_arguments
 from redbike.errors import BadConfig, RedbikeError

@@ -17,8 +17,8 @@ from redbike.cli.bike import find_embedded_server
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
 from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
+from redbike.config.file import Config, load
 from redbike.config.options import OPTIONS
-from redbike.config.settings import Config, load
 from redbike.connection.client import aim_at, connect
 from redbike.errors import RedbikeError
 from redbike.store.enums import Event

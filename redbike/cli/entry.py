@@ -193,7 +193,8 @@ from docopt import DocoptExit, docopt
 from redbike.cli.families import import_command
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
-from redbike.config.settings import Config, Settings, load
+from redbike.config.file import Config, load
+from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
 from redbike.process import streams
 from redbike.process.child import NAME, SUPERVISED

@@ -12,7 +12,7 @@ from typing import IO
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.messages import BAD, DONE, complain
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
 from redbike.importers.crontab_lines import Entry

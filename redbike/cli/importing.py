@@ -3,7 +3,7 @@
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.calendars import import_ics
 from redbike.cli.import_crontab import import_crontab
-from redbike.config.settings import Config
+from redbike.config.file import Config
 
 FORMATS: dict[str, Command] = {"crontab": import_crontab, "ics": import_ics}
 

@@ -5,7 +5,7 @@ import json
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import find_embedded_server, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.errors import BadConfig
 
 

@@ -8,7 +8,7 @@ from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, open_progress
 from redbike.cli.rows import choose_format, print_rows
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
 from redbike.store.workers import CommandLines

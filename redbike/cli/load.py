@@ -11,8 +11,8 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import choose_format, print_rows
+from redbike.config.file import Config
 from redbike.config.options import COLUMNS
-from redbike.config.settings import Config
 from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike

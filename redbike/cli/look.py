@@ -7,8 +7,8 @@ import sys
 from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
+from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
-from redbike.config.settings import Config
 from redbike.text.printable import escape
 
 

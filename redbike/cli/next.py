@@ -6,7 +6,8 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
-from redbike.config.settings import Config, check_zone
+from redbike.config.file import Config
+from redbike.config.settings import check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import spread

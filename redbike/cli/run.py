@@ -8,8 +8,8 @@ from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
+from redbike.config.file import Config
 from redbike.config.ping_urls import check_dispatcher_url
-from redbike.config.settings import Config
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.naming import NoWorker

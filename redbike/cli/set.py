@@ -7,8 +7,9 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
+from redbike.config.file import Config
 from redbike.config.options import DATA, OPTIONS, JobOptions, parse_data
-from redbike.config.settings import Config, check_zone
+from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.parser import parse
 from redbike.text.printable import quote

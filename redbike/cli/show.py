@@ -12,7 +12,7 @@ from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.rows import find_format
 from redbike.commands.worker import NO_TIMEOUT
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.place import describe_job

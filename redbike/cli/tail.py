@@ -13,7 +13,7 @@ from redbike.cli.arguments import Arguments, Command, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, complain
 from redbike.cli.rows import choose_format, format_row
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.errors import Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import leave_to_others

@@ -15,7 +15,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.connection.check import describe_address
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED, complain
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.process.signals import SignalHandlers, StopFlag, leave_to_others
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health

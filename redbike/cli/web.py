@@ -6,7 +6,7 @@ from collections.abc import Callable
 from redbike.cli.arguments import Arguments, Command
 from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
 from redbike.cli.messages import DONE, complain
-from redbike.config.settings import Config
+from redbike.config.file import Config
 from redbike.connection.client import connect
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, RedbikeError

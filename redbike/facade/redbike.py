@@ -15,7 +15,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_
 
 import redis
 
-from redbike.config.settings import KeywordSettings, Settings, find_prefix, find_server, load
+from redbike.config.file import find_prefix, find_server, load
+from redbike.config.settings import KeywordSettings, Settings
 from redbike.connection.check import check_server
 from redbike.connection.client import aim_at, connect
 from redbike.control.setter import Setter

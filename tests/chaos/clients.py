@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.connection.client import connect
 from redbike.errors import NoSuchJob, Unreachable
 from redbike.facade.redbike import Redbike

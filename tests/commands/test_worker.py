@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from redbike.commands.worker import Commands
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.errors import BadConfig
 from redbike.facade.redbike import Redbike
 from redbike.loop.worker_class import RoundRobin, read_concurrency

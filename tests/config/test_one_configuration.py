@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from redbike import AsyncRedbike, Redbike, RoundRobin
-from redbike.config.settings import Settings, examine, load
+from redbike.config.file import examine, load
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 from tests.waiting import wait_until
 

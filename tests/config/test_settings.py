@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from redbike.config.settings import Settings, load
+from redbike.config.file import load
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_worker

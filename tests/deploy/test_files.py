@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.store.enums import Outcome, Skip
 from tests.commandline import ROOT, Shell
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.commands.file import read_commands
-from redbike.config.settings import load
+from redbike.config.file import load
 from redbike.importers.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
 from redbike.importers.crontab_lines import Entry, read_lines
 from redbike.importers.local_system import LocalTime, find_local_time, read_variables

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from redbike.config.settings import DEFAULT_FILE, SHARED, Examined, Settings, describe_shared, get_default
+from redbike.config.file import DEFAULT_FILE, Examined
+from redbike.config.settings import SHARED, Settings, describe_shared, get_default
 from redbike.connection.check import UNCHECKED, check_server
 from redbike.connection.options import list_bad_arguments
 from redbike.connection.refusals import translate_errors

@@ -6,7 +6,7 @@ import pytest
 
 import redbike
 from redbike import Redbike, RoundRobin
-from redbike.config.settings import load
+from redbike.config.file import load
 from tests.verbs import take_many
 
 TAG = "0" * 20 + "123456789a"

@@ -1,0 +1,200 @@
+"""Read the settings. The order is: command line, environment, config file, default."""
+
+import configparser
+import dataclasses
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redbike.config.settings import Settings, check_setting
+from redbike.errors import BadConfig
+
+DEFAULT_FILE = ".redbike.conf"
+VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
+SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a command needs: the settings, and the server as a URL or as redis-py's arguments; None: embedded."""
+
+    settings: Settings
+    redis: str | dict[str, str] | None
+    warnings: tuple[str, ...] = ()
+    folder: str | None = None  # the folder of the config file, if that file names the worker
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A config with defaults in place of what is bad, and all that is wrong with it."""
+
+    config: Config
+    problems: tuple[str, ...]
+    bad: frozenset[str]  # the names of the settings that are bad
+    servers: tuple[tuple[str, str | dict[str, str]], ...]  # who names a server, and which; the first one counts
+
+
+def load(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Config:
+    """Return the config: that of the file at `path`, overridden by `environ`, `url` and `overrides`.
+
+    If `path` is None, the file is ``.redbike.conf``, if there is one. `overrides` are settings by name, with None for
+    those that are not given. Raise `BadConfig`.
+    """
+    parser = _read_file(path)
+    servers = _list_servers(parser, path, environ, url)
+    # A conflict in the file does not matter where the server is named elsewhere.
+    is_elsewhere = len(servers) > 1
+    for problem in (*_list_unknown(parser), *(() if is_elsewhere else _list_conflicts(parser))):
+        raise BadConfig(problem)
+    settings = Settings(**(_get_settings(parser) | _get_variables(environ) | _leave_out_none(overrides)))
+    return _make_config(parser, path, settings, servers, _get_variables(environ) | overrides)
+
+
+def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
+    """Return what `load` would return, and everything that is wrong with it, where `load` raises the first."""
+    problems: list[str] = []
+    good: dict[str, Any] = {}
+    parser = _read_leniently(path, problems)
+    problems += [*_list_unknown(parser), *_list_conflicts(parser)]
+    known = {field.name for field in dataclasses.fields(Settings)}
+    given = {name: value for name, value in _get_settings(parser).items() if name in known}
+    given |= _get_variables(environ) | _leave_out_none(overrides)
+    for name, value in given.items():
+        try:
+            good[name] = check_setting(name, value)
+        except BadConfig as error:
+            problems.append(str(error))
+    servers = _list_servers(parser, path, environ, url)
+    config = _make_config(parser, path, Settings(**good), servers, _get_variables(environ) | overrides)
+    return Examined(config, tuple(problems), frozenset(given.keys() - good.keys()), tuple(servers))
+
+
+def find_server(environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the server that the environment names; None if it names none."""
+    return next((url for _, url in _list_variables(environ) if url), None)
+
+
+def find_prefix(environ: Mapping[str, str]) -> str:
+    """Return the prefix that the environment names, or else the default."""
+    return environ.get(f"{VARIABLE}PREFIX") or Settings().prefix
+
+
+def _list_variables(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    return [(name, environ.get(name)) for name in ("REDBIKE_URL", "REDIS_URL")]
+
+
+def _get_variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that the environment names, such as ``REDBIKE_PREFIX``. An empty one is not given."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    return {name: value for name in names if (value := environ.get(f"{VARIABLE}{name.upper()}"))}
+
+
+def _read_leniently(path: str | None, problems: list[str]) -> configparser.ConfigParser:
+    """Return what can be read of a config file, and add what is wrong with it to `problems`."""
+    try:
+        return _read_file(path)
+    except BadConfig as error:
+        problems.append(str(error))
+    try:
+        # What is there twice is no reason to look no further.
+        return _read_file(path, strict=False)
+    except BadConfig:
+        return _make_parser(strict=True)
+
+
+def _leave_out_none(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in overrides.items() if value is not None}
+
+
+def _make_config(
+    parser: configparser.ConfigParser,
+    path: str | None,
+    settings: Settings,
+    servers: Sequence[tuple[str, str | dict[str, str]]],
+    overrides: Mapping[str, Any],
+) -> Config:
+    is_from_file = overrides.get("worker") is None and settings.worker is not None
+    folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
+    return Config(settings, servers[0][1] if servers else None, tuple(_warn_of_sections(parser)), folder)
+
+
+def _make_parser(strict: bool) -> configparser.ConfigParser:
+    return configparser.ConfigParser(interpolation=None, default_section="", strict=strict)
+
+
+def _read_file(path: str | None, strict: bool = True) -> configparser.ConfigParser:
+    parser = _make_parser(strict)
+    name = DEFAULT_FILE if path is None else path
+    if path is None and not os.path.exists(name):
+        return parser
+    try:
+        parser.read_string(Path(name).read_text(encoding="utf-8-sig"), source=name)
+    except OSError as error:
+        raise BadConfig(f"cannot read the config file {name!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
+    except configparser.ParsingError as error:
+        # Do not quote the line: it may contain a password.
+        # An error of a line before the first section has no list of lines.
+        numbers = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
+        lines = f"line {numbers[0]} is" if len(numbers) == 1 else f"the lines {', '.join(map(str, numbers))} are"
+        reason = f"{lines} neither a [section] nor a 'key: value' in one"
+        raise BadConfig(f"bad config file {name!r}: {reason}") from None
+    except configparser.Error as error:
+        raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
+    return parser
+
+
+def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
+    """Yield a warning for each misspelt section. Other unknown sections may belong to programs that share the file."""
+    for section in parser.sections():
+        # With a lower cutoff, even [redis] would count as misspelt.
+        similar = difflib.get_close_matches(section.lower(), (SETTINGS_SECTION, REDIS_SECTION), 1, cutoff=0.8)
+        if similar and section not in (SETTINGS_SECTION, REDIS_SECTION):
+            yield f"the section {section!r} of the config file is ignored; is {similar[0]!r} meant?"
+
+
+def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:
+    """Yield a complaint about each key of our section that is no setting."""
+    names = [field.name.replace("_", "-") for field in dataclasses.fields(Settings)]
+    for key in parser[SETTINGS_SECTION] if parser.has_section(SETTINGS_SECTION) else ():
+        if key not in names:
+            similar = difflib.get_close_matches(key, names, 1)
+            hint = f"; is {similar[0]!r} meant?" if similar else ""
+            yield f"unknown setting {key!r} in [{SETTINGS_SECTION}]{hint}"
+
+
+def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:
+    if not parser.has_section(SETTINGS_SECTION):
+        return {}
+    # An empty value means that the setting is not given.
+    return {key.replace("-", "_"): value for key, value in parser[SETTINGS_SECTION].items() if value}
+
+
+def _list_servers(
+    parser: configparser.ConfigParser, path: str | None, environ: Mapping[str, str], url: str | None
+) -> list[tuple[str, str | dict[str, str]]]:
+    """Return who names a server, and which one; the first one counts."""
+    place = f"[{REDIS_SECTION}] in {DEFAULT_FILE if path is None else path!r}"
+    named = (("--url", url), *_list_variables(environ), (place, _get_server(parser)))
+    return [(source, server) for source, server in named if server]
+
+
+def _get_server(parser: configparser.ConfigParser) -> str | dict[str, str] | None:
+    given = _get_connection(parser)
+    return given.get("url") or given or None
+
+
+def _get_connection(parser: configparser.ConfigParser) -> dict[str, str]:
+    if not parser.has_section(REDIS_SECTION):
+        return {}
+    return {key: value for key, value in parser[REDIS_SECTION].items() if value}
+
+
+def _list_conflicts(parser: configparser.ConfigParser) -> Iterator[str]:
+    given = sorted(_get_connection(parser).keys() - {"url"})
+    if given and "url" in _get_connection(parser):
+        yield f"[{REDIS_SECTION}] has a url and also {given[0]!r}: one or the other"
