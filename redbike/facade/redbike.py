@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from os import PathLike, fspath
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
 import redis
 
@@ -68,6 +68,21 @@ def _of(
     return call
 
 
+class _Shared(Generic[T]):
+    """An attribute that all parts have which work with it: another value counts from the next call on."""
+
+    def __init__(self, name: str, *parts: str) -> None:
+        self._name, self._parts = name, parts
+
+    def __get__(self, bike: "Redbike", kind: object = None) -> T:
+        found: T = getattr(getattr(bike, self._parts[0]), self._name)
+        return found
+
+    def __set__(self, bike: "Redbike", value: T) -> None:
+        for part in self._parts:
+            setattr(getattr(bike, part), self._name, value)
+
+
 class Redbike:
     """Schedules for the jobs under one prefix of one Redis server.
 
@@ -78,6 +93,9 @@ class Redbike:
     ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for what cannot be used,
     `ServerError` for a server that cannot.
     """
+
+    store = _Shared[Store]("store", "_loops", "_queries", "_control", "_maintenance")
+    worker = _Shared[WorkerClass]("worker", "_loops", "_queries", "_control")
 
     @_name_settings
     def __init__(
@@ -162,7 +180,7 @@ class Redbike:
 
     def _compose(self, store: Store, noted: Store, worker: WorkerClass) -> None:
         """Make the parts, whose methods are those of this object."""
-        self.store, self._noted = store, noted
+        self._noted = noted
         settings = self.settings
         setter = Setter(noted, settings)
         self._schedules = Schedules(setter)
@@ -186,15 +204,6 @@ class Redbike:
         """Raise `RedbikeError` once this is closed. Its jobs may still call it."""
         if self._loops.is_closing and not is_in_run():
             raise RedbikeError("this Redbike is closed")
-
-    @property
-    def worker(self) -> WorkerClass:
-        """The worker class; another one may take its place between two calls."""
-        return self._loops.worker
-
-    @worker.setter
-    def worker(self, worker: WorkerClass) -> None:
-        self._queries.worker = self._control.worker = self._loops.worker = worker
 
     @property
     def prefix(self) -> str:

@@ -190,7 +190,7 @@ def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):
 @pytest.mark.parametrize("path", ["/", "/queues"])
 def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page, monkeypatch, path):
     # A sample is taken each time that somebody looks.
-    for name in ("samples.STEP", "samples.EARLY", "snapshot.FRESH"):
+    for name in ("samples.STEP", "samples.EARLY", "site.FRESH"):
         monkeypatch.setattr(f"redbike.web.{name}", 0.0)
     for jobid, error in (("good:A", None), ("bad:A", "no"), ("other:B", None)):
         bike.set(jobid, "EVERY:1d@0", data={"error": error} if error else None, on_error="reschedule")
