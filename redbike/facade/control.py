@@ -15,7 +15,7 @@ from redbike.control.queues import Gatekeeper, Limits
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
-from redbike.loop.worker_class import WorkerClass
+from redbike.facade.part import Part, Whole
 from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store.inspection.fsck import fsck
 from redbike.store.patterns import Steered, expand
@@ -23,12 +23,13 @@ from redbike.store.queue_limits import Gate
 from redbike.store.store import Store
 
 
-class Control:
+class Control(Part):
     """Steers the jobs and queues of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
 
-    def __init__(self, store: Store, noted: Store, worker: WorkerClass, settings: Settings) -> None:
-        self.store, self._noted, self.worker, self.settings = store, noted, worker, settings
-        self._control_at_start = store.read_control()
+    def __init__(self, bike: Whole, noted: Store, settings: Settings) -> None:
+        super().__init__(bike)
+        self._noted, self.settings = noted, settings
+        self._control_at_start = bike.store.read_control()
 
     def run(self, *patterns: str) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
@@ -111,11 +112,12 @@ class Control:
         return Gatekeeper(self._noted, self.worker)
 
 
-class Maintenance:
+class Maintenance(Part):
     """Checks and repairs what is in `store`. Its changes are noted in the log by `noted`, if they are a person's."""
 
-    def __init__(self, store: Store, noted: Store, setter: Setter) -> None:
-        self.store, self._noted, self._setter = store, noted, setter
+    def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
+        super().__init__(bike)
+        self._noted, self._setter = noted, setter
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""

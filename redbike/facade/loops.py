@@ -13,11 +13,12 @@ from redbike.connection.check import describe_address
 from redbike.connection.line import retire
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import BadConfig, ServerError
+from redbike.facade.part import Part, Whole
 from redbike.facade.results import Results
 from redbike.importers.rows import Source, get_name
 from redbike.loop.lifecycle import OwnLoops, Stay
 from redbike.loop.naming import NoWorker, open_store
-from redbike.loop.worker_class import WorkerClass, check_concurrency, read_concurrency
+from redbike.loop.worker_class import check_concurrency, read_concurrency
 from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store import rights
 from redbike.store.store import Store
@@ -27,7 +28,7 @@ from redbike.worker.worker import Worker
 log = logging.getLogger("redbike")
 
 
-class Loops:
+class Loops(Part):
     """Runs dispatchers and workers for the jobs of `store`, and closes what was opened.
 
     `given_prefix` is the prefix that the user gave; `load` reads the file that a dispatcher is given.
@@ -35,8 +36,7 @@ class Loops:
 
     def __init__(
         self,
-        store: Store,
-        worker: WorkerClass,
+        bike: Whole,
         settings: Settings,
         client: "redis.Redis",
         *,
@@ -44,7 +44,8 @@ class Loops:
         given_prefix: str,
         load: Callable[..., Results[tuple[int, str, bool | ValueError]]],
     ) -> None:
-        self.store, self.worker, self.settings, self.client = store, worker, settings, client
+        super().__init__(bike)
+        self.settings, self.client = settings, client
         self._is_own = is_own  # whether `client` was made for this
         self._given_prefix, self._load = given_prefix, load
         self.one: Worker | None = None

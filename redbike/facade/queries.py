@@ -8,7 +8,8 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
-from redbike.loop.worker_class import WorkerClass, find_queue
+from redbike.facade.part import Part, Whole
+from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.check.surroundings import WorkerCheck
@@ -24,7 +25,6 @@ from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
 from redbike.store.overview import Job, Wanted
 from redbike.store.patterns import check_pattern, expand
-from redbike.store.store import Store
 from redbike.store.totals import Queue
 from redbike.store.workers import Process
 from redbike.text.printable import quote
@@ -32,12 +32,12 @@ from redbike.text.printable import quote
 _STARTED = attrgetter("started")
 
 
-class Queries:
+class Queries(Part):
     """Looks at the jobs and processes of `store`."""
 
-    def __init__(self, store: Store, worker: WorkerClass, settings: Settings, is_closing: Callable[[], bool]) -> None:
-        self.store, self.worker, self.settings = store, worker, settings
-        self._is_closing = is_closing
+    def __init__(self, bike: Whole, settings: Settings, is_closing: Callable[[], bool]) -> None:
+        super().__init__(bike)
+        self.settings, self._is_closing = settings, is_closing
 
     def tell(self, jobid: str) -> dict[str, Any]:
         """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from os import PathLike, fspath
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
 import redis
 
@@ -68,21 +68,6 @@ def _of(
     return call
 
 
-class _Shared(Generic[T]):
-    """An attribute that all parts have which work with it: another value counts from the next call on."""
-
-    def __init__(self, name: str, *parts: str) -> None:
-        self._name, self._parts = name, parts
-
-    def __get__(self, bike: "Redbike", kind: object = None) -> T:
-        found: T = getattr(getattr(bike, self._parts[0]), self._name)
-        return found
-
-    def __set__(self, bike: "Redbike", value: T) -> None:
-        for part in self._parts:
-            setattr(getattr(bike, part), self._name, value)
-
-
 class Redbike:
     """Schedules for the jobs under one prefix of one Redis server.
 
@@ -93,9 +78,6 @@ class Redbike:
     ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for what cannot be used,
     `ServerError` for a server that cannot.
     """
-
-    store = _Shared[Store]("store", "_loops", "_queries", "_control", "_maintenance")
-    worker = _Shared[WorkerClass]("worker", "_loops", "_queries", "_control")
 
     @_name_settings
     def __init__(
@@ -180,16 +162,16 @@ class Redbike:
 
     def _compose(self, store: Store, noted: Store, worker: WorkerClass) -> None:
         """Make the parts, whose methods are those of this object."""
-        self._noted = noted
+        self.store, self._noted, self.worker = store, noted, worker
         settings = self.settings
         setter = Setter(noted, settings)
         self._schedules = Schedules(setter)
         self._sync = Sync(Syncer(noted, settings), settings)
-        self._queries = Queries(store, worker, settings, lambda: self._loops.is_closing)
-        self._control = Control(store, noted, worker, settings)
-        self._maintenance = Maintenance(store, noted, setter)
+        self._queries = Queries(self, settings, lambda: self._loops.is_closing)
+        self._control = Control(self, noted, settings)
+        self._maintenance = Maintenance(self, noted, setter)
         self._loops = Loops(
-            store, worker, settings, self.client,
+            self, settings, self.client,
             is_own=self._is_own, given_prefix=self._given_prefix, load=self._sync.load
         )  # fmt: skip
 
