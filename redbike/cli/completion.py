@@ -13,39 +13,19 @@ from itertools import islice
 from textwrap import shorten
 from typing import NamedTuple
 
-from redbike.cli.bike import find_embedded_server
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
 from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
-from redbike.config.file import Config, load
+from redbike.config.file import load
 from redbike.config.options import OPTIONS
-from redbike.connection.client import aim_at, connect
 from redbike.errors import RedbikeError
 from redbike.store.enums import Event
-from redbike.store.keys import escape_pattern
-from redbike.store.store import Store
 
 ANSWER_TIMEOUT = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered
 FILES, WORDS = "files", "words"  # the first line of an answer
 FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
 JOBS = ("JOBID", "PATTERN")
-
-
-def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
-    """Yield ids of jobs that begin so, or names of queues; nothing if no server runs. Raise `RedbikeError`."""
-    server = find_embedded_server(config)
-    if server and not server.status()["running"]:
-        return
-    client = connect(config.redis)
-    # No queue is to be named.
-    store = Store(client, aim_at(client, config.settings.prefix), str)
-    pattern = f"{escape_pattern(beginning)}*"
-    names = store.questions.list_matching(pattern, also_bad=True) if are_jobs else iter(store.gates.list_queues())
-    for name in names:
-        # What could steer a terminal, or looks like an option, is not offered.
-        if name.isprintable() and name[:1] != "-":
-            yield name
 
 
 class Line(NamedTuple):
@@ -175,7 +155,7 @@ def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tu
 def _ask(kind: str, current: str, line: Line) -> list[str]:
     """Return the ids of jobs, or the names of queues, that begin with `current`; those that are known in time."""
     # Imported here, as this loads redis-py, which takes longer than all else.
-    from redbike.cli.completion import list_names
+    from redbike.cli.names import list_names
 
     found: list[str] = []
 

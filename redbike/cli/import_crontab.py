@@ -1,4 +1,4 @@
-"""Import a crontab: read it, and write the files that run it."""
+"""Import a crontab: read it, and write the files that run it, all of them or none."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Write to standard error: messages and the log. Define the exit statuses."""
+"""Write to standard error: messages, the log, and how far a long command is. Define the exit statuses."""
 
 import json
 import logging

@@ -1,4 +1,7 @@
-"""Read the INI file of `redbike.commands.Commands`: its commands, and the settings of each."""
+"""Read the INI file of `redbike.commands.Commands`: its commands, and the settings of each.
+
+An environment is that of the worker, or the small one of cron (crontab(5)).
+"""
 
 import configparser
 import json

@@ -1,4 +1,4 @@
-"""What a process of a command is started with: its environment, and its standard input."""
+"""What a process of a command is started with: its environment, its standard input, and what this host lacks for it."""
 
 import contextlib
 import os

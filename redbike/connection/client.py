@@ -24,8 +24,8 @@ from redbike.connection.cluster import Address, Router, SlotConnection, SlotSSLC
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import LimitedPool, Pool, SentinelPool
+from redbike.connection.sentinels import Sentinels
 from redbike.connection.urls import (
-    Sentinels,
     check_host,
     check_login,
     check_port,

@@ -1,4 +1,4 @@
-"""Cancelling: an operator drops the occurrence of a job that waits in a queue, is overdue, is tried again or runs."""
+"""What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice

@@ -4,6 +4,8 @@ Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a bac
 Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
 nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do. An instant is
 epoch seconds, or an aware datetime.
+
+Those of `Maintenance` check and repair what is in Redis.
 """
 
 from collections.abc import Iterator

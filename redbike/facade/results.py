@@ -1,4 +1,7 @@
-"""Results that a caller must read, as nothing happens otherwise: dropping them is not silent."""
+"""Results that a caller must read, as nothing happens otherwise: dropping them is not silent.
+
+`AsyncResults` are read by a thread, while an event loop waits for them: a page at a time, so that memory is bounded.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The methods of `redbike.facade.redbike.Redbike` that set and unset jobs."""
+"""The methods of `redbike.facade.redbike.Redbike` that set and unset jobs: one by one, or all those of a file."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,6 +1,9 @@
 """Read the lines of a crontab as Debian's cron does: crontab(5), and where that is silent, what cron itself does.
 
 A line sets a variable, or runs a command, or is a comment. Variables hold for the commands below them.
+
+Cron skips what follows an item that it has understood: for cron, ``5#2`` and ``1-5-7`` are ``5`` and ``1-5``. Redbike
+knows more kinds of items, or refuses these. So each field is put together again from what cron has read.
 """
 
 import re

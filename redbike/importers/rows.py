@@ -2,6 +2,8 @@
 
 A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, data, and
 pauses.
+
+The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it.
 """
 
 import csv

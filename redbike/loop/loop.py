@@ -5,6 +5,8 @@
 3. When Redis goes away, the loop logs that, once a minute, and tries again after ever longer pauses, up to
    `LONGEST_PAUSE`.
 4. Each turn, wait or attempt that is over feeds the watchdog.
+
+An idle process waits by a blocking pop that stays pending, so that waiting costs no command.
 """
 
 import _thread

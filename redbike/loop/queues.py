@@ -1,4 +1,4 @@
-"""The queues of a worker: which ones its worker class names, and whose turn it is."""
+"""The queues of a worker: which ones its worker class names, whose turn it is, and the limits that the class names."""
 
 import logging
 import time

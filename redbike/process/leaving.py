@@ -4,6 +4,8 @@
    registered with ``atexit``. Or it begins the command anew in the same process, if nobody supervises that.
 2. A call that holds Python's lock stops all threads. So `cover` tells a thread of the system until when it may last.
    That thread writes where each thread is, and ends the process.
+
+`leave_fork` ends a process that a job has forked. If it went on after ``work``, it would become a second worker.
 """
 
 import contextlib

@@ -1,6 +1,8 @@
 """Find the first unusual thing in what has happened: a rule that everybody can check, and no more than a hint.
 
 Each rule names an instant and says why. The earliest instant is the first unusual thing; see `RULES`.
+
+How long a run usually takes is computed here, too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,9 @@
-"""The log of what people have changed. It is bounded, and the scripts that make the changes write it."""
+"""The log of what people have changed. It is bounded, and the scripts that make the changes write it.
+
+Events are the same as it happens: what people change, and runs that end. The scripts publish them, and keep nothing of
+them. The channels have the names of the keys of the journal and the log, and their messages are entries of these. They
+are sharded: in a cluster, an event goes to no other shard.
+"""
 
 import json
 import re

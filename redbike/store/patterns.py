@@ -1,4 +1,7 @@
-"""The jobs that an operator names: by their ids, or by patterns."""
+"""The jobs that an operator names: by their ids, or by patterns.
+
+The server matches the ids that it has. `compile_patterns` matches all others, in the same way.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""How many jobs are where, at one instant; the cost does not grow with their number."""
+"""How many jobs are where, at one instant; the cost does not grow with their number.
+
+Of each queue: what waits in it, what runs, and how much of that has ended of late.
+"""
 
 from collections import Counter
 from collections.abc import Iterator

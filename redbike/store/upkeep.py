@@ -1,4 +1,9 @@
-"""The transitions that bring damaged or outdated data into order."""
+"""The transitions that bring damaged data into order, and the rewinds: how often the server went back in time.
+
+A server has lost its last requests when a replica takes over that had not heard of them. Or its clock was ahead, and is
+right again. Dispatchers see both by the instant up to which all was dispatched: that never goes back otherwise. A
+rewind is kept until somebody has acknowledged it.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""The value of the fixture ``redbike``: it makes the facades of one test."""
+"""The value of the fixture ``redbike``, which makes the facades of one test, and the server of a test session.
+
+That server ends with the process that asked for it, however that ends. A child waits for a word of that process, or for
+its end, even by ``kill -9``. Then it stops the server, and removes its folder. It is started first, so that there is no
+instant at which nobody would do that.
+"""
 
 import os
 import secrets

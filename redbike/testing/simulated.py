@@ -1,4 +1,7 @@
-"""The facade of a test: a `Redbike` whose clock stands still, and moves from one due time to the next."""
+"""A `Redbike` for tests: its clock stands still, and moves from one due time to the next.
+
+Its worker keeps what it has run, and what was raised.
+"""
 
 import time
 from collections import Counter

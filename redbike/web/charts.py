@@ -1,4 +1,7 @@
-"""Charts, drawn by the server as SVG: they need no script, and a style sheet colours them."""
+"""Charts, and strips of time with a lane for each kind of event, drawn by the server as SVG.
+
+They need no script, and a style sheet colours them.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

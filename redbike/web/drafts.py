@@ -2,6 +2,8 @@
 
 A form says what it was made from. So somebody who has had it open for a while does not overwrite what another has
 changed meanwhile.
+
+While one types a schedule, it is shown in words, and with its next runs.
 """
 
 import json

@@ -3,6 +3,9 @@
 While there are viewers, two threads run. One listens to the events that ``tail`` prints, and only remembers that there
 was one. The other renders each distinct view at most once a second, and rests after that for so long that all of it
 takes a small part of a core, however many views there are. Viewers are sent the fragments that have changed.
+
+A fragment is an element with an ``id`` and the attribute ``data-live``. All who look at a page share it. So what
+belongs to one browser, such as a form with its token, stands beside the fragments.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""What a request says of itself: its path, its host, its cookies and where it comes from. All of it may be forged."""
+"""What a request says of itself: its path, its host, its cookies and where it comes from. All of it may be forged.
+
+Forms that browsers send are read with a limit.
+"""
 
 import ipaddress
 import re

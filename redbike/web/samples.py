@@ -1,4 +1,7 @@
-"""What the queues have done in the last hour, as far as this process has looked."""
+"""What the queues have done in the last hour, as far as this process has looked.
+
+It takes a sample once a minute, also while nobody looks: so there is a chart of the last hour.
+"""
 
 import logging
 import threading

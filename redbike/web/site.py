@@ -1,4 +1,7 @@
-"""What all pages of a site share: whom they show, what they may do, and how they are answered."""
+"""What all pages of a site share: whom they show, what they may do, and how they are answered.
+
+What all viewers see of the whole is read once for all of them, however many look.
+"""
 
 import math
 import threading

@@ -7,6 +7,9 @@
 3. It names what holds the process up, and ends it.
 
 A worker of which half of the slots are held by such functions replaces itself: it stops in this way, and begins anew.
+
+A second signal ends what runs, and hands its runs back before the process ends. A planned stop is no loss: another
+worker runs these occurrences again, at once, and nothing is counted against them.
 """
 
 import logging

@@ -2,6 +2,9 @@
 
 A job has one line a second at most, which then stands for several runs. Where more than `MOST` runs end in a second, a
 last line says how many more there were.
+
+A traceback is logged in full once a minute, however many jobs fail in the same way: among ten thousand of them nobody
+finds the one that differs. Each failure still gets a line, and ``redbike failures`` shows its whole traceback.
 """
 
 import atexit

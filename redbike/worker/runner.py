@@ -33,7 +33,7 @@ from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
 from redbike.store.run import Placement, Run
-from redbike.text import printable as texts
+from redbike.text import printable
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines
 from redbike.worker.run_log import Tracebacks
@@ -174,7 +174,7 @@ class Runner:
             self._cancel(run)
         except BaseException as error:
             # The method is the user's own: it may raise anything.
-            log.error("%s: cancel() of its worker class fails: %s", run.jobid, texts.describe(error))
+            log.error("%s: cancel() of its worker class fails: %s", run.jobid, printable.describe(error))
 
     def _work(self, run: Run) -> object:
         run.began, process, run.thread = time.monotonic(), os.getpid(), threading.get_ident()
@@ -220,7 +220,7 @@ class Runner:
             return self._place_by_error(run, error, settings)
         except BaseException as another:
             # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
-            log.error("%s: it raised what cannot be looked at: %s", run.jobid, texts.describe(another))
+            log.error("%s: it raised what cannot be looked at: %s", run.jobid, printable.describe(another))
             return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
 
     def _place_by_error(self, run: Run, error: BaseException, settings: Settings) -> Placement:

@@ -43,6 +43,14 @@ def test_help_and_version_import_no_more_than_the_command_line(tmp_path, argumen
     assert rooms(modules) <= ANY_COMMAND
 
 
+@pytest.mark.parametrize("arguments", [["completion", "words", "--", "s"], ["stauses"], ["set", "--tz"]])
+def test_words_for_a_shell_and_for_a_slip_import_nothing_of_servers(tmp_path, arguments):
+    code = f"from redbike.cli.entry import main; print(main({arguments!r}))"
+    modules, printed = imports(tmp_path, "-c", code)
+    assert printed.split()[-1] == ("0" if arguments[0] == "completion" else "2")
+    assert "redis" not in modules
+
+
 OTHERS = ("RRULE:FREQ=DAILY", "EVERY:1h", "AT:2030-01-01T00:00:00Z", "NOW")
 
 

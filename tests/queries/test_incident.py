@@ -12,7 +12,8 @@ import pytest
 from redbike import BadConfig
 from redbike.queries import incident as incidents
 from redbike.queries.incident import Lane, gather
-from redbike.queries.window import format_report, parse_window
+from redbike.queries.report import format_report
+from redbike.queries.window import parse_window
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run

@@ -1,4 +1,4 @@
-"""What a source says of jobs, how the stored jobs are to be made the same, and what becomes of them."""
+"""What a source says of jobs, and what becomes of them: each row is compared with what is stored of its job."""
 
 import json
 import os

@@ -1,4 +1,9 @@
-"""Check the config: the file, the environment and the command line, and what overrides what."""
+"""Check all that jobs need but that is not stored.
+
+1. The config: the file, the environment and the command line, and what overrides what.
+2. The server: its version and settings, what it lets the user do, its clock, and the timefile beside it.
+3. The worker class: can it be made, does it name its queues, are its commands there?
+"""
 
 import os
 import stat

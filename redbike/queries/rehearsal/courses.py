@@ -2,6 +2,8 @@
 
 They call the same policies as dispatchers and workers. Two things are presumed: a run takes no time, and succeeds. So
 what is late runs at once, and what comes after that is found by the schedule alone.
+
+The policies of workers place a job whose run is in flight: its record says what somebody has done meanwhile.
 """
 
 from collections import Counter

@@ -1,4 +1,8 @@
-"""What is known of a job whose future is asked for: its state, the settings, and when its queue is held."""
+"""What a rehearsal knows and what it finds.
+
+It knows the state of a job, the settings, and when the queue is held. It finds what jobs will run in the next hours,
+with an action and without it.
+"""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What became of the occurrence of a job that was due at an instant that is past."""
+"""Explain why a job did not run at an instant that is past, or does not run now."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,10 @@
 """Make the text of a schedule from what Python has for one: datetime, timedelta, rules of dateutil, croniter.
 
 The packages dateutil and croniter are not imported here. Whoever has an object of theirs has imported them.
+
+Croniter reads some expressions in another way than cron, and has options for more: hashed values, seconds in front,
+steps that count from its start. So the text is checked: what Redbike makes of each field must be what croniter has
+made of it. If the fields as they were written do not pass, they are written as lists of values.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Parse the content lines of a recurrence (RFC 5545, 3.1, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
+"""Parse and write recurrences (RFC 5545, 3.1, 3.3.5, 3.3.10, 3.8.2.4, 3.8.5); nothing is computed here."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,9 @@
-"""Check jobs: each is inspected at one instant, and its record, its places and its status are compared."""
+"""Check jobs: each is inspected at one instant, and its record, its places and its status are compared.
+
+When the server's clock was ahead, jobs ran early and got their next place from there. Then it is right again, and
+nothing but the status tells: it is from an instant that is to come. A job whose schedule really begins late has got its
+place at an instant that is past.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -104,7 +104,7 @@ def _list_all(store: Store) -> Listing:
     listing, keys = Listing(), store.keys
     found = sorted(map(decode, store.client.scan_iter(match=f"{escape_pattern(keys.prefix)}-*", count=PAGE)))
     homes = {home for home in _list_jobs(store, listing) if home}
-    homes |= {*_list_tombstone_queues(store, found)}
+    homes.update(_list_tombstone_queues(store, found))
     _list_inflight(store, listing, found)
     _list_gates(store, listing)
     listing.malformed_log += dict.fromkeys(store.log.list_damaged())

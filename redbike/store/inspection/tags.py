@@ -1,4 +1,7 @@
-"""Check tags: the list, the lease and the in-flight key of the runs that were taken together."""
+"""Check tags: the list, the lease and the in-flight key of the runs that were taken together.
+
+Check and repair pauses and limits of queues, too: their records, the slots of their runs, and their alarms.
+"""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -8,19 +8,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from redbike.queries.incident import Incident, gather
+from redbike.queries.report import count_moments, format_report, name_instant, tell_first, tell_skipped
 from redbike.queries.unusual import RULES
-from redbike.queries.window import (
-    MOST,
-    NOW,
-    WIDTH,
-    Window,
-    count_moments,
-    format_report,
-    name_instant,
-    parse_window,
-    tell_first,
-    tell_skipped,
-)
+from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
 from redbike.schedule.clock import Clock, format_length
 from redbike.web.charts import draw_incident
 from redbike.web.rendering import quote_part

@@ -1,4 +1,7 @@
-"""The list of jobs: filtered, searched, and by their next run. A page takes a limited amount of work."""
+"""The list of jobs: filtered, searched, and by their next run. A page takes a limited amount of work.
+
+The palette finds jobs, queues and pages by a part of their names.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""The runs that have ended: the newest of all, of one job, or of those that a pattern names."""
+"""The runs that have ended, and the failures.
+
+Runs are the newest of all, of one job, or of those that a pattern names. Failures are the jobs that have failed and not
+succeeded since: in groups of the same error, or one by one.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
