@@ -204,3 +204,17 @@ def test_what_is_kept_of_a_tag_is_made_to_agree_with_its_runs(store, client, dam
     assert now.now < now.lease <= now.now + LEASE
     assert SHORT * 1000 < now.inflight_ms <= LONG * 1000
     assert held(store, "other", ["job:long"]).deadlines.keys() == {"other:long"}
+
+
+@pytest.mark.parametrize("listed", [None, "", "\n\n"])
+def test_a_lease_without_a_list_is_reported_and_a_dispatcher_removes_it(store, client, dispatcher, listed):
+    runs = take(store, BOTH)
+    if listed is not None:
+        client.hset(store.keys.batches, "empty", listed)
+    client.zadd(store.keys.leases, {"empty": 1.0})
+    client.set(store.keys.inflight("empty"), "\n", px=50_000)
+    assert any("the tag 'empty'" in line for line in fsck(store))
+    dispatcher.dispatch_due(START)
+    assert list(fsck(store)) == []
+    assert not client.exists(store.keys.inflight("empty"))
+    assert held(store).deadlines.keys() == runs.keys()
