@@ -65,6 +65,7 @@ def test_what_runs_is_handed_back_and_runs_again_however_often(jobs, end_at_once
     command = ("work", f"jobs:{kind}('A')", f"--concurrency={concurrency}")
     jobs.bike.set("long:A", "NOW")
     jobs.start("dispatch", log="dispatcher")
+    wait_until(jobs.bike.workers)
     for attempt in range(1, 5):
         worker = jobs.start(*command)
         wait_until(lambda attempt=attempt: f"begun long:A {attempt}\n" in jobs.log())
