@@ -1,7 +1,7 @@
 """How many instructions the server executes: ``python benchmarks/instructions.py [<CHECKOUT>]``, with valgrind.
 
 Prints them for each verb and job, and with another checkout of Redbike also those of that one, and the ratio. Unlike
-seconds they hardly depend on what else the machine does. Jobs have no options, and no queue has a gate.
+seconds they hardly depend on what else the machine does. Jobs have no options, and no queue has limits.
 """
 
 import os
@@ -19,7 +19,7 @@ import redis
 from redbike import Redbike, RoundRobin
 from redbike.connection.embedded import find_binary
 from redbike.store.namespace import make_tag
-from redbike.store.runs import Look, Placement  # older versions have no other place for them
+from redbike.store.runs import NextState, Poll  # older versions have no other place for them
 
 HERE = Path(__file__).parents[1]
 TOGETHER = 64  # jobs that are taken and ended in one call each
@@ -125,23 +125,23 @@ def work_alone(bike: Redbike, client: "redis.Redis", number: int, begin: Callabl
 
 def drain(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
     fill(bike, number, "NOW")
-    runs, look = bike.store.runs, Look([("work-A", 10.0)], [1])
+    runs, look = bike.store.runs, Poll([("work-A", 10.0)], [1])
     begin()
     for _ in range(number // TOGETHER):
         taken = runs.take(look, make_tag(), TOGETHER)
-        bike.store.scripts.run(runs.pack_end([(run, Placement("next")) for run in taken]))
+        bike.store.scripts.run(runs.pack_end([(run, NextState("next")) for run in taken]))
 
 
 def go_round(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
     """Run each of some jobs over and over, after as many runs as are kept of a job."""
     fill(bike, number // TURNS, "CONTINUE")
-    runs, look = bike.store.runs, Look([("work-A", 10.0)], [1])
+    runs, look = bike.store.runs, Poll([("work-A", 10.0)], [1])
     for turn in range(BEFORE + TURNS):
         if turn == BEFORE:
             begin()
         for _ in range(number // TURNS // TOGETHER):
             taken = runs.take(look, make_tag("Owner001"), TOGETHER)
-            bike.store.scripts.run(runs.pack_end([(run, Placement("next", "+0.000000")) for run in taken]))
+            bike.store.scripts.run(runs.pack_end([(run, NextState("next", "+0.000000")) for run in taken]))
         if turn % ARCHIVED == ARCHIVED - 1 and hasattr(bike.store, "archiver"):  # older versions have none
             for _ in bike.store.archiver.archive():
                 pass

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from redbike.importers.rows import Source
     from redbike.loop.worker_class import Priority, RoundRobin, WorkerClass
     from redbike.queries.check.findings import Finding
-    from redbike.queries.forecast import Agenda, Minute, Plan, Quarter, Relief, Share
+    from redbike.queries.forecast import Forecast, Minute, Plan, Quarter, Relief, Share
     from redbike.queries.health import Health
     from redbike.schedule.objects.instants import InstantLike, ZoneLike
     from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from redbike.store.log import LogEntry
     from redbike.store.overview import Job
     from redbike.store.patterns import Steered
-    from redbike.store.queue_limits import Gate, Pause
+    from redbike.store.queue_limits import Pause, QueueLimits
     from redbike.store.run import Run
     from redbike.store.totals import Queue
     from redbike.store.workers import Process
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Again",
-    "Agenda",
     "AsyncRedbike",
     "AsyncResults",
     "BadConfig",
@@ -68,7 +67,7 @@ __all__ = [
     "End",
     "Event",
     "Finding",
-    "Gate",
+    "Forecast",
     "Health",
     "InstantLike",
     "Job",
@@ -90,6 +89,7 @@ __all__ = [
     "Process",
     "Quarter",
     "Queue",
+    "QueueLimits",
     "Redbike",
     "RedbikeError",
     "Relief",
@@ -115,7 +115,7 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
-    "Agenda": "redbike.queries.forecast",
+    "Forecast": "redbike.queries.forecast",
     "AsyncRedbike": "redbike.facade.asynchronous",
     "AsyncResults": "redbike.facade.results",
     "Change": "redbike.control.sync.changes",
@@ -125,7 +125,7 @@ _PLACES = {
     "End": "redbike.worker.notify",
     "Event": "redbike.store.enums",
     "Finding": "redbike.queries.check.findings",
-    "Gate": "redbike.store.queue_limits",
+    "QueueLimits": "redbike.store.queue_limits",
     "Health": "redbike.queries.health",
     "InstantLike": "redbike.schedule.objects.instants",
     "Job": "redbike.store.overview",

@@ -14,7 +14,7 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
 from redbike.connection.embedded import EmbeddedServer
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from tests.states import dump
 from tests.verbs import take_one
 
@@ -71,11 +71,11 @@ class Cuts:
             lambda: bike.set("n:A", "EVERY:3h"),
             lambda: store.timeline.advance(store.timeline.read_dispatched()[0]),
             lambda: runs.append(take("second")),
-            lambda: store.runs.end(runs[1], Placement("next", store.timeline.read_dispatched()[0] + 3600)),
+            lambda: store.runs.end(runs[1], NextState("next", store.timeline.read_dispatched()[0] + 3600)),
             lambda: runs.append(take("third")),
-            lambda: store.runs.end(runs[2], Placement("die", failure={"error": "it broke"})),
+            lambda: store.runs.end(runs[2], NextState("die", failure={"error": "it broke"})),
             lambda: runs.append(take("fourth")),
-            lambda: store.runs.end(runs[3], Placement("stop")),
+            lambda: store.runs.end(runs[3], NextState("stop")),
         ]
         for step in steps:
             step()

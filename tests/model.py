@@ -87,7 +87,7 @@ class End:
 
 
 @dataclass
-class Gate:
+class QueueLimits:
     """What stands before a queue, or before all of them."""
 
     since: float | None = None  # when its pause began; None if it is not paused
@@ -181,7 +181,7 @@ class Model:
         self.tombstones: dict[str, set[str]] = {name: set() for name in timeouts}
         self.batches: dict[str, Batch] = {}
         self.given_back: dict[str, int] = {}  # by queue, in one request
-        self.gates: dict[str, Gate] = {name: Gate() for name in ("", *timeouts)}
+        self.queue_limits: dict[str, QueueLimits] = {name: QueueLimits() for name in ("", *timeouts)}
         self.past: dict[str, list[tuple[float, str, int]]] = {}  # the runs of each job, the newest first
         self.counts: Counter[str] = Counter()  # of them, by outcome and queue
         self.told: Counter[tuple[str, str]] = Counter()  # of them, those that are to be told
@@ -474,7 +474,7 @@ class Model:
 
     def dispatch(self, now: float, homeless: str | None = None) -> int:
         """Move what is due; the job `homeless` has no queue."""
-        if self.gates[""].is_paused(now):
+        if self.queue_limits[""].is_paused(now):
             return 0
         due = sorted((job.timeline, jobid) for jobid, job in self.jobs.items() if (job.timeline or now + 1) <= now)
         moved = 0
@@ -569,23 +569,23 @@ class Model:
 
     def _room(self, now: float, name: str) -> int:
         """How many jobs of a queue may be taken."""
-        gate, room = self.gates[name], 1000
-        if gate.is_paused(now) or self.gates[""].is_paused(now):
+        limits, room = self.queue_limits[name], 1000
+        if limits.is_paused(now) or self.queue_limits[""].is_paused(now):
             return 0
-        if gate.at_once is not None:
-            room = gate.at_once - len(self.flying(name))
-        if gate.rate:
-            lacks = self._lack(now, gate)
-            room = min(room, math.floor((gate.rate[1] - lacks) * gate.rate[0] / gate.rate[1] + 1e-6))
+        if limits.at_once is not None:
+            room = limits.at_once - len(self.flying(name))
+        if limits.rate:
+            lacks = self._lack(now, limits)
+            room = min(room, math.floor((limits.rate[1] - lacks) * limits.rate[0] / limits.rate[1] + 1e-6))
         return max(0, room)
 
     def _spend(self, now: float, name: str, number: int) -> None:
-        gate = self.gates[name]
-        if gate.rate:
-            gate.full_at = round(now + self._lack(now, gate) + number * gate.rate[1] / gate.rate[0], 6)
+        limits = self.queue_limits[name]
+        if limits.rate:
+            limits.full_at = round(now + self._lack(now, limits) + number * limits.rate[1] / limits.rate[0], 6)
 
-    def _lack(self, now: float, gate: Gate) -> float:
-        return min(max(gate.full_at - now, 0.0), gate.rate[1])
+    def _lack(self, now: float, limits: QueueLimits) -> float:
+        return min(max(limits.full_at - now, 0.0), limits.rate[1])
 
     def flying(self, name: str) -> frozenset[str]:
         """The jobs in flight from a queue."""
@@ -594,22 +594,22 @@ class Model:
     # What an operator does to queues; the name of all of them is ""
 
     def pause_queue(self, now: float, name: str, until: float | None) -> bool:
-        if self.gates[name].is_paused(now):
+        if self.queue_limits[name].is_paused(now):
             return False
-        self.gates[name].since, self.gates[name].until = now, math.inf if until is None else until
+        self.queue_limits[name].since, self.queue_limits[name].until = now, math.inf if until is None else until
         return True
 
     def open(self, now: float, name: str, resume: bool) -> bool:
-        gate = self.gates[name]
-        was_paused = gate.since is not None
-        if resume or not gate.is_paused(now):
-            gate.since, gate.until = None, math.inf
+        limits = self.queue_limits[name]
+        was_paused = limits.since is not None
+        if resume or not limits.is_paused(now):
+            limits.since, limits.until = None, math.inf
         return was_paused
 
     def limit(self, now: float, name: str, at_once: int | None, rate: tuple[int, int] | None) -> None:
-        gate = self.gates[name]
-        gate.at_once, gate.rate = at_once, rate
-        gate.full_at = min(gate.full_at, round(now + rate[1], 6)) if rate else 0.0
+        limits = self.queue_limits[name]
+        limits.at_once, limits.rate = at_once, rate
+        limits.full_at = min(limits.full_at, round(now + rate[1], 6)) if rate else 0.0
 
     def _line_up(self, turns: list[str], room: dict[str, int], strict: bool) -> Iterator[tuple[str, str]]:
         """The entries of queues in the order of their turns, the oldest first; a queue that has no more loses none."""

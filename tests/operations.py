@@ -9,7 +9,7 @@ from typing import Any
 
 from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config.settings import Settings
-from redbike.control.queues import Gatekeeper
+from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
 from redbike.store.inspection.fsck import fsck
@@ -302,11 +302,11 @@ def flush(scene: Scene) -> None:
     scene.bike.flush()
 
 
-def steering(act: Callable[[Gatekeeper, float], Any]) -> Callable[[Scene], None]:
+def steering(act: Callable[[QueueController, float], Any]) -> Callable[[Scene], None]:
     """Do `act`, which is also given the time. What it returns is not compared: what is paused already is not paused."""
 
     def steer(scene: Scene) -> None:
-        act(Gatekeeper(scene.bike.store, scene.bike.worker), scene.began)
+        act(QueueController(scene.bike.store, scene.bike.worker), scene.began)
 
     return steer
 
@@ -319,18 +319,18 @@ def late(scene: Scene) -> None:
 def held_queue(scene: Scene) -> None:
     """A queue with a job that is paused until an instant to come."""
     scene.queue(JOB)
-    scene.store.gates.pause("work-A", scene.began + 3600)
+    scene.store.queue_limits.pause("work-A", scene.began + 3600)
 
 
 def held_all(scene: Scene) -> None:
     scene.queue(JOB, "other:B")
     scene.put("due:A", due=-1)
-    scene.store.gates.pause("")
+    scene.store.queue_limits.pause("")
 
 
 def limited(scene: Scene) -> None:
     """A queue with one job in flight, which may have no more, and another job."""
-    scene.store.gates.limit("work-A", at_once=1, rate=(1000, 1))
+    scene.store.queue_limits.limit("work-A", at_once=1, rate=(1000, 1))
     scene.fly("flying:A", ago=90)
     scene.queue(JOB)
 
@@ -339,7 +339,7 @@ def opened(scene: Scene) -> None:
     """The pauses of a queue and of everything are over."""
     scene.queue(JOB)
     for name in ("work-A", ""):
-        scene.store.at(scene.began - 100).gates.pause(name, scene.began - 50)
+        scene.store.at(scene.began - 100).queue_limits.pause(name, scene.began - 50)
 
 
 BY_HAND = [
@@ -387,10 +387,10 @@ BY_HAND = [
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
-    ("pause a queue", waiting(JOB), steering(lambda keeper, t: keeper.pause("work-A", t + 3600, "a reason"))),
-    ("pause everything", waiting(JOB), steering(lambda keeper, _: keeper.pause(""))),
-    ("resume a queue", held_queue, steering(lambda keeper, _: keeper.resume("work-A"))),
-    ("take a limit back", limited, steering(lambda keeper, _: keeper.limit("A", at_once=None, rate=None))),
+    ("pause a queue", waiting(JOB), steering(lambda limiter, t: limiter.pause("work-A", t + 3600, "a reason"))),
+    ("pause everything", waiting(JOB), steering(lambda limiter, _: limiter.pause(""))),
+    ("resume a queue", held_queue, steering(lambda limiter, _: limiter.resume("work-A"))),
+    ("take a limit back", limited, steering(lambda limiter, _: limiter.limit("A", at_once=None, rate=None))),
     ("fsck", waiting(JOB, "other:A"), lambda scene: list(fsck(scene.bike.store))),
 ]
 
@@ -429,7 +429,7 @@ def lost(scene: Scene) -> None:
     run_job(scene.store, "owed:A")
     scene.fly(*MANY, ago=65, tag="many")
     set_meanwhile(scene)
-    scene.store.client.hset(scene.store.keys.streaks, "killer:A", "0 2")
+    scene.store.client.hset(scene.store.keys.retry_states, "killer:A", "0 2")
     scene.fly("killer:A", ago=60, tag="last")
     scene.fly("alive:A", tag="alive")
 
@@ -649,7 +649,7 @@ THREE = ("a:A", "b:A", "c:A")
 
 def crowded(scene: Scene) -> None:
     """Of a queue that may have two in flight, and of another one."""
-    scene.store.gates.limit("work-A", at_once=2, rate=(1000, 1))
+    scene.store.queue_limits.limit("work-A", at_once=2, rate=(1000, 1))
     scene.queue(*THREE, "d:A", "e:B")
 
 
@@ -719,12 +719,12 @@ OPERATIONS = [
     Operation(
         "limit a queue",
         lambda scene: scene.fly(JOB),
-        steering(lambda keeper, _: keeper.limit("A", at_once=2, rate="5/s")),
+        steering(lambda limiter, _: limiter.limit("A", at_once=2, rate="5/s")),
         by_hand=True,
         steps=2,
     ),
     Operation("resume a one-off that is late", late, resume, by_hand=True, settings={"grace": 600.0}),
-    Operation("resume everything", held_all, steering(lambda keeper, _: keeper.resume("")), by_hand=True, steps=3),
+    Operation("resume everything", held_all, steering(lambda limiter, _: limiter.resume("")), by_hand=True, steps=3),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
     Operation("sync", synced, sync, by_hand=True, steps=4),
     Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),

@@ -6,10 +6,10 @@ from typing import Any
 from unittest.mock import patch
 
 from redbike.config.settings import Settings
-from redbike.loop.policies import place_again
+from redbike.loop.policies import decide_again
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import Answer, Placement, Run
+from redbike.store.run import Answer, NextState, Run
 from redbike.store.scripts import Call
 from redbike.store.store import Store
 from tests.verbs import set_job, take_one
@@ -32,11 +32,11 @@ def take(store: Store, tag: str = "tag", now: float = START, **more: Any) -> Any
     return take_one(store.at(now), more.pop("queues", [(QUEUE, TIMEOUT)]), tag, **more)
 
 
-def end(store: Store, run: Run, outcome: Placement, now: float = NOW) -> Answer:
+def end(store: Store, run: Run, outcome: NextState, now: float = NOW) -> Answer:
     """End `run`, as often as something was set meanwhile."""
     answer = store.at(now).runs.end(run, outcome)
     while answer.word == "changed":
-        outcome = place_again(run, outcome, answer, Settings(), now)
+        outcome = decide_again(run, outcome, answer, Settings(), now)
         run = replace(run, schedule=answer.detail)
         answer = store.at(now).runs.end(run, outcome)
     return answer
@@ -117,14 +117,14 @@ def dead(store: Store) -> Run | None:
     run = flight(store)
     assert run is not None
     failure = {"jobid": JOB, "due": run.due, "attempt": 1, "error": "it broke"}
-    store.at(START + 1).runs.end(run, Placement("die", failure=failure))
+    store.at(START + 1).runs.end(run, NextState("die", failure=failure))
     return None
 
 
 def waiting_to_retry(store: Store) -> Run | None:
     run = flight(store)
     assert run is not None
-    store.at(START + 1).runs.end(run, Placement("due", DUE, streak=f"1 0 1 {START:.6f} -"))
+    store.at(START + 1).runs.end(run, NextState("due", DUE, retry_state=f"1 0 1 {START:.6f} -"))
     return None
 
 

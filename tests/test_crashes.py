@@ -16,7 +16,7 @@ import pytest
 
 from redbike.errors import Unreachable
 from redbike.store.enums import Outcome
-from redbike.store.records import Streak
+from redbike.store.records import RetryState
 from redbike.worker.worker import Worker
 from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash
 from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
@@ -229,7 +229,7 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         scene.close()
         one_pass(scene, scene.observer)
         states = {state.jobid: state for state in scene.store.questions.inspect(MANY)}
-        kept = {jobid: Streak.parse(state.streak) for jobid, state in states.items()}
+        kept = {jobid: RetryState.parse(state.retry_state) for jobid, state in states.items()}
         where = f"{fault}, at request {at}"
         assert [jobid for jobid in MANY if kept[jobid].losses] == [], where
         assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "last:A"], where
@@ -266,7 +266,7 @@ def test_each_run_is_told_at_least_once_wherever_its_worker_dies(client, prefix,
         scene.close()
         scene.goes_on()
         later = Worker(scene.store.at(scene.now() + 1000), scene.later, scene.observer.settings)
-        next(later.queues.looks())
+        next(later.queues.polls())
         later.teller.tell_others()
         ended = Counter(f"{run.jobid} {run.outcome}" for run in scene.store.journal.list_runs())
         assert ended.total() >= len(jobids)

@@ -15,7 +15,7 @@ from redbike import Redbike, RoundRobin, cli
 from redbike.cli.entry import main
 from redbike.errors import ServerError
 from redbike.store.keys import FIXED, Keys
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from tests.store.test_keys import GOOD
 from tests.verbs import take_one
 from tests.waiting import SLOWNESS, wait_until
@@ -341,7 +341,7 @@ NEEDS = {
     "running": ("set", "job:A", "NOW"),
     "batches": ("work",),
     "leases": ("work",),
-    "streaks": ("set", "job:A", "NOW"),
+    "retry-states": ("set", "job:A", "NOW"),
     "skipped": ("unset", "waiting:A"),
     "failures": ("unset", "waiting:A"),
     "failure-times": ("unset", "waiting:A"),
@@ -358,12 +358,12 @@ NEEDS = {
     "data": ("set", "job:A", "NOW", "--data=1"),
     "groups": ("unset", "waiting:A"),
     "outputs": ("unset", "waiting:A"),
-    "gates": ("set", "job:A", "NOW"),
-    "slots": ("occupy",),
-    "alarms": ("unset", "waiting:A"),
+    "queue-limits": ("set", "job:A", "NOW"),
+    "slots": ("rebuild_slots",),
+    "timers": ("unset", "waiting:A"),
     "log": ("set", "job:A", "NOW"),
-    "workers": ("sign",),
-    "seen": ("sign",),
+    "workers": ("register",),
+    "seen": ("register",),
     "journal": ("archive",),
     "history": ("unset", "waiting:A"),
     "counts": ("archive",),
@@ -388,8 +388,8 @@ def do(run, server_url):
         "rewind": lambda: bike.store.timeline.advance(1000.0, known=2000.0),
         "archive": lambda: list(bike.store.archiver.archive()),
         "claim": lambda: list(bike.store.untold.claim_all(["work-A"])),
-        "sign": lambda: bike.store.workers.sign("owner", "{}"),
-        "occupy": lambda: bike.store.gates.occupy("work-A", ["waiting:A"]),
+        "register": lambda: bike.store.workers.register("owner", "{}"),
+        "rebuild_slots": lambda: bike.store.queue_limits.rebuild_slots("work-A", ["waiting:A"]),
     }
 
     def do(verb, *arguments):
@@ -437,7 +437,7 @@ def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
     client.delete("redbike-inflight-other")
     client.xadd("redbike-inflight-other", {"wrong": "type"})
     assert bike.store.runs.heartbeat([run]) == ["ok"]
-    assert bike.store.runs.end(run, Placement("next", 4e9))[:2] == ("ok", "timeline")
+    assert bike.store.runs.end(run, NextState("next", 4e9))[:2] == ("ok", "timeline")
     assert client.exists("redbike-inflight-other") == 0
     assert client.type("redbike-inflight-tag") == b"stream"
 

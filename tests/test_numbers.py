@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import BadConfig, Limit, Redbike, RoundRobin
-from redbike.loop.policies import place_asked_again, read_pause
+from redbike.loop.policies import decide_asked_again, read_pause
 
 HUGE = 10**5000  # Python prints no integer of more than 4,300 digits, except in hexadecimal
 
@@ -42,4 +42,4 @@ def test_a_pause_that_work_asks_for_is_quoted(bike):
     with pytest.raises(ValueError, match=r"work\(\) returned 0x.* 0 to 1e9 seconds"):
         read_pause(HUGE)
     with pytest.raises(ValueError, match=r"Again\(after=0x"):
-        place_asked_again(None, HUGE)
+        decide_asked_again(None, HUGE)

@@ -11,7 +11,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
-from redbike.loop.policies import place_done
+from redbike.loop.policies import decide_done
 from redbike.store.enums import Outcome
 from redbike.worker.run_log import describe
 from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
@@ -135,7 +135,7 @@ def test_the_lines_of_the_log_are_like_those_shown(bike):
             take_one(bike.store.at(now), [(bike.store.queue_for(jobid), 1000.0)], f"tag{attempt}"), tries=attempt - 1
         )
         run.began, run.over = run.received, run.received + took
-        done = place_done(run, None, bike.settings, now)
+        done = decide_done(run, None, bike.settings, now)
         text, _ = describe([(run, replace(done, outcome=outcome)) for outcome in outcomes])
         lines.append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} INFO {text}")
     shown = find_block("monitoring", "2026-03-02T03:04:11Z").splitlines()

@@ -15,19 +15,19 @@ from redis.exceptions import NoPermissionError
 from redbike import Limit, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config.settings import Settings
 from redbike.connection.check import check_server
-from redbike.control.queues import Gatekeeper
+from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
 from redbike.loop.loop import Loop
 from redbike.loop.queues import apply_limits
 from redbike.queries.check.surroundings import ServerCheck
 from redbike.queries.glance import read_view
-from redbike.queries.metrics import Figures
+from redbike.queries.metrics import Metrics
 from redbike.store import rights
 from redbike.store.overview import Wanted
 from redbike.store.paging import Place, Search
 from redbike.store.past_runs import RunSearch
-from redbike.store.run import LEASE, Placement
+from redbike.store.run import LEASE, NextState
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
 from tests.states import end
@@ -166,12 +166,12 @@ def recovers_strays(bike, other):
 
 def opens(bike, other):
     """The pause of a queue with limits is over: a worker is woken for what waits there."""
-    other.at(1000.0).gates.limit("work-A", at_once=5, rate=(100, 1))
-    other.at(1000.0).gates.pause("work-A", until=1050.0)
+    other.at(1000.0).queue_limits.limit("work-A", at_once=5, rate=(100, 1))
+    other.at(1000.0).queue_limits.pause("work-A", until=1050.0)
     bike.dispatch_due()
-    assert other.gates.read("work-A").pause is None
-    other.gates.limit("work-A", at_once=False, rate=False)
-    other.client.delete(other.keys.gates, other.keys.alarms)
+    assert other.queue_limits.read("work-A").pause is None
+    other.queue_limits.limit("work-A", at_once=False, rate=False)
+    other.client.delete(other.keys.queue_limits, other.keys.timers)
 
 
 def is_limited(store, other):
@@ -185,19 +185,19 @@ def is_limited(store, other):
     runs = take_many(store, [("work-B", 500.0)], [1], "after", 2)
     assert store.runs.release(runs[1:]) == ["queue"]
     for run in [*runs[:1], *flying]:
-        assert end(store, run, Placement("stop"), run.start).detail == "stopped"
+        assert end(store, run, NextState("stop"), run.start).detail == "stopped"
     apply_limits(store, SimpleNamespace(), ["work-B"])
-    assert not other.client.exists(other.keys.gates, other.keys.slots)
+    assert not other.client.exists(other.keys.queue_limits, other.keys.slots)
     assert take_one(other, [("work-B", 500.0)], "rest").jobid == "limited3:B"
 
 
 def signs(store, other):
     """Registers, is seen, and ends; one that was lost long ago is forgotten then."""
-    other.at(1000.0).workers.sign("OwnerOf0", ENTRY)
-    store.workers.sign("OwnerOf1", ENTRY)
+    other.at(1000.0).workers.register("OwnerOf0", ENTRY)
+    store.workers.register("OwnerOf1", ENTRY)
     assert store.workers.renew("OwnerOf1")[0]
     assert not store.workers.renew("OwnerOf0")[0]
-    store.workers.sign_off("OwnerOf1")
+    store.workers.unregister("OwnerOf1")
     assert not other.client.exists(other.keys.workers, other.keys.seen)
 
 
@@ -280,7 +280,7 @@ def works(bike, helper):
     assert store.runs.release([held]) == ["held"]
     helper.resume("again:A")
     set_job(other, "late:A", "EVERY:2h@0.0", 4e9)
-    assert end(store, runs[1], Placement("next"), runs[1].start)[:2] == ("ok", "timeline")
+    assert end(store, runs[1], NextState("next"), runs[1].start)[:2] == ("ok", "timeline")
     assert len(list(store.archiver.archive())) == 1
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
@@ -303,12 +303,12 @@ def damages(keys, admin):
 
 
 def steers_queues(bike):
-    gatekeeper = Gatekeeper(bike.store, bike.worker)
+    make_limiter = QueueController(bike.store, bike.worker)
     for queue in ("work-A", ""):
-        assert gatekeeper.pause(queue)
-        assert gatekeeper.resume(queue)
-    assert gatekeeper.limit("A", at_once=5, rate="3/m").at_once == 5
-    assert gatekeeper.limit("A", at_once=None, rate=None).is_open
+        assert make_limiter.pause(queue)
+        assert make_limiter.resume(queue)
+    assert make_limiter.limit("A", at_once=5, rate="3/m").at_once == 5
+    assert make_limiter.limit("A", at_once=None, rate=None).is_open
 
 
 def asks(bike, helper):
@@ -335,7 +335,7 @@ def asks(bike, helper):
         assert bike.set("job:A", schedule)
     assert bike.cancel("job:A") == [("job:A", "cancelled")]
     assert bike.tell("job:A")["working"]
-    other.workers.sign("OwnerOf1", ENTRY)
+    other.workers.register("OwnerOf1", ENTRY)
     assert [process.id for process in bike.workers()] == ["web1:4711:OwnerOf1"]
     bike.events().close()
     assert len(list(bike.get_statuses())) == 4
@@ -358,7 +358,7 @@ def asks(bike, helper):
     assert bike.agenda("job:A", "due:A").jobs == 1
     assert read_view(bike.store, 10).soonest[0].jobid == "two:A"
     assert "no dispatcher goes round" in bike.health("broken:A").problems
-    figures = Figures(lambda: bike.store)
+    figures = Metrics(lambda: bike.store)
     figures.format()
     if figures.problem:
         raise ServerError(figures.problem)

@@ -25,8 +25,8 @@ from dateutil.rrule import DAILY, rrule, rruleset
 
 import redbike
 from redbike import (
-    Again, AsyncRedbike, AsyncResults, End, Gate, InstantLike, JobOptions, Limit, Limits, PastRun, Redbike, Results,
-    RoundRobin, Run, ScheduleLike, ServerError, Settings, Source, Steered, WorkerClass, ZoneLike, current_run,
+    Again, AsyncRedbike, AsyncResults, End, InstantLike, JobOptions, Limit, Limits, PastRun, QueueLimits, Redbike,
+    Results, RoundRobin, Run, ScheduleLike, ServerError, Settings, Source, Steered, WorkerClass, ZoneLike, current_run,
 )
 
 
@@ -66,8 +66,8 @@ def schedule(bike: Redbike, when: ScheduleLike, after: InstantLike, tz: ZoneLike
         print(line, refused, jobid, result)
     steered: list[Steered] = bike.pause("*", until=datetime.now(UTC))
     limits: Limits = {"at_once": 5}
-    gate: Gate = bike.limit("A", **limits)
-    print(steered, gate.rate, bike.agenda().densest, bike.health().problems)
+    limits: QueueLimits = bike.limit("A", **limits)
+    print(steered, limits.rate, bike.agenda().densest, bike.health().problems)
 
 
 def work() -> None:

@@ -7,7 +7,7 @@ from redbike import RoundRobin, StopWork, current_run
 from redbike.errors import NoSuchJob
 from redbike.store.jobs import Due, JobToSet
 from redbike.store.namespace import STEP
-from redbike.store.run import Look, Run
+from redbike.store.run import Poll, Run
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey
 
@@ -83,7 +83,7 @@ def take_many(
     strict: bool = False,
 ) -> list[Run] | Literal["halted"]:
     """Take up to `most` jobs; a request that was made before is `repeated`."""
-    call = store.runs.pack_take(Look(queues, list(turns), strict), tag, most, control, repeated)
+    call = store.runs.pack_take(Poll(queues, list(turns), strict), tag, most, control, repeated)
     while (reply := store.scripts.run(call))[0] == "again":
         pass
     return store.runs.read_take(reply, tag)

@@ -37,7 +37,7 @@ def test_the_sensors_are_spread_over_the_minute(redbike: MakeRedbike) -> None:
     runs = bike.run_due(timedelta(minutes=1))
     assert len(runs) == len(sensors.readings) == 5000
     assert len({run.due for run in runs}) > 50
-    assert {gate.at_once for gate in bike.gates()} == {40}
+    assert {limits.at_once for limits in bike.queue_limits()} == {40}
 
 
 def test_a_suspended_tenant_rests(redbike: MakeRedbike) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from redbike.cli.tables import make_text
 from redbike.queries.counting import QUARTER
-from redbike.queries.forecast import Agenda, Quarter, Share
+from redbike.queries.forecast import Forecast, Quarter, Share
 from redbike.schedule.clock import Clock, format_length
 
 WIDE = 200  # columns where there is no terminal
@@ -20,7 +20,7 @@ OTHERS = "white"  # of all others
 NUMBERS = 26  # columns beside a bar
 
 
-def show_agenda(agenda: Agenda, clock: Clock) -> None:
+def show_agenda(agenda: Forecast, clock: Clock) -> None:
     """Show an agenda."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
     console.print(_describe_all(agenda, clock), style="bold")
@@ -50,7 +50,7 @@ def show_agenda(agenda: Agenda, clock: Clock) -> None:
         console.print(make_text(text))
 
 
-def _describe_all(agenda: Agenda, clock: Clock) -> Text:
+def _describe_all(agenda: Forecast, clock: Clock) -> Text:
     jobs = f"{agenda.jobs:,} job{'s' * (agenda.jobs != 1)}"
     when = f"{clock.format(agenda.start)[:-3]} to {clock.format(agenda.end)[:-3]} {clock.zone}"
     return make_text(f"{agenda.runs:,} {_name_runs(agenda.runs)} of {jobs}, {when}")
@@ -70,7 +70,7 @@ def _make_legend(runs: Counter[str], colours: dict[str, str]) -> Text:
     return legend
 
 
-def _draw_days(agenda: Agenda, clock: Clock, colours: dict[str, str], console: Console) -> Iterator[Text]:
+def _draw_days(agenda: Forecast, clock: Clock, colours: dict[str, str], console: Console) -> Iterator[Text]:
     """Yield a line for each quarter, and one for each day and for each gap."""
     width = max(8, console.width - NUMBERS)
     mark = "█" if console.encoding.startswith("utf") else "#"
@@ -111,7 +111,7 @@ def _describe_share(share: Share) -> str:
     return f"{share.jobs:,} jobs with {share.schedule!r}: {', '.join(share.samples)}{more}"
 
 
-def _advise(agenda: Agenda, clock: Clock) -> str:
+def _advise(agenda: Forecast, clock: Clock) -> str:
     relief, minute = agenda.relief, agenda.densest[0]
     assert relief
     spread = f"--spread={relief.seconds // 60}m"
@@ -123,7 +123,7 @@ def _advise(agenda: Agenda, clock: Clock) -> str:
     )
 
 
-def _list_left_out(agenda: Agenda) -> Iterator[str]:
+def _list_left_out(agenda: Forecast) -> Iterator[str]:
     if agenda.continuous:
         yield f"Not counted: {agenda.continuous:,} with CONTINUE, which run again as soon as they have run."
     if agenda.paused:

@@ -74,7 +74,7 @@ Commands:
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher goes round, no job is overdue, no
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
-  metrics    Figures for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
+  metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
   web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
              --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
   runs       The last ended runs of all jobs, or of those that are named, newest first.

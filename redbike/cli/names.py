@@ -18,7 +18,8 @@ def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     # No queue is to be named.
     store = Store(client, aim_at(client, config.settings.prefix), str)
     pattern = f"{escape_pattern(beginning)}*"
-    names = store.questions.list_matching(pattern, also_bad=True) if are_jobs else iter(store.gates.list_queues())
+    jobs, queues = store.questions, store.queue_limits
+    names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())
     for name in names:
         # What could steer a terminal, or looks like an option, is not offered.
         if name.isprintable() and name[:1] != "-":

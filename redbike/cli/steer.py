@@ -100,10 +100,10 @@ def limit_queue(arguments: Arguments, config: Config) -> int:
         given["at_once"] = None if fold(text) == NO_LIMIT else _parse_at_once(text)
     if (text := arguments["--rate"]) is not None:
         given["rate"] = None if fold(text) == NO_LIMIT else text
-    gate = bike.limit(arguments["<QUEUE>"], **given)
-    _warn_if_unknown(bike, gate.queue)
+    limits = bike.limit(arguments["<QUEUE>"], **given)
+    _warn_if_unknown(bike, limits.queue)
     if not given:
-        print(f"{gate.queue}: at once {gate.at_once or NO_LIMIT}, rate {gate.rate or NO_LIMIT}")
+        print(f"{limits.queue}: at once {limits.at_once or NO_LIMIT}, rate {limits.rate or NO_LIMIT}")
     return DONE
 
 
@@ -132,7 +132,7 @@ def _steer_all(arguments: Arguments, verb: Callable[[], bool], idle: str) -> int
 
 
 def _warn_if_unknown(bike: Redbike, name: str) -> None:
-    if name not in bike.store.gates.list_queues():
+    if name not in bike.store.queue_limits.list_queues():
         complain(f"the queue {name!r} was never used")
 
 

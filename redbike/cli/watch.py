@@ -62,10 +62,10 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
     listen = arguments["--listen"]
     address = None if listen is None else parse_address(listen)
     try:
-        from redbike.queries.metrics import KIND, Figures
+        from redbike.queries.metrics import KIND, Metrics
     except ModuleNotFoundError as error:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
-    figures = Figures(lambda: open_to_look(config).store, config.settings.prefix)
+    figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix)
     if address is None:
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE

@@ -24,7 +24,7 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import find_place
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
-from redbike.store.records import NOTHING, OWED, SET, RunRecord, Status, Streak, Waiting, format_time
+from redbike.store.records import NOTHING, OWED, SET, RetryState, RunRecord, Status, Waiting, format_time
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
@@ -69,7 +69,7 @@ class Correction:
                 at = replace(_take_from_queues(state), timeline=place)
                 return replace(at, status=f"{event}:{int(state.now)}")
             return replace(_take_from_queues(state), status=_set_event(state, event))
-        return self._place_lost(_take_from_queues(state))
+        return self._decide_lost(_take_from_queues(state))
 
     def _correct_run(self, state: JobState) -> str:
         """Return the record of the run in flight; make it again from its key if only that is left."""
@@ -85,10 +85,10 @@ class Correction:
         if state.schedule is None or state.queued or not (queue and in_flight and alive):
             return ""
         deadline = state.now + state.inflight_ms / 1000
-        streak = Streak.parse(state.streak)
+        retry_state = RetryState.parse(state.retry_state)
         left = NOTHING if state.timeline is None else SET
         times = (state.now, deadline, moment)
-        return RunRecord(state.tag, *times, streak.failures, streak.losses, left, queue).format()
+        return RunRecord(state.tag, *times, retry_state.failures, retry_state.losses, left, queue).format()
 
     def _find_list(self, state: JobState) -> str | None:
         """Return the queue whose list has a job without a record, if the job is owed that run; else None."""
@@ -101,7 +101,7 @@ class Correction:
         own = get_own_queue(self._store, state.jobid)
         return own if own in standing else standing[0]
 
-    def _place_lost(self, state: JobState) -> JobState:
+    def _decide_lost(self, state: JobState) -> JobState:
         event, moment = read_event(state)
         try:
             schedule = find_schedule(state.jobid, state.schedule or "", state.options)
@@ -109,7 +109,7 @@ class Correction:
             return state
         if event in (Event.STP, Event.DIE, Event.BAD):
             return state
-        tried = Streak.parse(state.streak).due
+        tried = RetryState.parse(state.retry_state).due
         due, missed = (tried, 0) if tried is not None else self._find_due(schedule, state, event, moment)
         if missed:
             state = replace(state, skipped=state.skipped | {Skip.MISSED: state.skipped.get(Skip.MISSED, 0) + missed})
@@ -150,18 +150,18 @@ def _clear_unscheduled(state: JobState) -> JobState:
     """Keep only the run in flight, and the status BAD of a schedule that was refused, with whose row it is."""
     is_bad = state.has_event(Event.BAD)
     status, membership = (state.status, state.membership) if is_bad else (None, "")
-    bare = replace(_take_from_queues(state), timeline=None, status=status, streak="", skipped={}, failure=None)
+    bare = replace(_take_from_queues(state), timeline=None, status=status, retry_state="", skipped={}, failure=None)
     bare = replace(bare, paused="", spent=None, options="", has_data=False, has_output=False, membership=membership)
     return replace(bare, history=b"")
 
 
 def _correct_pause(state: JobState) -> JobState:
-    """Hold a paused job that waits on the timeline; let its alarm agree with the pause."""
+    """Hold a paused job that waits on the timeline; let its timer agree with the pause."""
     pause = state.pause
     if pause is None:
-        return replace(state, alarm=None)
+        return replace(state, timer=None)
     paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
-    return replace(state, paused=paused, timeline=None, alarm=pause.until)
+    return replace(state, paused=paused, timeline=None, timer=pause.until)
 
 
 def _put_in_flight(state: JobState) -> JobState:
@@ -216,15 +216,15 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
             if wanted.paused
             else "not paused any more"
         )
-    if wanted.alarm != found.alarm:
-        yield "its pause ends by itself" if wanted.alarm is not None else "no end of its pause"
+    if wanted.timer != found.timer:
+        yield "its pause ends by itself" if wanted.timer is not None else "no end of its pause"
     if wanted.status != found.status:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
     yield from _describe_counts(found, wanted)
 
 
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
-    gone = {"streak": found.streak, "skipped": found.skipped, "failure": found.failure is not None}
+    gone = {"retry_state": found.retry_state, "skipped": found.skipped, "failure": found.failure is not None}
     gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
     gone |= {"place among those to forget": found.spent is not None}
     gone |= {"group": found.membership and not wanted.membership, "history": found.history}

@@ -12,7 +12,7 @@ from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP
 from redbike.store.patterns import Steered, check_pattern, expand
 from redbike.store.questions import Questions
-from redbike.store.records import Status, Streak
+from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
 
 
@@ -81,7 +81,7 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
     while page := list(islice(rest, PAGE)):
         for state in store.questions.inspect(page):
             failed = (state.failure or {}).get("due")
-            due = Streak.parse(state.streak).due
+            due = RetryState.parse(state.retry_state).due
             if due is None and isinstance(failed, int | float):
                 due = float(failed)
             if due is not None and not (state.run or state.waiting):

@@ -6,7 +6,7 @@ from redbike.config.limits import check_at_once, parse_rate
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
 from redbike.store.keys import check_queue_name
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 
 
@@ -17,7 +17,7 @@ class Limits(TypedDict, total=False):
     rate: str | None
 
 
-class Gatekeeper:
+class QueueController:
     """Steers the queues of `store`. `worker` is an instance of a worker class, which may have short names for them."""
 
     def __init__(self, store: Store, worker: Any) -> None:
@@ -27,7 +27,7 @@ class Gatekeeper:
     def find_queue(self, name: str) -> str:
         """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
         check_queue_name(name)
-        return find_queue(self.worker, name, self.store.gates.list_queues())
+        return find_queue(self.worker, name, self.store.queue_limits.list_queues())
 
     def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
         """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.
@@ -35,13 +35,13 @@ class Gatekeeper:
         `until` (epoch seconds) is when it goes on by itself. Raise `BadConfig` if that is past, or for a bad reason.
         """
         check_until(until, self.store.timeline.read_clock())
-        return self.store.gates.pause(name, until, self.store.who or name_operator(), check_reason(reason))
+        return self.store.queue_limits.pause(name, until, self.store.who or name_operator(), check_reason(reason))
 
     def resume(self, name: str) -> bool:
         """End the pause of the queue of this full name, or of everything: "". Return False if it was not paused."""
-        return self.store.gates.open(name, resume=True)
+        return self.store.queue_limits.open(name, resume=True)
 
-    def limit(self, queue: str, **limits: Unpack[Limits]) -> Gate:
+    def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
         """Limit a queue by ``at_once`` and ``rate``, see `redbike.config.limits.Limit`; None takes a limit back.
 
         Return what stands before the queue then. Raise `BadConfig`.
@@ -55,5 +55,5 @@ class Gatekeeper:
             given["rate"] = parse_rate(limits["rate"]) or False
         name = self.find_queue(queue)
         if given:
-            self.store.gates.limit(name, **given)
-        return self.store.gates.read(name)
+            self.store.queue_limits.limit(name, **given)
+        return self.store.queue_limits.read(name)

@@ -24,7 +24,7 @@ from redbike.store.inspection.fsck import (
 from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.leftovers import remove
 from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
-from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_gates, repair_gates
+from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_limits, repair_limits
 from redbike.store.store import Store
 from redbike.store.upkeep import Rewind
 
@@ -65,7 +65,7 @@ class Repair:
             [now] = self.store.questions.inspect_tags({found.tag: found.deadlines})
             done = "it has what its runs need" if now.deadlines else "nothing is left of it"
             yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
-        yield from self._repair_gates(listing)
+        yield from self._repair_limits(listing)
         for owner, problem in list(self.store.workers.list_bad()):
             self.store.workers.forget(owner)
             yield f"the process {owner!r}: {problem} -- repaired: it is removed", True
@@ -110,10 +110,10 @@ class Repair:
             self.store.rewinds.forget(back)
             yield f"the key {self.store.keys.rewinds!r} {describe_bad_rewind(back)} -- repaired: it is removed", True
 
-    def _repair_gates(self, listing: Listing) -> Iterator[tuple[str, bool]]:
-        wrong = list(list_bad_gates(self.store, listing))
-        repair_gates(self.store, listing)
-        left = dict(list_bad_gates(self.store, replace(listing, stray_gates=[], stray_slots=[], stray_alarms=[])))
+    def _repair_limits(self, listing: Listing) -> Iterator[tuple[str, bool]]:
+        wrong = list(list_bad_limits(self.store, listing))
+        repair_limits(self.store, listing)
+        left = dict(list_bad_limits(self.store, replace(listing, stray_limits=[], stray_slots=[], stray_timers=[])))
         for subject, problems in wrong:
             yield _format_line(subject, problems, ["it is as its runs and its pause need it"], left.get(subject, []))
 

@@ -180,13 +180,13 @@ class Setter:
             self._neighbours.check(queue)
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
-        self._place_again(requests, jobs, answers.refused, from_now, step)
+        self._decide_again(requests, jobs, answers.refused, from_now, step)
         for jobid, job in jobs.items():
             if job.due is not None:
                 for why in self._takers.explain(jobid, job.queue):
                     log.warning("%s: %s", jobid, why)
 
-    def _place_again(
+    def _decide_again(
         self,
         requests: dict[str, Request],
         jobs: dict[str, JobToSet],

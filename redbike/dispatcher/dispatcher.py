@@ -4,8 +4,8 @@
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
    moved at their instant, without another survey. What is late by more than its grace is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step.
-4. Resume the jobs whose pause is over. Open the gates whose instant has come: a pause is over, or a rate allows more.
-5. Sleep until the next due time, lease or alarm, or until something earlier is set. Keep the time once a second,
+4. Resume the jobs whose pause is over. Open the queues whose timer has come: a pause is over, or a rate allows more.
+5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
    minute, as long as it comes this far.
 
@@ -25,7 +25,7 @@ from redbike.dispatcher.spare_time import Archiving, Forgetting
 from redbike.errors import RedbikeError, ServerError
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
-from redbike.loop.policies import describe, place_again, place_lost, place_suspect
+from redbike.loop.policies import decide_again, decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
 from redbike.loop.timefile import Timefile
@@ -108,13 +108,13 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-            if survey.alarms:
-                self._answer_alarms(store, survey.alarms)
+            if survey.timers:
+                self._run_timers(store, survey.timers)
             before, due = survey, self._find_queues(survey.due)
             if not due and not late:
                 recovered = self._recover(store, survey)
                 is_more = recovered and len(survey.lost) >= PAGE
-                if not (survey.alarms or is_more):
+                if not (survey.timers or is_more):
                     self._surveyed = survey
                     return moved
                 before = None
@@ -193,38 +193,38 @@ class Dispatcher:
             store.upkeep.repair_tag(tag, jobids)
         return True
 
-    def _answer_alarms(self, store: Store, alarms: Sequence[str]) -> None:
-        """Resume jobs and open gates."""
-        resume_over(store, self.settings, alarms)
-        for member in alarms:
+    def _run_timers(self, store: Store, timers: Sequence[str]) -> None:
+        """Resume jobs and open queue_limits."""
+        resume_over(store, self.settings, timers)
+        for member in timers:
             kind, _, name = member.partition(":")
             if kind == "queue" and (not name or is_queue_name(name)):
-                store.gates.open(name)
+                store.queue_limits.open(name)
             elif kind != "job":
-                log.error("%r in the key %s is no alarm: it is removed", member, store.keys.alarms)
-                store.gates.forget_alarm(member)
+                log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
+                store.queue_limits.forget_timer(member)
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
         own = [override(self.settings, run.options) for run in runs]
         suspects = [len(runs) > 1 and settings.on_lost == "requeue" for settings in own]
         ended = [
-            (run, place_suspect(run) if is_suspect else place_lost(run, settings, now))
+            (run, decide_suspect(run) if is_suspect else decide_lost(run, settings, now))
             for run, settings, is_suspect in zip(runs, own, suspects, strict=True)
         ]
         placed, answers = ended, self._end_whole(store, ended)
         while any(answer.word == "changed" for answer in answers):
             placed = [
-                (replace(run, schedule=answer.detail), place_again(run, placement, answer, settings, now))
+                (replace(run, schedule=answer.detail), decide_again(run, next_state, answer, settings, now))
                 if answer.word == "changed"
                 else before
-                for (run, placement), settings, before, answer in zip(ended, own, placed, answers, strict=True)
+                for (run, next_state), settings, before, answer in zip(ended, own, placed, answers, strict=True)
             ]
             answers = self._end_whole(store, placed)
-        for (run, placement), settings, is_suspect, answer in zip(placed, own, suspects, answers, strict=True):
+        for (run, next_state), settings, is_suspect, answer in zip(placed, own, suspects, answers, strict=True):
             if answer.word == "ok":
                 if settings.ping_url:
-                    self._pings.end(run.jobid, settings.ping_url, placement)
+                    self._pings.end(run.jobid, settings.ping_url, next_state)
                 count = "which was one of several" if is_suspect else f"loss {run.losses + 1} in a row"
                 log.warning("%s: run %s was lost, %s; now %s", run.jobid, run.tag, count, answer.detail)
 
@@ -253,7 +253,7 @@ class Dispatcher:
         self.loop.check_halt(self._surveyed.control)
         self._switch.press()
         survey = self._surveyed
-        moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_alarm) if moment is not None]
+        moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         is_more, is_ripe = True, survey.is_ripe
         while not self.loop.stopping.is_set():

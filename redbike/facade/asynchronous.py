@@ -279,7 +279,7 @@ class AsyncRedbike:
     resume_all = _awaited(Redbike.resume_all)
     limit = _awaited(Redbike.limit)
     find_queue = _awaited(Redbike.find_queue)
-    gates = _awaited(Redbike.gates)
+    queue_limits = _awaited(Redbike.queue_limits)
 
     # Keeping, single turns, control
 

@@ -13,7 +13,7 @@ from typing import Unpack
 
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
-from redbike.control.queues import Gatekeeper, Limits
+from redbike.control.queues import Limits, QueueController
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
@@ -21,7 +21,7 @@ from redbike.facade.part import Part, Whole
 from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store.inspection.fsck import fsck
 from redbike.store.patterns import Steered, expand
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 
 
@@ -65,34 +65,34 @@ class Control(Part):
 
     def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
         """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
-        return self._gatekeeper.pause(self.find_queue(queue), read_instant("until", until), reason)
+        return self._queue_controller.pause(self.find_queue(queue), read_instant("until", until), reason)
 
     def resume_queue(self, queue: str) -> bool:
         """Resume a queue. Return False if it was not paused."""
-        return self._gatekeeper.resume(self.find_queue(queue))
+        return self._queue_controller.resume(self.find_queue(queue))
 
     def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
         """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
-        return self._gatekeeper.pause("", read_instant("until", until), reason)
+        return self._queue_controller.pause("", read_instant("until", until), reason)
 
     def resume_all(self) -> bool:
         """Resume everything, but not what was paused by itself. Return False if it was not paused."""
-        return self._gatekeeper.resume("")
+        return self._queue_controller.resume("")
 
-    def limit(self, queue: str, **limits: Unpack[Limits]) -> Gate:
+    def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
         """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
 
         Return what stands before the queue then, also if no limit is given.
         """
-        return self._gatekeeper.limit(queue, **limits)
+        return self._queue_controller.limit(queue, **limits)
 
     def find_queue(self, queue: str) -> str:
         """Return the full name of a queue."""
-        return self._gatekeeper.find_queue(queue)
+        return self._queue_controller.find_queue(queue)
 
-    def gates(self) -> list[Gate]:
+    def queue_limits(self) -> list[QueueLimits]:
         """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
-        return self.store.gates.list_all()
+        return self.store.queue_limits.list_all()
 
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
@@ -110,8 +110,8 @@ class Control(Part):
         return bool(control) and control != self._control_at_start
 
     @property
-    def _gatekeeper(self) -> Gatekeeper:
-        return Gatekeeper(self._noted, self.worker)
+    def _queue_controller(self) -> QueueController:
+        return QueueController(self._noted, self.worker)
 
 
 class Maintenance(Part):

@@ -13,7 +13,7 @@ from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.check.surroundings import WorkerCheck
-from redbike.queries.forecast import MOST_HOURS, Agenda, make_agenda
+from redbike.queries.forecast import MOST_HOURS, Forecast, make_forecast
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
@@ -90,7 +90,7 @@ class Queries(Part):
         )
 
     def _find_queue(self, name: str) -> str:
-        return find_queue(self.worker, check_queue_name(name), self.store.gates.list_queues())
+        return find_queue(self.worker, check_queue_name(name), self.store.queue_limits.list_queues())
 
     def why(self, jobid: str, at: InstantLike | None = None) -> str:
         """One sentence: why `jobid` does not run now, or did not when it was due last, `at` or before.
@@ -156,14 +156,14 @@ class Queries(Part):
         If the server does not answer, the only one is ``redbike_up``, which is 0.
         """
         # Imported here, as this needs a package that is not always there.
-        from redbike.queries.metrics import Figures
+        from redbike.queries.metrics import Metrics
 
-        return Figures(lambda: self.store, self.settings.prefix).format()
+        return Metrics(lambda: self.store, self.settings.prefix).format()
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,
         report: Callable[[int, int], None] | None = None
-    ) -> Agenda:  # fmt: skip
+    ) -> Forecast:  # fmt: skip
         """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
         Of all jobs, or of those that `patterns` name, and of `queue` alone, as `jobs` takes it. It ends with a whole
@@ -184,7 +184,7 @@ class Queries(Part):
         start = max(now, math.floor(start / 60) * 60)
         jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
         name = None if queue is None else self._find_queue(queue)
-        return make_agenda(self.store, start, hours, now, jobids, report, name)
+        return make_forecast(self.store, start, hours, now, jobids, report, name)
 
     def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.

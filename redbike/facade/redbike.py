@@ -245,7 +245,7 @@ class Redbike:
     resume_all = _of("_control", Control.resume_all)
     limit = _of("_control", Control.limit)
     find_queue = _of("_control", Control.find_queue)
-    gates = _of("_control", Control.gates)
+    queue_limits = _of("_control", Control.queue_limits)
 
     # Keeping, running, control
 

@@ -1,12 +1,12 @@
 """What cancelling the occurrence of a job does: what of it waits or runs, and when the job goes on."""
 
 from redbike.config.settings import Settings, override
-from redbike.loop.policies import place_rescheduled
+from redbike.loop.policies import decide_rescheduled
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation
-from redbike.store.records import Streak
+from redbike.store.records import RetryState
 from redbike.store.run import Run
 
 
@@ -21,12 +21,12 @@ def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | 
     if due is None or state.running:
         return "idle"
     queue = state.waiting.queue if state.waiting else None
-    after = Streak.parse(state.streak).after
+    after = RetryState.parse(state.retry_state).after
     # What came due since the job was paused is for whoever resumes it.
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=after)
     run.options = state.options
-    placed = place_rescheduled(run, override(settings, state.options), until, why="")
+    placed = decide_rescheduled(run, override(settings, state.options), until, why="")
     # CONTINUE goes on at once.
     goes_on = state.now if isinstance(placed.due, str) else placed.due
     skipped: dict[str, int] = {Skip.MISSED: placed.missed} if placed.missed else {}
@@ -41,5 +41,5 @@ def _find_waiting(state: JobState) -> float | None:
     waits_until = state.held if state.pause else state.timeline
     if state.queued or waits_until is None:
         return None
-    tried = Streak.parse(state.streak).due
+    tried = RetryState.parse(state.retry_state).due
     return tried if tried is not None else waits_until if waits_until <= state.now else None

@@ -7,43 +7,43 @@ from redbike.config.settings import Settings
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Skip
 from redbike.store.jobs import Due
-from redbike.store.records import Streak
-from redbike.store.run import Placement, Run
+from redbike.store.records import RetryState
+from redbike.store.run import NextState, Run
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run
 
 
-def place_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> Placement:
+def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> NextState:
     """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.allows_pause:
-        return Placement("next", due="+0", **kept)
+        return NextState("next", due="+0", **kept)
     after = run.goes_on_after
     next_due = schedule.next(after)
     if next_due is None or next_due > now:
-        return Placement("next", due=next_due, **kept)
+        return NextState("next", due=next_due, **kept)
     missed, overlapped = count_skipped(run, schedule, now)
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         due = pass_over(surplus, schedule, next_due)
         first, late = pass_late_ones(schedule, due, now, settings)
         paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
-        return Placement("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
+        return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
-    placed = Placement("next", due=schedule.next(max(now, after)), **skipped, **kept)
+    placed = NextState("next", due=schedule.next(max(now, after)), **skipped, **kept)
     return _queue_overlapped(placed, run, schedule, settings, now) if settings.overlap == "queue" else placed
 
 
-def _queue_overlapped(placed: Placement, run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement:
+def _queue_overlapped(placed: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
     """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
     first, late = pass_late_ones(schedule, due, now, settings)
     if not placed.overlapped or first is None or first > now:
         return placed
     # Those until now are counted already.
-    streak = replace(Streak.parse(placed.streak), after=now).format()
-    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, streak=streak)
+    retry_state = replace(RetryState.parse(placed.retry_state), after=now).format()
+    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, retry_state=retry_state)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
@@ -112,7 +112,7 @@ def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> in
     return schedule.count(max(after, since), min(until, ended), COUNT_LIMIT)
 
 
-def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> Placement | None:
+def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState | None:
     """Place a job whose occurrence was missed because its queue was paused; None if the run is to begin.
 
     Only ``catchup = none`` gives it up: not a try, not what runs once, and not a run that somebody has asked for.
@@ -123,5 +123,5 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
         return None
     # What came due after the pause waits for its worker, which may have been busy.
-    placed = place_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
+    placed = decide_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
     return replace(placed, paused=placed.paused + 1)

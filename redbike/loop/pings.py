@@ -21,7 +21,7 @@ from typing import IO, Any
 from redbike.config import ping_urls
 from redbike.process.signals import leave_to_others
 from redbike.store.enums import Outcome
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 
 log = logging.getLogger("redbike")
 
@@ -81,14 +81,14 @@ class Pings:
         if not ping_urls.wants_outcome(url):
             self.send(jobid, ping_urls.add_signal(url, "start"))
 
-    def end(self, jobid: str, url: str, placement: Placement) -> None:
+    def end(self, jobid: str, url: str, next_state: NextState) -> None:
         """Say how a run has ended."""
-        assert placement.outcome
+        assert next_state.outcome
         if ping_urls.wants_outcome(url):
-            self.send(jobid, url, placement.outcome)
-        elif placement.outcome == Outcome.OK:
+            self.send(jobid, url, next_state.outcome)
+        elif next_state.outcome == Outcome.OK:
             self.send(jobid, url)
-        elif _has_failed(placement):
+        elif _has_failed(next_state):
             self.send(jobid, ping_urls.add_signal(url, "fail"))
 
     def send(self, jobid: str, url: str, outcome: str = "") -> None:
@@ -187,7 +187,7 @@ class _Lane:
             self._changed.notify()
             if self._thread is None or is_stuck:
                 self._since = None
-                self._thread = threading.Thread(target=self._send_on, name="redbike-ping", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="redbike-ping", daemon=True)
                 with leave_to_others():
                     self._thread.start()
         return True
@@ -201,7 +201,7 @@ class _Lane:
             self._thread.join(max(0.0, until - time.monotonic()))
         return len(self._waiting) + (self._since is not None)
 
-    def _send_on(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._changed:
                 if self._thread is not threading.current_thread():
@@ -215,8 +215,8 @@ class _Lane:
             self._pings.call(*ping)
 
 
-def _has_failed(placement: Placement) -> bool:
+def _has_failed(next_state: NextState) -> bool:
     """Tell whether a run has failed, and its occurrence is not tried again."""
-    if placement.outcome in (Outcome.OVERRUN, Outcome.LOST):
-        return placement.place != "due"
-    return placement.outcome == Outcome.FAILED
+    if next_state.outcome in (Outcome.OVERRUN, Outcome.LOST):
+        return next_state.place != "due"
+    return next_state.outcome == Outcome.FAILED

@@ -1,10 +1,11 @@
 """The policies: where a job goes when a run of it has ended. All of them are pure functions.
 
-Each takes the run and Redis' clock, and returns the `Placement` that ``lua/end.lua`` commits. Workers ask here for
+Each takes the run and Redis' clock, and returns the `NextState` that ``lua/end.lua`` commits. Workers ask here for
 their own runs, and the dispatcher for the runs of a dead worker.
 
 If the job was set, asked for, cancelled or paused during its run, the script commits nothing. It replies with the
-schedule and with what was left behind. Then `place_again` computes the place from that, and the script is called again.
+schedule and with what was left behind. Then `decide_again` computes the next state from that, and the script is
+called again.
 """
 
 from dataclasses import replace
@@ -12,11 +13,11 @@ from typing import Any, Literal
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.loop.occurrences import JUST_BEFORE, give_up_paused, place_next
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, give_up_paused
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
-from redbike.store.records import ANEW, CANCELLED, NOTHING, OWED, Streak
-from redbike.store.run import Answer, Placement, Run
+from redbike.store.records import ANEW, CANCELLED, NOTHING, OWED, RetryState
+from redbike.store.run import Answer, NextState, Run
 from redbike.store.schedules import find_schedule
 from redbike.text import printable as texts
 from redbike.text.printable import format_traceback, get_message, quote
@@ -30,12 +31,12 @@ DEFAULT_RETRIES = 3  # with on-error = retry
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
-def place_done(run: Run, result: object, settings: Settings, now: float) -> Placement:
+def decide_done(run: Run, result: object, settings: Settings, now: float) -> NextState:
     """Place a job whose ``work`` returned `result`: by its schedule."""
     schedule = find_schedule(run.jobid, run.schedule, run.options)
     if schedule.allows_pause:
-        return Placement("next", due=f"+{read_pause(result):.6f}")
-    return place_next(run, schedule, settings, now)
+        return NextState("next", due=f"+{read_pause(result):.6f}")
+    return decide_next(run, schedule, settings, now)
 
 
 def read_pause(result: object) -> float:
@@ -50,7 +51,7 @@ def read_pause(result: object) -> float:
     return float(result) + 0.0
 
 
-def place_unwanted(run: Run, settings: Settings, now: float) -> Placement | None:
+def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | None:
     """Place a job whose run is not to begin: it was missed while its queue was paused. None if it is to begin."""
     if run.queue_pause is None:
         return None
@@ -61,7 +62,7 @@ def place_unwanted(run: Run, settings: Settings, now: float) -> Placement | None
     return give_up_paused(run, schedule, settings, now)
 
 
-def place_asked_again(run: Run, after: object) -> Placement:
+def decide_asked_again(run: Run, after: object) -> NextState:
     """Place a job whose ``work`` asked for the same occurrence again, `after` so many seconds. That is no failure.
 
     Raise `TypeError` or `ValueError` for what are no such seconds.
@@ -71,32 +72,32 @@ def place_asked_again(run: Run, after: object) -> Placement:
     if not 0 <= after <= 1e9:
         raise ValueError(f"Again(after={quote(after)}): 0 to 1e9 seconds are allowed")
     one_more = format_next_try(run, run.failures, losses=0)
-    return Placement("due", due=f"+{after + 0.0:.6f}", streak=one_more, retried=True, outcome=Outcome.RETRY)
+    return NextState("due", due=f"+{after + 0.0:.6f}", retry_state=one_more, retried=True, outcome=Outcome.RETRY)
 
 
-def place_left(run: Run, pause: float) -> Placement:
+def decide_left(run: Run, pause: float) -> NextState:
     """Place a job that its worker cannot do, and others may: the same try again, after `pause` seconds. It was no run.
 
     Until then it waits on the timeline: at the head of its queue the same worker would take it again at once.
     """
-    kept = Streak(run.failures, run.losses, run.tries, run.due, run.after, failed=run.failed)
-    return Placement("due", due=f"+{pause:.6f}", streak=kept.format(), retried=True, outcome=None)
+    kept = RetryState(run.failures, run.losses, run.tries, run.due, run.after, failed=run.failed)
+    return NextState("due", due=f"+{pause:.6f}", retry_state=kept.format(), retried=True, outcome=None)
 
 
-def place_handed_back(run: Run) -> Placement:
+def decide_handed_back(run: Run) -> NextState:
     """Place a job whose worker is ended by a second signal: the same occurrence again, at once. That is no loss."""
-    streak = format_next_try(run, run.failures, run.losses)
+    retry_state = format_next_try(run, run.failures, run.losses)
     why = "its worker was stopped, and has handed it back"
-    return Placement("due", due="+0.000000", streak=streak, retried=True, outcome=Outcome.RETRY, error=why)
+    return NextState("due", due="+0.000000", retry_state=retry_state, retried=True, outcome=Outcome.RETRY, error=why)
 
 
-def place_failed(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
+def decide_failed(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
     """Place a job whose ``work`` raised `error`: by ``on-error``."""
-    placed = _place_by_error(run, error, settings, now)
+    placed = _decide_by_error(run, error, settings, now)
     return replace(placed, outcome=Outcome.RETRY if placed.retried else Outcome.FAILED, error=describe(error))
 
 
-def _place_by_error(run: Run, error: BaseException, settings: Settings, now: float) -> Placement:
+def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
     if isinstance(error, CommandFailed):
         failure = make_failure(run, describe(error), "", now, error.output)
     else:
@@ -104,18 +105,18 @@ def _place_by_error(run: Run, error: BaseException, settings: Settings, now: flo
     try:
         schedule = find_schedule(run.jobid, run.schedule, run.options)
     except BadSchedule:
-        return Placement("die", failure=failure)
+        return NextState("die", failure=failure)
     if run.failures < count_retries(settings):
         return _retry(run, settings)
     # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
     goes_on = settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)
     if not goes_on:
-        return Placement("die", failure=failure)
+        return NextState("die", failure=failure)
     if schedule.allows_pause:
         # At once would be a loop that does nothing but fail.
-        paused = Placement("next", due=f"+{settings.backoff:.6f}", failure=failure)
+        paused = NextState("next", due=f"+{settings.backoff:.6f}", failure=failure)
         return _count_failed(paused, run, settings, failure)
-    placed = _die_at_the_end(place_next(run, schedule, settings, now, failure=failure))
+    placed = _die_at_the_end(decide_next(run, schedule, settings, now, failure=failure))
     return _count_failed(placed, run, settings, failure)
 
 
@@ -126,75 +127,77 @@ def count_retries(settings: Settings) -> int:
     return settings.retries
 
 
-def _count_failed(placement: Placement, run: Run, settings: Settings, failure: dict[str, Any]) -> Placement:
+def _count_failed(next_state: NextState, run: Run, settings: Settings, failure: dict[str, Any]) -> NextState:
     """Count a failed occurrence of a job that goes on; by ``stop-after`` it fails for good."""
-    if not settings.stop_after or placement.place == "die":
-        return placement
+    if not settings.stop_after or next_state.place == "die":
+        return next_state
     if run.failed + 1 >= settings.stop_after:
-        return Placement("die", why=placement.why, failure=failure)
-    return replace(placement, streak=replace(Streak.parse(placement.streak), failed=run.failed + 1).format())
+        return NextState("die", why=next_state.why, failure=failure)
+    retry_state = replace(RetryState.parse(next_state.retry_state), failed=run.failed + 1)
+    return replace(next_state, retry_state=retry_state.format())
 
 
-def _die_at_the_end(placement: Placement) -> Placement:
+def _die_at_the_end(next_state: NextState) -> NextState:
     """Let a job that has failed, and has no further occurrence, fail for good."""
-    return replace(placement, place="die") if placement.place == "next" and placement.due is None else placement
+    return replace(next_state, place="die") if next_state.place == "next" and next_state.due is None else next_state
 
 
-def _retry(run: Run, settings: Settings) -> Placement:
+def _retry(run: Run, settings: Settings) -> NextState:
     pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
-    streak = format_next_try(run, failures=run.failures + 1, losses=0)
-    return Placement("due", due=f"+{pause:.6f}", streak=streak, retried=True)
+    retry_state = format_next_try(run, failures=run.failures + 1, losses=0)
+    return NextState("due", due=f"+{pause:.6f}", retry_state=retry_state, retried=True)
 
 
 def format_next_try(run: Run, failures: int, losses: int) -> str:
-    """Return the record of a streak with one more try of the same occurrence."""
-    return Streak(failures, losses, run.tries + 1, run.due, run.after, failed=run.failed).format()
+    """Return the record of a retry state with one more try of the same occurrence."""
+    return RetryState(failures, losses, run.tries + 1, run.due, run.after, failed=run.failed).format()
 
 
-def place_overrun(run: Run, settings: Settings, now: float) -> Placement:
+def decide_overrun(run: Run, settings: Settings, now: float) -> NextState:
     """Place a job whose run outlived its deadline: by ``on-timeout``."""
     error = f"overran its timeout of {run.timeout:g} s"
-    return replace(_place_late(run, error, settings, now), outcome=Outcome.OVERRUN, error=error)
+    return replace(_decide_late(run, error, settings, now), outcome=Outcome.OVERRUN, error=error)
 
 
-def _place_late(run: Run, error: str, settings: Settings, now: float) -> Placement:
+def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextState:
     failure = make_failure(run, error, "", now)
     if settings.on_timeout == "requeue":
-        streak = format_next_try(run, run.failures, losses=0)
-        placed = Placement("due", due=run.due, why="overrun", streak=streak, retried=True)
+        retry_state = format_next_try(run, run.failures, losses=0)
+        placed = NextState("due", due=run.due, why="overrun", retry_state=retry_state, retried=True)
     elif settings.on_timeout == "reschedule":
-        placed = _die_at_the_end(place_rescheduled(run, settings, now, why="overrun", failure=failure))
+        placed = _die_at_the_end(decide_rescheduled(run, settings, now, why="overrun", failure=failure))
     else:
-        return Placement("die", why="overrun", failure=failure)
+        return NextState("die", why="overrun", failure=failure)
     # Nothing but this ends a job that overruns again and again.
     return _count_failed(placed, run, settings, failure)
 
 
-def place_lost(run: Run, settings: Settings, now: float) -> Placement:
+def decide_lost(run: Run, settings: Settings, now: float) -> NextState:
     """Place a job whose worker stopped sending heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
-    return replace(_place_without_worker(run, settings, now), outcome=Outcome.LOST)
+    return replace(_decide_without_worker(run, settings, now), outcome=Outcome.LOST)
 
 
-def _place_without_worker(run: Run, settings: Settings, now: float) -> Placement:
+def _decide_without_worker(run: Run, settings: Settings, now: float) -> NextState:
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
     if losses >= settings.max_losses or settings.on_lost == "stop":
-        return Placement("die", why="lost", failure=failure)
+        return NextState("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":
-        streak = Streak(run.failures, losses).format()
-        placed = _die_at_the_end(place_rescheduled(run, settings, now, why="lost", streak=streak, failure=failure))
+        retry_state = RetryState(run.failures, losses).format()
+        rescheduled = decide_rescheduled(run, settings, now, why="lost", retry_state=retry_state, failure=failure)
+        placed = _die_at_the_end(rescheduled)
         return _count_failed(placed, run, settings, failure)
-    return Placement("due", due=run.due, why="lost", streak=format_next_try(run, run.failures, losses))
+    return NextState("due", due=run.due, why="lost", retry_state=format_next_try(run, run.failures, losses))
 
 
-def place_suspect(run: Run) -> Placement:
+def decide_suspect(run: Run) -> NextState:
     """Place a job whose worker died with several runs. Nobody knows which of them it had begun.
 
     So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
     tried = run.due if run.tries else None
-    kept = Streak(run.failures, run.losses, run.tries, tried, run.after, alone=True, failed=run.failed)
-    return Placement("due", due=run.due, why="lost", streak=kept.format(), outcome=Outcome.LOST)
+    kept = RetryState(run.failures, run.losses, run.tries, tried, run.after, alone=True, failed=run.failed)
+    return NextState("due", due=run.due, why="lost", retry_state=kept.format(), outcome=Outcome.LOST)
 
 
 def describe(error: BaseException) -> str:
@@ -215,96 +218,96 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
     return failure | {"output": output[-MAX_OUTPUT:]} if output else failure
 
 
-def place_again(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
+def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
     """Place a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
     if changed.left.startswith(CANCELLED):
-        return _place_cancelled_again(run, placement, changed, settings, now)
-    placed = _place_changed(run, placement, changed, settings, now)
-    return replace(placed, outcome=placement.outcome, error=placement.error)
+        return _decide_cancelled_again(run, next_state, changed, settings, now)
+    placed = _decide_changed(run, next_state, changed, settings, now)
+    return replace(placed, outcome=next_state.outcome, error=next_state.error)
 
 
-def _place_changed(run: Run, placement: Placement, changed: Answer, settings: Settings, now: float) -> Placement:
-    placement = replace(placement, left=changed.left)
+def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
+    next_state = replace(next_state, left=changed.left)
     left, _, paused = changed.left.partition(PAUSED)
     if left.startswith(OWED):
-        return place_owed(run, placement, changed.detail)
+        return decide_owed(run, next_state, changed.detail)
     if left.startswith(ANEW):
         # However this run has ended, what is tried again is of the schedule before.
         moment = left.removeprefix(ANEW).removesuffix(ON_TIMELINE)
-        return replace(placement, place="due", due=float(moment), streak="")
+        return replace(next_state, place="due", due=float(moment), retry_state="")
     if left.endswith(ON_TIMELINE):
-        return replace(placement, place="stay", due=None, streak="")
+        return replace(next_state, place="stay", due=None, retry_state="")
     # What came due since the job was paused is for whoever resumes it.
     now = float(paused) if paused else now
     if left == NOTHING and changed.detail == run.schedule:
-        return _place_paused(run, placement, settings, now)
+        return _decide_paused(run, next_state, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
-    placed = place_rescheduled(run, settings, now, why=placement.why, failure=placement.failure)
-    return replace(placed, left=changed.left, retried=placement.retried)
+    placed = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
+    return replace(placed, left=changed.left, retried=next_state.retried)
 
 
-def _place_paused(run: Run, placement: Placement, settings: Settings, since: float) -> Placement:
+def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: float) -> NextState:
     """Place a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
-    if placement.place != "next" or isinstance(placement.due, str):
-        return placement
+    if next_state.place != "next" or isinstance(next_state.due, str):
+        return next_state
     schedule = find_schedule(run.jobid, run.schedule, run.options)
-    placed = place_next(run, schedule, settings, since)
+    placed = decide_next(run, schedule, settings, since)
     skipped = {name: getattr(placed, name) for name in ("missed", "overlapped", "late", "paused")}
-    return replace(placement, due=placed.due, **skipped)
+    return replace(next_state, due=placed.due, **skipped)
 
 
-def place_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> Placement:
+def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
     """Place a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
-    placed = place_rescheduled(run, settings, now, why=why, retried=True)
+    placed = decide_rescheduled(run, settings, now, why=why, retried=True)
     return replace(placed, left=f"{CANCELLED}{NOTHING}", outcome=Outcome.CANCELLED)
 
 
-def _place_cancelled_again(
-    run: Run, placement: Placement, changed: Answer, settings: Settings, now: float
-) -> Placement:
+def _decide_cancelled_again(
+    run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float
+) -> NextState:
     """Place a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
-    failed = placement.failure is not None or placement.why or placement.place in ("die", "due")
-    placed = place_cancelled(run, settings, now, placement.why) if failed else placement
+    failed = next_state.failure is not None or next_state.why or next_state.place in ("die", "due")
+    placed = decide_cancelled(run, settings, now, next_state.why) if failed else next_state
     left = changed.left.removeprefix(CANCELLED)
     if left != NOTHING or changed.detail != run.schedule:
-        placed = place_again(run, placed, changed._replace(left=left), settings, now)
+        placed = decide_again(run, placed, changed._replace(left=left), settings, now)
     return replace(placed, left=changed.left)
 
 
-def place_owed(run: Run, placement: Placement, schedule: str) -> Placement:
+def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
-    moment = placement.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
-    asked_for = replace(placement, place="due", due=float(moment), streak="")
+    moment = next_state.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
+    asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
     if is_one_off(schedule):
         return asked_for
-    if placement.place == "due":
+    if next_state.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
-        tried = replace(Streak.parse(placement.streak), failed=0)
-        due = placement.due if tried.due is None else tried.due
+        tried = replace(RetryState.parse(next_state.retry_state), failed=0)
+        due = next_state.due if tried.due is None else tried.due
         if isinstance(due, float):
-            return replace(asked_for, due=due, streak=tried.format())
+            return replace(asked_for, due=due, retry_state=tried.format())
     after = run.due
-    if placement.place == "next":
-        if not isinstance(placement.due, float):
+    if next_state.place == "next":
+        if not isinstance(next_state.due, float):
             return asked_for
-        after = placement.due - JUST_BEFORE
-        if (counted_until := Streak.parse(placement.streak).after) is not None:
+        after = next_state.due - JUST_BEFORE
+        if (counted_until := RetryState.parse(next_state.retry_state).after) is not None:
             # The run that is owed takes the place of the occurrence that came due during this one.
             asked_for, after = replace(asked_for, overlapped=asked_for.overlapped + 1), counted_until
-    return replace(asked_for, streak=Streak(after=after).format()) if schedule == run.schedule else asked_for
+    return replace(asked_for, retry_state=RetryState(after=after).format()) if schedule == run.schedule else asked_for
 
 
-def place_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> Placement:
-    """Call `place_next` with the schedule as it stands; give the job up if that is invalid by now."""
+def decide_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kept: Any) -> NextState:
+    """Call `decide_next` with the schedule as it stands; give the job up if that is invalid by now."""
     try:
         schedule = find_schedule(run.jobid, run.schedule, run.options)
-        return place_next(run, schedule, settings, now, why=why, **kept)
+        return decide_next(run, schedule, settings, now, why=why, **kept)
     except BadSchedule as error:
         return refuse(run, error, now, why)
 
 
-def refuse(run: Run, error: BadSchedule, now: float, why: Why = "") -> Placement:
+def refuse(run: Run, error: BadSchedule, now: float, why: Why = "") -> NextState:
     """Place a job whose stored schedule cannot be read: it has failed for good."""
     failure = make_failure(run, describe(error), "", now)
-    return Placement("die", why=why, failure=failure, outcome=Outcome.FAILED, error=describe(error))
+    return NextState("die", why=why, failure=failure, outcome=Outcome.FAILED, error=describe(error))

@@ -10,7 +10,7 @@ from redbike.config.limits import Limit, parse_rate
 from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.store.keys import check_queue_name
-from redbike.store.run import Look
+from redbike.store.run import Poll
 from redbike.store.store import Store
 from redbike.text.printable import describe
 
@@ -49,19 +49,19 @@ class Queues:
         """Return the queues, each once."""
         return list(self._timeouts)
 
-    def looks(self) -> Iterator[Look]:
+    def polls(self) -> Iterator[Poll]:
         """Yield where to look for jobs: all turns from this one on, at most `WINDOW` of them at a time."""
         self.refresh()
         count = len(self._names)
         if count == 0:
-            yield Look([], [])
+            yield Poll([], [])
         for first in range(self._position, self._position + count, WINDOW):
             size = min(WINDOW, self._position + count - first)
             turns = [self._names[(first + step) % count] for step in range(size)]
             # Looking twice into an empty queue is of no use.
             numbers = {name: number for number, name in enumerate(dict.fromkeys(turns), 1)}
             found = [(name, self._timeouts[name]) for name in numbers]
-            yield Look(found, [numbers[name] for name in turns], self._strict)
+            yield Poll(found, [numbers[name] for name in turns], self._strict)
 
     def advance(self, name: str) -> None:
         """Go on behind the queue `name`: one of its jobs was taken."""
@@ -132,10 +132,10 @@ def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
     Log those of other queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
     wanted = _find_queues(store, worker, read_limits(worker))
-    kept = {gate.queue for gate in store.gates.list_all()}
+    kept = {limits.queue for limits in store.queue_limits.list_all()}
     for name in {*wanted, *kept.intersection(names)}:
         limit = wanted.get(name, Limit())
-        store.gates.limit(name, limit.at_once or False, parse_rate(limit.rate) or False, by_code=True)
+        store.queue_limits.limit(name, limit.at_once or False, parse_rate(limit.rate) or False, by_code=True)
     for name in wanted:
         if name not in names:
             log.warning("limits() names the queue %r, which this worker does not work: %s", name, ", ".join(names))
@@ -143,7 +143,7 @@ def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
 
 def _find_queues(store: Store, worker: Any, limits: Mapping[str, Limit]) -> dict[str, Limit]:
     """Return limits by the full names of their queues. Raise `BadConfig` for two of one queue."""
-    used = store.gates.list_queues() if limits else []
+    used = store.queue_limits.list_queues() if limits else []
     found: dict[str, Limit] = {}
     for given, limit in limits.items():
         name = find_queue(worker, given, used)

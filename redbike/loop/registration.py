@@ -91,7 +91,7 @@ class Presence:
         self._describe_commands = describe_commands
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
-        self._signed_at = self._seen_at = float("-inf")  # when it was registered and seen last, by the monotonic clock
+        self._registered_at = self._seen_at = float("-inf")  # when that was last, by the monotonic clock
         self._complaint = ""
         self._over = False
         self._changed = threading.Event()
@@ -131,22 +131,22 @@ class Presence:
                 return
         patience = 0.0 if self._loop.is_settling(0.0) else FAREWELL
         try:
-            self._loop.retry_until_up(lambda _: self._loop.store.workers.sign_off(self.owner), patience)
+            self._loop.retry_until_up(lambda _: self._loop.store.workers.unregister(self.owner), patience)
         except RedbikeError as problem:
             log.debug("the end of this process is not noted: %s", problem)
 
-    def sign_off(self, store: Store | None = None) -> None:
+    def unregister(self, store: Store | None = None) -> None:
         """Remove this process, which ends though its loop has not, perhaps over another connection."""
         self._over = True
         with contextlib.suppress(RedbikeError):
-            (store or self._loop.store).workers.sign_off(self.owner)
+            (store or self._loop.store).workers.unregister(self.owner)
 
     def hurry(self) -> None:
         """Register again soon: what is known of this process has changed."""
         self._changed.set()
 
     @property
-    def signer(self) -> str:
+    def idle_owner(self) -> str:
         """By what the take of an idle worker is signed; "" if it is not registered at all."""
         return self.owner if self._pid and not self._over else ""
 
@@ -171,7 +171,7 @@ class Presence:
             self._changed.set()
 
     def _is_current(self) -> bool:
-        return self._entry == self._format_entry() and time.monotonic() - self._signed_at < REFRESH
+        return self._entry == self._format_entry() and time.monotonic() - self._registered_at < REFRESH
 
     def _keep_up(self) -> None:
         pause = 0.0
@@ -194,8 +194,8 @@ class Presence:
         try:
             if not (self._is_current() and self._renew()):
                 entry = self._format_entry()
-                self._since = workers.sign(self.owner, entry, self._since, self._describe_naming())
-                self._entry, self._signed_at = entry, asked
+                self._since = workers.register(self.owner, entry, self._since, self._describe_naming())
+                self._entry, self._registered_at = entry, asked
         except Unreachable:
             raise
         except OtherProtocol as error:

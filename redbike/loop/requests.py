@@ -10,7 +10,7 @@ from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects.schedules import ScheduleLike, format_schedule
 from redbike.schedule.parser import parse
 from redbike.store.jobs import JobToSet
-from redbike.store.schedules import apply_options, find_spread
+from redbike.store.schedules import apply_options, find_jitter
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Request:
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         keeps = not self.is_given and not schedule.is_command
         rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
-        moves = options != self.known and find_spread(options) != find_spread(self.known)
+        moves = options != self.known and find_jitter(options) != find_jitter(self.known)
         return JobToSet(
             self.jobid,
             text,

@@ -17,8 +17,8 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Skip
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
-from redbike.store.pauses import JOB_ALARM, Resumption
-from redbike.store.records import ONCE, Pause, Streak
+from redbike.store.pauses import JOB_TIMER, Resumption
+from redbike.store.records import ONCE, Pause, RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
@@ -36,9 +36,9 @@ def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: b
         page, left = left[:PAGE], left[PAGE:]
         found = store.questions.inspect(page)
         resumed = [
-            (state, place_resumed(state, override(settings, state.options)))
+            (state, decide_resumed(state, override(settings, state.options)))
             for state in found
-            if (state.paused or state.alarm) and not (only_over and (state.alarm is None or state.alarm > state.now))
+            if (state.paused or state.timer) and not (only_over and (state.timer is None or state.timer > state.now))
         ]
         replies = zip(resumed, store.pauses.resume(resumed), strict=True)
         words |= dict.fromkeys(page, "unchanged") | {state.jobid: word for (state, _), word in replies}
@@ -47,17 +47,17 @@ def resume(store: Store, settings: Settings, jobids: Iterable[str], only_over: b
     return [words[jobid] for jobid in order]
 
 
-def resume_over(store: Store, settings: Settings, alarms: Sequence[str]) -> bool:
-    """Resume the jobs whose pauses are over; return False if none of `alarms` is of a job."""
-    jobids = [alarm.removeprefix(JOB_ALARM) for alarm in alarms if alarm.startswith(JOB_ALARM)]
+def resume_over(store: Store, settings: Settings, timers: Sequence[str]) -> bool:
+    """Resume the jobs whose pauses are over; return False if none of `timers` is of a job."""
+    jobids = [timer.removeprefix(JOB_TIMER) for timer in timers if timer.startswith(JOB_TIMER)]
     for jobid, word in zip(jobids, resume(store, settings, jobids, only_over=True), strict=True):
         log.info("%s: its pause is over; now %s", jobid, word)
     return bool(jobids)
 
 
-def place_resumed(state: JobState, settings: Settings) -> Resumption:
+def decide_resumed(state: JobState, settings: Settings) -> Resumption:
     """Return where a paused job goes on: a pure function of what is known of it."""
-    pause, streak = state.pause, Streak.parse(state.streak)
+    pause, retry_state = state.pause, RetryState.parse(state.retry_state)
     if pause is None or pause.due is None:
         return Resumption()
     try:
@@ -69,40 +69,42 @@ def place_resumed(state: JobState, settings: Settings) -> Resumption:
         is_owed = state.run is not None and state.run.next == ONCE
         return Resumption(pause.due if pause.due > state.now or is_owed else None)
     due, late = pause.due, 0
-    if not _was_enqueued(state, streak):
+    if not _was_enqueued(state, retry_state):
         first, late = pass_late_ones(schedule, due, state.now, settings)
         if first is None:
             # What runs only once never ran: its due time is kept, as `lua/skip.lua` keeps it.
-            kept = Streak(due=due, after=due).format() if schedule.runs_once else ""
-            return Resumption(spent=True, streak=kept, skipped={Skip.LATE: late})
+            kept = RetryState(due=due, after=due).format() if schedule.runs_once else ""
+            return Resumption(spent=True, retry_state=kept, skipped={Skip.LATE: late})
         due = first
     # A pause that ends by itself ends before that time, whenever somebody sees it.
-    last = state.now if state.alarm is None or state.alarm > state.now else state.alarm - JUST_BEFORE
-    placed = _place_held(due, pause, streak, schedule, settings, state.now, last)
+    last = state.now if state.timer is None or state.timer > state.now else state.timer - JUST_BEFORE
+    placed = _decide_held(due, pause, retry_state, schedule, settings, state.now, last)
     return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed
 
 
-def _was_enqueued(state: JobState, streak: Streak) -> bool:
+def _was_enqueued(state: JobState, retry_state: RetryState) -> bool:
     """Tell whether the run that is held was in a queue before, or somebody has asked for it: then it is not late."""
-    return state.has_event(Event.ENQ) or streak.alone or (streak.due, streak.after) != (None, None)
+    return state.has_event(Event.ENQ) or retry_state.alone or (retry_state.due, retry_state.after) != (None, None)
 
 
-def _place_held(
-    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float, last: float
+def _decide_held(
+    due: float, pause: Pause, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float, last: float
 ) -> Resumption:
     """Place a job that is held for `due`, which is not late; `last` is the last instant of the pause."""
-    if streak.due is not None or due <= pause.since:
-        return _place_waiting(due, pause, streak, schedule, settings, now)
+    if retry_state.due is not None or due <= pause.since:
+        return _decide_waiting(due, pause, retry_state, schedule, settings, now)
     if due > last or schedule.runs_once or schedule.allows_pause:
         return Resumption(due)
     if settings.catchup == "none":
         following = schedule.next(last)
         missed = 1 + schedule.count(due, last, COUNT_LIMIT)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: missed})
-    return _place_missed(due, streak, schedule, settings, now)
+    return _decide_missed(due, retry_state, schedule, settings, now)
 
 
-def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Settings, now: float) -> Resumption:
+def _decide_missed(
+    due: float, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
+) -> Resumption:
     """Place a job that came due at `due` while it was paused, by ``catchup``."""
     total = 1 + schedule.count(due, now, COUNT_LIMIT)
     first = _find_first(due, total, schedule, settings)
@@ -114,7 +116,7 @@ def _place_missed(due: float, streak: Streak, schedule: Schedule, settings: Sett
         return Resumption(first, skipped={Skip.PAUSED: surplus} if surplus else {})
     if total == 1:
         return Resumption(first)
-    return Resumption(first, streak=replace(streak, after=now).format(), skipped={Skip.PAUSED: total - 1})
+    return Resumption(first, retry_state=replace(retry_state, after=now).format(), skipped={Skip.PAUSED: total - 1})
 
 
 def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) -> float | None:
@@ -123,12 +125,12 @@ def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) 
     return pass_over(surplus, schedule, due)
 
 
-def _place_waiting(
-    due: float, pause: Pause, streak: Streak, schedule: Schedule, settings: Settings, now: float
+def _decide_waiting(
+    due: float, pause: Pause, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
     """Place a job whose run was due before it was paused: that run is not missed, only those that came due since."""
-    run = Resumption(due, streak.due)
-    after = streak.after or streak.due or due
+    run = Resumption(due, retry_state.due)
+    after = retry_state.after or retry_state.due or due
     if schedule.runs_once or schedule.allows_pause:
         return run
     before = schedule.count(after, pause.since, COUNT_LIMIT)
@@ -139,5 +141,5 @@ def _place_waiting(
     on = pass_over(surplus, schedule, after) if settings.catchup == "all" else now
     missed = {Skip.MISSED: min(before, surplus), Skip.PAUSED: max(0, surplus - before)}
     run.skipped = {reason: number for reason, number in missed.items() if number}
-    run.streak = replace(streak, after=on).format()
+    run.retry_state = replace(retry_state, after=on).format()
     return run

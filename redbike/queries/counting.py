@@ -15,7 +15,7 @@ from redbike.errors import BadSchedule, RedbikeError, Unreachable
 from redbike.schedule.kinds import At, Every, Schedule
 from redbike.schedule.moments import parse_duration
 from redbike.store.coming import ComingJob
-from redbike.store.schedules import find_schedule, find_spread
+from redbike.store.schedules import find_jitter, find_schedule
 
 MINUTE, QUARTER = 60, 900  # seconds
 SAMPLES = 3  # jobs of a schedule that are named
@@ -124,7 +124,7 @@ class Counting:
 
     def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
         """Return what all jobs have in common that run in the same minutes."""
-        if find_spread(job.options):
+        if find_jitter(job.options):
             return (job.jobid,)
         if cycle is None or job.first is None:
             return (job.schedule, job.first, job.after)

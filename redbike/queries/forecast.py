@@ -72,7 +72,7 @@ class Relief:
 
 
 @dataclass(frozen=True, slots=True)
-class Agenda:
+class Forecast:
     """What will run in [`start`, `end`), epoch seconds. As an iterable, its quarters."""
 
     start: float
@@ -91,7 +91,7 @@ class Agenda:
         return iter(self.quarters)
 
 
-def make_agenda(
+def make_forecast(
     store: Store,
     start: float,
     hours: float,
@@ -99,7 +99,7 @@ def make_agenda(
     jobids: Iterable[str] | None = None,
     report: Callable[[int, int], None] | None = None,
     queue: str | None = None,
-) -> Agenda:
+) -> Forecast:
     """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
 
     `report` hears how many jobs of how many were looked at.
@@ -123,7 +123,7 @@ def make_agenda(
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
     densest = tuple(_describe(counting, minute) for minute in numbers if minutes[minute])
     plans = _list_plans(counting)
-    return Agenda(
+    return Forecast(
         start=start,
         end=end,
         quarters=tuple(_list_quarters(counting)),

@@ -8,7 +8,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from redbike.queries.counting import QUARTER
-from redbike.queries.forecast import Agenda
+from redbike.queries.forecast import Forecast
 
 Span = Literal["day", "week"]
 HOURS: dict[Span, int] = {"day": 24, "week": 168}  # that an agenda of each has
@@ -46,7 +46,7 @@ class Strip:
     most: int  #: runs of that
 
 
-def make_grid(agenda: Agenda, span: Span, zone: str) -> Grid:
+def make_grid(agenda: Forecast, span: Span, zone: str) -> Grid:
     """Return the heat of all queues in the local time of the IANA zone `zone`."""
     local, runs = ZoneInfo(zone), Counter[tuple[str, int]]()
     quarters = Counter[float]()
@@ -73,7 +73,7 @@ def make_grid(agenda: Agenda, span: Span, zone: str) -> Grid:
     return Grid(columns, rows, most)
 
 
-def list_strips(agenda: Agenda, span: Span) -> list[Strip]:
+def list_strips(agenda: Forecast, span: Span) -> list[Strip]:
     """Return a strip of all queues together, and one of each of those that run most; the levels compare with all."""
     size = CELL[span]
     base = math.floor(agenda.start / size) * size

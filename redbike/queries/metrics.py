@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in its text format. They name queues, outcomes and reasons, but never jobs.
+"""Metrics for Prometheus, in its text format. They name queues, outcomes and reasons, but never jobs.
 
 Each has the prefix as a label: what several monitors say of one prefix can be told from what they say of others.
 
@@ -32,7 +32,7 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
 KINDS, STATES = ("dispatcher", "worker"), ("alive", "stopping", "lost")
 
 
-class Figures(Collector):
+class Metrics(Collector):
     """Collects the figures of a store each time that it is asked, for a registry of prometheus-client.
 
     It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`. `prefix` is the

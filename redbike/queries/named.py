@@ -17,7 +17,7 @@ from redbike.store.history import PastRun, read_newest
 from redbike.store.inspected import JobState
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
-from redbike.store.schedules import find_schedule, find_spread
+from redbike.store.schedules import find_jitter, find_schedule
 from redbike.store.store import Store
 
 TOGETHER = 20  # jobs that are looked at in one round trip
@@ -153,7 +153,7 @@ class _Occurrences:
 
     def find_after(self, job: PassedJob) -> float | None:
         """Return when the last occurrence of a job was due, if it was after that of its last run; else None."""
-        key = (job.schedule, job.jobid if find_spread(job.options) else "")
+        key = (job.schedule, job.jobid if find_jitter(job.options) else "")
         if key not in self._last:
             try:
                 schedule = find_schedule(job.jobid, job.schedule, job.options)

@@ -12,7 +12,7 @@ def spread(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
     One that follows no clock, such as NOW, stays as it is.
     """
     share = compute_share(jobid, seconds)
-    return schedule if not share or schedule.is_immediate or schedule.never_runs else SpreadSchedule(schedule, share)
+    return schedule if not share or schedule.is_immediate or schedule.never_runs else JitteredSchedule(schedule, share)
 
 
 def compute_share(jobid: str, seconds: float) -> float:
@@ -21,7 +21,7 @@ def compute_share(jobid: str, seconds: float) -> float:
     return int.from_bytes(digest[:6]) * int(seconds * 1000) // 2**48 / 1000
 
 
-class SpreadSchedule(Schedule):
+class JitteredSchedule(Schedule):
     """A schedule whose occurrences are `share` seconds later than those of `base`. Its text is that of `base`."""
 
     def __init__(self, base: Schedule, share: float) -> None:
@@ -51,7 +51,7 @@ class SpreadSchedule(Schedule):
 
     def with_zone(self) -> Schedule:
         """Return the same schedule with its zone in its text, even if that is UTC."""
-        return SpreadSchedule(self._base.with_zone(), self._share)
+        return JitteredSchedule(self._base.with_zone(), self._share)
 
     def _with_share(self, instant: float) -> float:
         return round(instant + self._share, 6)

@@ -12,19 +12,19 @@ from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
 from redbike.store.records import (
     COUNT,
-    STREAK,
+    RETRY_STATE,
     Membership,
     Pause,
     ProcessRecord,
+    RetryState,
     RunRecord,
-    Streak,
     Waiting,
     parse_batch,
     parse_number,
 )
 from redbike.store.scripts import Reply
 
-STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "alarm")  # what `repair` compares
+STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,17 @@ class JobState:
     tag: str  # of its run, or else that under which it was said to be in flight; its lease and in-flight key follow
     lease: float | None
     inflight_ms: int  # left to the in-flight key; -1 if it does not expire, -2 if there is none
-    streak: str
+    retry_state: str
     skipped: dict[str, int]
     failure: dict[str, Any] | None
     now: float = field(compare=False)  # Redis' clock then
     entries: dict[str, int]  # how often it stands in the list of each queue in which it was looked for
     tombstones: frozenset[str] = frozenset()  # those of them in which it has one
-    unreadable: tuple[
-        str, ...
-    ] = ()  # what is damaged of it: streak, failure, pause, options, history, reasons of skips
+    # What is damaged of it: retry state, failure, pause, options, history, reasons of skips.
+    unreadable: tuple[str, ...] = ()
     stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
     paused: str = ""
-    alarm: float | None = None  # when its pause ends by itself
+    timer: float | None = None  # when its pause ends by itself
     spent: float | None = None  # when it is forgotten, as a one-off that has ended
     options: str = ""  # as they are stored
     has_data: bool = False
@@ -89,8 +88,8 @@ class JobState:
     @property
     def dropped(self) -> float | None:
         """When it was due, if it was to run once and its grace had passed before that; None if it was not dropped."""
-        streak = Streak.parse(self.streak)
-        return streak.due if self.has_event(Event.STP) and not streak.tries else None
+        retry_state = RetryState.parse(self.retry_state)
+        return retry_state.due if self.has_event(Event.STP) and not retry_state.tries else None
 
     def has_event(self, event: Event) -> bool:
         """Tell whether its status, which may be damaged, has this event."""
@@ -115,11 +114,11 @@ class JobState:
             process = ProcessRecord.parse(self.worker)
             found["worker"] = process and process.format_id(run.tag[:OWNER])
             found |= {"cancelled": True} if run.cancelled else {}
-        streak = Streak.parse(self.streak)
-        if streak.failures:
-            found["failures"] = streak.failures
-        if streak.losses:
-            found["losses"] = streak.losses
+        retry_state = RetryState.parse(self.retry_state)
+        if retry_state.failures:
+            found["failures"] = retry_state.failures
+        if retry_state.losses:
+            found["losses"] = retry_state.losses
         stays = Membership.parse(self.membership).one_off  # the row of a file
         if self.spent is not None and self.has_event(Event.STP) and not stays:
             found["forget_at"] = self.spent
@@ -163,11 +162,11 @@ class TagState:
 def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
     found = read_json(reply[1])
-    streak, failure = found.get("streak", ""), found.get("failure", "")
+    retry_state, failure = found.get("retry_state", ""), found.get("failure", "")
     kept = parse_failure(failure)
     counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
     unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
-    unreadable += ["streak"] if streak and not STREAK.fullmatch(streak) else []
+    unreadable += ["retry state"] if retry_state and not RETRY_STATE.fullmatch(retry_state) else []
     unreadable += ["failure"] if failure and kept is None else []
     unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
     unreadable += [] if is_readable(found.get("options", "")) else ["options"]
@@ -183,7 +182,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         tag=found.get("tag", ""),
         lease=parse_number(found.get("lease")),
         inflight_ms=int(found.get("hold", -2)),
-        streak="" if "streak" in unreadable else streak,
+        retry_state="" if "retry state" in unreadable else retry_state,
         skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
         failure=kept,
         now=float(found["now"]),
@@ -191,7 +190,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
         unreadable=tuple(unreadable),
         paused=found.get("pause", ""),
-        alarm=parse_number(found.get("alarm")),
+        timer=parse_number(found.get("timer")),
         spent=parse_number(found.get("spent")),
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],

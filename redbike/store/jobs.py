@@ -132,12 +132,13 @@ class Jobs:
             queues = {jobid: decode(reply[1]) for jobid, reply in replies.items() if reply[0] == "elsewhere"}
         return removed
 
-    def own(self, memberships: Mapping[str, str]) -> None:
+    def set_groups(self, memberships: Mapping[str, str]) -> None:
         """Record whose rows jobs are, without touching them otherwise; pass over those that are not set."""
         pairs = list(memberships.items())
         steps = (dict(pairs[first : first + STEP]) for first in range(0, len(pairs), STEP))
         self._namespace.scripts.run_all(
-            self._namespace.pack("own", jobs={each: record or False for each, record in step.items()}) for step in steps
+            self._namespace.pack("set_groups", jobs={each: record or False for each, record in step.items()})
+            for step in steps
         )
 
     def _name_queue(self, jobid: str) -> str:

@@ -13,15 +13,15 @@ key (after the prefix)    type    content
 ``-batches``              hash    tag → job ids, each between newlines: the runs in flight under it, in their order
 ``-leases``               zset    tag, scored by when its worker counts as dead without a further heartbeat
 ``-inflight-<tag>``       string  the job ids that were taken under the tag; expires at the last of their deadlines
-``-streaks``              hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that have failed or were lost
+``-retry-states``         hash    job id → ``FAILURES LOSSES TRIES DUE AFTER``, of jobs that have failed or were lost
 ``-pauses``               hash    job id → ``DUE SINCE UNTIL NOTE``: the paused jobs, and what is held of them
 ``-skipped``              hash    ``REASON:job id`` → occurrences that were not run; ``REASON:`` → of all jobs
 ``-failures``             hash    job id → JSON of its last failure
 ``-failure-times``        zset    job id, scored by the time of its last failure
 ``-queues``               set     names of the queues that were ever used
-``-gates``                hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
+``-queue-limits``         hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
-``-alarms``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
+``-timers``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
@@ -76,18 +76,17 @@ schedule, ``from:TIME`` one that was due from then on already when it was set, `
 timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
-A gate is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
+Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
 class has set these limits, and no operator. ``held``: until when each function that goes on after
 its run has overrun counts for ``at_once``, by the tag and the job; its worker puts that off again and again.
 
-A streak has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its occurrence was
-tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant after which the
-schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. A one-off that its
-``grace`` has dropped has them, and no tries. Behind them, ``failed=N`` is
-how many occurrences have failed in a row, for a job that is to be stopped after so many. ``alone`` at the end: the job
-must not be taken with others.
+A retry state has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its
+occurrence was tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant
+after which the schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. A one-off that
+its ``grace`` has dropped has them, and no tries. Behind them, ``failed=N`` is how many occurrences have failed in a
+row, for a job that is to be stopped after so many. ``alone`` at the end: the job must not be taken with others.
 
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
@@ -131,7 +130,7 @@ FIXED = {
     "running": "hash",
     "batches": "hash",
     "leases": "zset",
-    "streaks": "hash",
+    "retry-states": "hash",
     "skipped": "hash",
     "failures": "hash",
     "failure-times": "zset",
@@ -143,10 +142,10 @@ FIXED = {
     "requests": "zset",
     "control": "string",
     "halt": "list",
-    "gates": "hash",
+    "queue-limits": "hash",
     "slots": "zset",
     "pauses": "hash",
-    "alarms": "zset",
+    "timers": "zset",
     "options": "hash",
     "data": "hash",
     "outputs": "hash",
@@ -176,10 +175,10 @@ class Keys:
         self.prefix = prefix
         given = [f"{prefix}-{name}" for name in GIVEN]
         self.schedules, self.statuses, self.timeline, self.queued, self.running, self.batches = given[:6]
-        self.leases, self.streaks, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
+        self.leases, self.retry_states, self.skipped, self.failures, self.failure_times, self.queues = given[6:12]
         self.wakeup, self.dispatched, self.rewinds, self.spent, self.requests, *others = given[12:]
         self.control, self.halt, *others = others
-        self.gates, self.slots, self.pauses, self.alarms, self.options, self.data, *others = others
+        self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
         self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others
         self.untold, self.inflight_base = others

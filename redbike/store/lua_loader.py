@@ -6,7 +6,7 @@ It is put together of these parts, behind the ``#!lua`` line of the script's own
 2. ``_given.lua``, which decodes what the script is given,
 3. ``_records.lua``, which reads and writes records,
 4. ``_notes.lua``, which notes changes,
-5. ``_gates.lua``, which tells what stands before a queue,
+5. ``_limits.lua``, which tells what stands before a queue,
 6. ``_write.lua``, which makes the changes,
 7. the script itself.
 
@@ -23,7 +23,7 @@ from importlib import resources
 from redbike.store.enums import Event, Skip
 from redbike.store.keys import GIVEN
 
-PARTS = ("_given", "_records", "_notes", "_gates", "_write")
+PARTS = ("_given", "_records", "_notes", "_limits", "_write")
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 
 

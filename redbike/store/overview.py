@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import recurs
-from redbike.store import queue_limits as gates
+from redbike.store import queue_limits as queue_limits
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.journal import Journal
@@ -78,7 +78,7 @@ class Overview:
         self._queue_for = queue_for
         self._questions = Questions(namespace)
         self._journal = Journal(namespace)
-        self._gates = gates.Gates(namespace)
+        self._limits = queue_limits.QueueLimiter(namespace)
         self.read_now = Timeline(namespace).read_clock
 
     def list_jobs(
@@ -151,12 +151,12 @@ class Overview:
                         yield decode(jobid)
                 end -= PAGE
 
-    def _list_pauses(self) -> dict[str, gates.Pause]:
+    def _list_pauses(self) -> dict[str, queue_limits.Pause]:
         """Return the pauses of queues, by name; "" is everything."""
-        return {gate.queue: gate.pause for gate in self._gates.list_all() if gate.pause}
+        return {limits.queue: limits.pause for limits in self._limits.list_all() if limits.pause}
 
     def _read(
-        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, gates.Pause]
+        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, queue_limits.Pause]
     ) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
         *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
@@ -184,7 +184,7 @@ class Overview:
             return list(commands.execute())
 
     def _make_job(
-        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, gates.Pause]
+        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, queue_limits.Pause]
     ) -> Job:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))

@@ -14,7 +14,7 @@ from redbike.store.namespace import STEP, Namespace, number_queues
 from redbike.store.records import decode
 from redbike.store.scripts import Call
 
-JOB_ALARM = "job:"  # what the alarm of the pause of a job begins with
+JOB_TIMER = "job:"  # what the timer of the pause of a job begins with
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Resumption:
     due: float | None = None  # of what is held; None if nothing is
     occurrence: float | None = None  # its own due time, if it is tried again at `due`
     spent: bool = False  # the schedule has nothing left; a one-off ends
-    streak: str = ""  # the record of a `Streak`; "" leaves what there is
+    retry_state: str = ""  # the record of a `RetryState`; "" leaves what there is
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are passed over
 
 
@@ -81,8 +81,8 @@ class Pauses:
             given["spent"] = True
             if is_one_off(state.schedule or ""):
                 given["once"] = self._namespace.forget_after
-        if resumption.streak:
-            given["streak"] = resumption.streak
+        if resumption.retry_state:
+            given["retry_state"] = resumption.retry_state
         home = self._find_queue(state.jobid)
         return self._namespace.pack("resume", [home] if home else [], job=state.jobid, **given)
 

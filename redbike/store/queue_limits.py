@@ -1,4 +1,4 @@
-"""The transitions of gates: a queue, or everything, is paused and opened again, and queues are limited.
+"""The transitions of limits: a queue, or everything, is paused and opened again, and queues are limited.
 
 The name of everything is "".
 """
@@ -32,7 +32,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class QueueLimits:
     """What stands before a queue, or before all of them: then `queue` is ""."""
 
     queue: str
@@ -47,22 +47,22 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class GateState:
-    """What is kept of the gate of a queue, at one instant."""
+class QueueLimitsState:
+    """What is kept of the limits of a queue, at one instant."""
 
     queue: str
     stored: str | None  # None if there is none
-    alarm: float | None  # when a dispatcher looks at it
+    timer: float | None  # when a dispatcher looks at it
     wrong: dict[str, bool]  # jobs whose slots are wrong: whether they have one, and should have none
     now: float
 
     @property
-    def gate(self) -> Gate | None:
-        """The gate; None for one that is missing or damaged."""
-        return read_gate(self.queue, self.stored or "")
+    def limits(self) -> QueueLimits | None:
+        """The limits; None for one that is missing or damaged."""
+        return parse_limits(self.queue, self.stored or "")
 
 
-class Gates:
+class QueueLimiter:
     """Pauses, opens and limits queues."""
 
     def __init__(self, namespace: Namespace) -> None:
@@ -105,13 +105,13 @@ class Gates:
         changed = self._namespace.run("limit", [name], detail=detail, code=by_code, **given)[0] == "ok"
         if changed and at_once:
             # Those that are in flight by now count too.
-            self.occupy(name, self._list_flying(name))
+            self.rebuild_slots(name, self._list_flying(name))
         return bool(changed)
 
-    def occupy(self, name: str, jobids: Sequence[str]) -> None:
+    def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
         """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
         pages = (jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE))
-        self._namespace.scripts.run_all(self._namespace.pack("occupy", [name], jobs=page) for page in pages)
+        self._namespace.scripts.run_all(self._namespace.pack("rebuild_slots", [name], jobs=page) for page in pages)
 
     def reserve(self, name: str, tag: str, jobid: str, seconds: float) -> bool:
         """Keep a place of the queue `name` for so many seconds, for a run that has overrun and whose function goes on.
@@ -127,26 +127,26 @@ class Gates:
         runs = ((jobid, RunRecord.parse(record)) for jobid, record in found.items())
         return [jobid for jobid, run in runs if run and run.queue == name]
 
-    def inspect(self, name: str, jobids: Sequence[str] = ()) -> GateState:
-        """Return what is kept of the gate of the queue `name`, and which of `jobids` have a wrong slot."""
-        found = read_json(self._namespace.run("inspect_gate", _list_queue(name), jobs=list(jobids))[1])
+    def inspect(self, name: str, jobids: Sequence[str] = ()) -> QueueLimitsState:
+        """Return what is kept of the limits of the queue `name`, and which of `jobids` have a wrong slot."""
+        found = read_json(self._namespace.run("inspect_limits", _list_queue(name), jobs=list(jobids))[1])
         wrong = found["wrong"] or {}
-        return GateState(name, found.get("gate"), parse_number(found.get("alarm")), wrong, float(found["now"]))
+        return QueueLimitsState(name, found.get("limits"), parse_number(found.get("timer")), wrong, float(found["now"]))
 
     def forget(self, name: str) -> None:
-        """Remove a damaged gate."""
+        """Remove a damaged limits."""
         with translate_errors():
-            self._namespace.client.hdel(self._namespace.keys.gates, name.encode(errors="surrogateescape"))
+            self._namespace.client.hdel(self._namespace.keys.queue_limits, name.encode(errors="surrogateescape"))
 
     def forget_slot(self, member: bytes) -> None:
         """Remove a member of ``-slots`` that names no queue and job."""
         with translate_errors():
             self._namespace.client.zrem(self._namespace.keys.slots, member)
 
-    def forget_alarm(self, member: str) -> None:
-        """Remove a member of ``-alarms`` that is none."""
+    def forget_timer(self, member: str) -> None:
+        """Remove a member of ``-timers`` that is none."""
         with translate_errors():
-            self._namespace.client.zrem(self._namespace.keys.alarms, member.encode(errors="surrogateescape"))
+            self._namespace.client.zrem(self._namespace.keys.timers, member.encode(errors="surrogateescape"))
 
     def list_queues(self) -> list[str]:
         """Return the names of all queues that were ever used."""
@@ -155,10 +155,10 @@ class Gates:
             names = cast(set[bytes], self._namespace.fetch(client.smembers, key, "set"))
         return sorted(map(decode, names))
 
-    def list_all(self) -> list[Gate]:
-        """Return the gates that are not simply open, the one of everything first, and then by the name of the queue."""
-        found = (read_gate(name, text) for name, text in self._read_all())
-        return [gate for gate in found if gate and not gate.is_open]
+    def list_all(self) -> list[QueueLimits]:
+        """Return the limits that are not simply open, those of everything first, then by name."""
+        found = (parse_limits(name, text) for name, text in self._read_all())
+        return [limits for limits in found if limits and not limits.is_open]
 
     def list_pauses(self) -> dict[str, tuple[Pause | None, Pause | None]]:
         """Return for each queue, and for everything: "", the last pause that has ended, and the present one.
@@ -168,21 +168,21 @@ class Gates:
         """
         pauses = {}
         for name, text in self._read_all():
-            if gate := read_gate(name, text):
-                pauses[name] = _read_last(text), gate.pause
+            if limits := parse_limits(name, text):
+                pauses[name] = _read_last(text), limits.pause
         return pauses
 
     def _read_all(self) -> list[tuple[str, str]]:
-        client, key = self._namespace.client, self._namespace.keys.gates
+        client, key = self._namespace.client, self._namespace.keys.queue_limits
         with self._namespace.translate((key, "hash")):
             kept = dict(client.hscan_iter(key, count=PAGE))
         return [(decode(name), decode(text)) for name, text in sorted(kept.items())]
 
-    def read(self, name: str) -> Gate:
-        """Return the gate of the queue `name`."""
+    def read(self, name: str) -> QueueLimits:
+        """Return the limits of the queue `name`."""
         with translate_errors():
-            kept = cast(bytes | None, self._namespace.client.hget(self._namespace.keys.gates, name))
-        return read_gate(name, decode(kept)) or Gate(name)
+            kept = cast(bytes | None, self._namespace.client.hget(self._namespace.keys.queue_limits, name))
+        return parse_limits(name, decode(kept)) or QueueLimits(name)
 
 
 def _list_queue(name: str) -> list[str]:
@@ -199,8 +199,8 @@ def _describe_limits(at_once: int | Unlimited | None, rate: tuple[int, int] | Un
     return ", ".join(parts if rate is None else [*parts, f"rate {format_rate(*rate) if rate else 'none'}"])
 
 
-def read_gate(name: str, text: str) -> Gate | None:
-    """Return a gate as it is kept; None for one that is missing or damaged."""
+def parse_limits(name: str, text: str) -> QueueLimits | None:
+    """Return limits as it is kept; None for one that is missing or damaged."""
     try:
         kept = json.loads(text)
         paused = kept.get("paused")
@@ -214,13 +214,13 @@ def read_gate(name: str, text: str) -> Gate | None:
         rate = (float(kept["count"]), float(kept["seconds"])) if "count" in kept else None
         if (at_once is not None and at_once < 1) or (rate and min(rate) < 1):
             return None
-        return Gate(name, pause or None, at_once, rate and format_rate(*rate))
+        return QueueLimits(name, pause or None, at_once, rate and format_rate(*rate))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 
 def _read_last(text: str) -> Pause | None:
-    """Return the last pause of a gate that has ended; None if none is known."""
+    """Return the last pause of limits that has ended; None if none is known."""
     last = json.loads(text).get("last")
     try:
         return Pause(float(last["since"]), float(last["ended"]))

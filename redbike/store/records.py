@@ -26,7 +26,7 @@ RUN = re.compile(
     re.ASCII | re.DOTALL,
 )
 COUNT = re.compile(r"\d{1,18}", re.ASCII)
-STREAK = re.compile(
+RETRY_STATE = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
 PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
@@ -157,7 +157,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Streak:
+class RetryState:
     """What is kept of a job whose occurrence is to be tried again; see `redbike.store.keys`."""
 
     failures: int = 0  # in a row
@@ -169,9 +169,9 @@ class Streak:
     failed: int = 0  # occurrences in a row, if the job is to be stopped after so many
 
     @classmethod
-    def parse(cls, record: str) -> "Streak":
+    def parse(cls, record: str) -> "RetryState":
         """Read a record; a damaged one counts as an empty one."""
-        found = STREAK.fullmatch(record)
+        found = RETRY_STATE.fullmatch(record)
         if found is None:
             return cls()
         failures, losses, tries, due, after, failed, alone = found.groups()

@@ -100,7 +100,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Placement:
+class NextState:
     """Where a job goes when its run has ended, and what is kept of that; see ``lua/end.lua``."""
 
     # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
@@ -108,7 +108,7 @@ class Placement:
     place: Literal["next", "due", "stay", "stop", "die", "unset"]
     due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
     why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
-    streak: str = ""  # the record of a `Streak`
+    retry_state: str = ""  # the record of a `RetryState`
     failure: dict[str, Any] | None = None
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
@@ -122,7 +122,7 @@ class Placement:
     error: str = ""  # one line
 
 
-EndedRun = tuple[Run, Placement]
+EndedRun = tuple[Run, NextState]
 
 
 class Answer(NamedTuple):
@@ -141,12 +141,12 @@ class Answer(NamedTuple):
     left: str = "-"
     options: str = ""
 
-    def ends(self, placement: Placement) -> Outcome | None:
+    def ends(self, next_state: NextState) -> Outcome | None:
         """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
-        return placement.outcome if self.word == "ok" else None
+        return next_state.outcome if self.word == "ok" else None
 
 
-class Look(NamedTuple):
+class Poll(NamedTuple):
     """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
 
     The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,

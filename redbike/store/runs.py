@@ -15,8 +15,8 @@ from redbike.store.entries import NOT_BEGUN, pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
-from redbike.store.records import Streak, decode, format_time
-from redbike.store.run import GRACE, LEASE, Answer, EndedRun, Look, Placement, Run
+from redbike.store.records import RetryState, decode, format_time
+from redbike.store.run import GRACE, LEASE, Answer, EndedRun, NextState, Poll, Run
 from redbike.store.scripts import Call, Reply
 
 _PLACES = ("timeline", "queue", "held", "stopped", "unset")  # where `end` may bring a job
@@ -34,7 +34,7 @@ class Runs:
         self._failures_limit = failures_limit
         self._history = history
 
-    def take(self, look: Look, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
+    def take(self, look: Poll, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
         """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
 
         `control` is the signal that was there when the worker started, and does not concern it.
@@ -46,18 +46,18 @@ class Runs:
         return self.read_take(reply, tag)
 
     def pack_take(
-        self, look: Look, tag: str, most: int, control: str = "", repeated: bool = False, signer: str = ""
+        self, look: Poll, tag: str, most: int, control: str = "", repeated: bool = False, idle_owner: str = ""
     ) -> Call:
         """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again.
 
-        `signer` is the owner of an idle worker, which is seen if there is nothing; see `read_signature`.
+        `idle_owner` is the owner of an idle worker, which is seen if there is nothing; see `read_registration`.
         """
         names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
         given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
         if look.strict:
             given["strict"] = True
-        if signer:
-            given["signer"] = signer
+        if idle_owner:
+            given["idle_owner"] = idle_owner
         return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
 
     def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
@@ -65,15 +65,15 @@ class Runs:
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
         received, prefix, worker = time.monotonic(), self._namespace.keys.prefix, name_process(tag)
-        start, ends, streaks, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
+        start, ends, retry_states, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}
         columns = (jobids, dues, homes if len(deadlines) > 1 else [*deadlines] * len(jobids), schedules)
         for jobid, due, home, schedule in zip(*columns, strict=True):
             run = Run(jobid, float(due), tag, began, deadlines[home], 0, 0, schedule, home, prefix, received)
             run.worker = worker
-            if jobid in streaks:
-                kept = Streak.parse(streaks[jobid])
+            if jobid in retry_states:
+                kept = RetryState.parse(retry_states[jobid])
                 run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
                 run.failed = kept.failed
             if jobid in more:
@@ -87,32 +87,32 @@ class Runs:
                     run.queue_pause = float(since), float(ended)
         return runs
 
-    def read_signature(self, reply: Reply) -> str:
-        """Read the reply to `pack_take` with a signer: ``seen``, ``unknown``, or "" if the server did not look."""
+    def read_registration(self, reply: Reply) -> str:
+        """Read the reply to `pack_take` with a idle_owner: ``seen``, ``unknown``, or "" if the server did not look."""
         return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
     def has_untold(self, reply: Reply) -> bool:
-        """Tell whether the reply to `pack_take` with a signer says that there are runs to be told of."""
+        """Tell whether the reply to `pack_take` with a idle_owner says that there are runs to be told of."""
         return reply[0] == "empty" and len(reply) > 2
 
-    def end(self, run: Run, placement: Placement, late: float = 0.0) -> Answer:
+    def end(self, run: Run, next_state: NextState, late: float = 0.0) -> Answer:
         """End `run`. `late` is for how many seconds it has been over; it must have been in time then."""
-        return self.read_end(self._namespace.scripts.run(self.pack_end([(run, placement)], late)))[0]
+        return self.read_end(self._namespace.scripts.run(self.pack_end([(run, next_state)], late)))[0]
 
     def pack_end(self, ended: Sequence[EndedRun], late: float = 0.0, whole: bool = False) -> Call:
-        """End runs that were taken together, each where its placement says.
+        """End runs that were taken together, each where its next state says.
 
         If they are to end as a `whole`, none does for as long as the place of one must be computed again.
         """
         numbers = number_queues(run.queue for run, _ in ended)
         jobs, homes, schedules, dues, hows = [], [], [], [], {}
-        for run, placement in ended:
+        for run, next_state in ended:
             jobs.append(run.jobid)
             if len(numbers) > 1:
                 homes.append(run.queue)
             schedules.append(run.schedule)
-            dues.append(self._format_due(run, placement))
-            how = _format_how(placement)
+            dues.append(self._format_due(run, next_state))
+            how = _format_how(next_state)
             if run.output is not None:
                 how["output"] = run.output
             if how:
@@ -124,10 +124,10 @@ class Runs:
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         return replace(call, packed=(self._pack_entry(ended),))
 
-    def _format_due(self, run: Run, placement: Placement) -> str:
+    def _format_due(self, run: Run, next_state: NextState) -> str:
         """Return when a job is due next, for ``lua/end.lua``."""
-        if placement.due is not None:
-            return placement.due if isinstance(placement.due, str) else format_time(placement.due)
+        if next_state.due is not None:
+            return next_state.due if isinstance(next_state.due, str) else format_time(next_state.due)
         if not is_one_off(run.schedule):
             return ""
         setting = self._namespace.forget_after
@@ -138,8 +138,8 @@ class Runs:
         runs = [(run.jobid, run.queue, self._read_kept(run, placed), _pack_past(run, placed)) for run, placed in ended]
         return pack_entry(ended[0][0].worker, runs)
 
-    def _read_kept(self, run: Run, placement: Placement) -> int:
-        if placement.outcome is None:
+    def _read_kept(self, run: Run, next_state: NextState) -> int:
+        if next_state.outcome is None:
             return NOT_BEGUN
         return int(parse_options(run.options).get("history", self._history)) if run.options else self._history
 
@@ -177,31 +177,31 @@ def measure(run: Run) -> tuple[float, float]:
     return run.start + (began - run.received) - run.due, max(0.0, (run.over or time.monotonic()) - began)
 
 
-def _pack_past(run: Run, placement: Placement) -> bytes:
+def _pack_past(run: Run, next_state: NextState) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
-    return pack_run(run.due, waited, took, placement.outcome or Outcome.OK, run.attempt, placement.error)
+    return pack_run(run.due, waited, took, next_state.outcome or Outcome.OK, run.attempt, next_state.error)
 
 
-def _format_how(placement: Placement) -> dict[str, Any]:
+def _format_how(next_state: NextState) -> dict[str, Any]:
     """Return how a run ended, for ``lua/end.lua``; nothing if it is done and the job goes where its schedule says."""
     how: dict[str, Any] = {}
-    if placement.place != "next":
-        how["place"] = placement.place
-    if placement.why:
-        how["why"] = placement.why
-    if placement.left != "-":
-        how["left"] = placement.left
-    if placement.streak:
-        how["streak"] = placement.streak
-        if (tried := Streak.parse(placement.streak).due) is not None:
+    if next_state.place != "next":
+        how["place"] = next_state.place
+    if next_state.why:
+        how["why"] = next_state.why
+    if next_state.left != "-":
+        how["left"] = next_state.left
+    if next_state.retry_state:
+        how["retry_state"] = next_state.retry_state
+        if (tried := RetryState.parse(next_state.retry_state).due) is not None:
             how["tried"] = format_time(tried)
-    if placement.failure is not None:
-        how["failure"] = json.dumps(placement.failure)
-    if placement.missed or placement.overlapped or placement.late or placement.paused:
-        skipped = {Skip.MISSED: placement.missed, Skip.RUNNING: placement.overlapped}
-        skipped |= {Skip.LATE: placement.late, Skip.PAUSED: placement.paused}
+    if next_state.failure is not None:
+        how["failure"] = json.dumps(next_state.failure)
+    if next_state.missed or next_state.overlapped or next_state.late or next_state.paused:
+        skipped = {Skip.MISSED: next_state.missed, Skip.RUNNING: next_state.overlapped}
+        skipped |= {Skip.LATE: next_state.late, Skip.PAUSED: next_state.paused}
         how["skipped"] = {reason: number for reason, number in skipped.items() if number}
-    if placement.retried:
+    if next_state.retried:
         how["retried"] = True
     return how

@@ -13,10 +13,10 @@ def find_schedule(jobid: str, text: str, options: str) -> Schedule:
 
 def apply_options(schedule: Schedule, jobid: str, options: str) -> Schedule:
     """Return `schedule` as a job with these stored options has it."""
-    seconds = find_spread(options)
+    seconds = find_jitter(options)
     return spread(schedule, jobid, seconds) if seconds else schedule
 
 
-def find_spread(options: str) -> float:
+def find_jitter(options: str) -> float:
     """Return the seconds over which the runs of jobs with these stored options are spread."""
     return float(parse_options(options).get("spread", 0)) if options else 0.0

@@ -10,7 +10,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Jobs` for users,
 - `Timeline` for the dispatcher,
 - `Runs` for workers,
-- `Gates` for operators who pause or limit queues,
+- `Limits` for operators who pause or limit queues,
 - `Upkeep` for fsck,
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,
@@ -50,7 +50,7 @@ from redbike.store.paging import Paging
 from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
-from redbike.store.queue_limits import Gates
+from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import decode
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
@@ -92,7 +92,7 @@ class Store:
         self.jobs = Jobs(namespace, self.queue_for)
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit, self._history)
-        self.gates = Gates(namespace)
+        self.queue_limits = QueueLimiter(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace, self.queue_for)
         self.log = Log(namespace)

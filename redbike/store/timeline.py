@@ -9,20 +9,20 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Namespace, number_queues, read_json
-from redbike.store.records import ProcessRecord, RunRecord, Streak, decode, pair_up, parse_number
+from redbike.store.records import ProcessRecord, RetryState, RunRecord, decode, pair_up, parse_number
 from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
 
 CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_DUE = 4 * PAGE  # due jobs in a survey
-MOST_ALARMS = 100  # instants of gates that have come, in a survey
+MOST_TIMERS = 100  # instants of limits that have come, in a survey
 MOST_COMING = 50  # jobs that are due next in a survey
 MOST_FORGOTTEN = 50  # one-offs that are forgotten in one step
 
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
 
 # The columns of ``lua/survey.lua`` for the jobs of a lost tag.
-_COLUMNS = ("jobs", "runs", "schedules", "streaks", "options")
+_COLUMNS = ("jobs", "runs", "schedules", "retry_states", "options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Survey:
     coming: list[tuple[str, str]]  # the same, of some of those that are due next, in order
     lost: list[Run]  # those that were taken together one behind the other
     strays: dict[str, list[str]]  # by lost tag: jobs that it lists, but that are not in flight under it
-    alarms: list[str]  # those that have come, see ``-alarms`` in `redbike.store.keys`
-    next_alarm: float | None
+    timers: list[str]  # those that have come, see ``-timers`` in `redbike.store.keys`
+    next_timer: float | None
     journal: int  # entries
     is_ripe: bool = False  # there is a one-off to forget
 
@@ -61,7 +61,7 @@ class Timeline:
 
     def pack_survey(self, passed_over: int = 0) -> Call:
         """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""
-        most: dict[str, Any] = {"due": MOST_DUE, "lost": PAGE, "coming": MOST_COMING, "alarms": MOST_ALARMS}
+        most: dict[str, Any] = {"due": MOST_DUE, "lost": PAGE, "coming": MOST_COMING, "timers": MOST_TIMERS}
         return self._namespace.pack("survey", passed_over=passed_over, **most)
 
     def read_survey(self, reply: Reply) -> Survey:
@@ -95,15 +95,15 @@ class Timeline:
             coming=pair_up(found["coming"] or ()),
             lost=lost,
             strays=strays,
-            alarms=found.get("alarms") or [],
-            next_alarm=parse_number(found.get("next_alarm")),
+            timers=found.get("timers") or [],
+            next_timer=parse_number(found.get("next_timer")),
             journal=found["journal"],
             is_ripe=found["ripe"],
         )
 
-    def _read_lost_run(self, jobid: str, record: str, schedule: str, streak: str, options: str) -> Run | None:
+    def _read_lost_run(self, jobid: str, record: str, schedule: str, retry_state: str, options: str) -> Run | None:
         # What is not there is False.
-        found, kept = RunRecord.parse(record or ""), Streak.parse(streak or "")
+        found, kept = RunRecord.parse(record or ""), RetryState.parse(retry_state or "")
         if found is None:
             return None
         times = (found.due, found.tag, found.start, found.deadline)

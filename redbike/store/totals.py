@@ -11,7 +11,7 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.journal import Journal
 from redbike.store.namespace import PAGE, Namespace, read_json
-from redbike.store.queue_limits import Gates
+from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import RunRecord, decode, parse_number
 
 TOGETHER = 20  # queues that one script looks at
@@ -87,7 +87,7 @@ class Depths:
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self._gates = Gates(namespace)
+        self._limits = QueueLimiter(namespace)
         self._journal = Journal(namespace)
 
     def list_all(self, with_rates: bool = True, late_since: float | None = None) -> list[Queue]:
@@ -96,19 +96,19 @@ class Depths:
         Those jobs are late that were due before `late_since`, in epoch seconds.
         """
         client, keys = self._namespace.client, self._namespace.keys
-        gates = {gate.queue: gate for gate in self._gates.list_all()}
+        queue_limits = {limits.queue: limits for limits in self._limits.list_all()}
         with translate_errors():
             used = map(decode, self._namespace.fetch(client.smembers, keys.queues, "set"))
-        names = sorted({*used, *filter(None, gates)})
-        flying, everything = self._count_flying(), gates.get("")
+        names = sorted({*used, *filter(None, queue_limits)})
+        flying, everything = self._count_flying(), queue_limits.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []
         for name, waiting, oldest, first, late, now in self._read(names, late_since):
             ended = self._journal.count_recent(now) if ended is None else ended
-            pauses = [gate.pause for gate in (gates.get(name), everything) if gate and gate.pause]
+            pauses = [limits.pause for limits in (queue_limits.get(name), everything) if limits and limits.pause]
             since = [pause.since for pause in pauses if pause.holds(now)]
-            gate = gates.get(name)
-            at_once = gate.at_once if gate else None
+            limits = queue_limits.get(name)
+            at_once = limits.at_once if limits else None
             rate = ended[name] if with_rates else None
             paused = min(since, default=None)
             found.append(Queue(name, waiting, oldest, flying[name], paused, at_once, rate, first, late))

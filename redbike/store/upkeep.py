@@ -34,8 +34,8 @@ class Upkeep:
         """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
 
         Return False for one that has changed meanwhile. Both states of a job name the same queues in their `entries`.
-        Of the wanted one, a streak, a failure, options, data, a group, the instant to forget it and what is damaged
-        can only be gone, and skips be gone or have become more.
+        In the wanted state, the retry state, the failure, the options, the data, the group, the instant to forget it
+        and what is damaged may only be missing. Skips may be missing or may be more.
         """
         replies = self._namespace.scripts.run_all(self._pack_repair(found, wanted) for found, wanted in pairs)
         return [bool(reply[0] == "ok") for reply in replies]
@@ -102,10 +102,10 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["running"] = wanted.running or False
     if wanted.paused != found.paused or "pause" in found.unreadable:
         changes["pause"] = wanted.paused or False
-    if wanted.alarm != found.alarm:
-        changes["alarm"] = False if wanted.alarm is None else format_time(wanted.alarm)
-    if wanted.streak != found.streak or "streak" in found.unreadable:
-        changes["streak"] = False
+    if wanted.timer != found.timer:
+        changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
+    if wanted.retry_state != found.retry_state or "retry state" in found.unreadable:
+        changes["retry_state"] = False
     if wanted.options != found.options or "options" in found.unreadable:
         changes["options"] = False
     if wanted.has_data != found.has_data:

@@ -85,7 +85,7 @@ class Workers:
         self._questions = Questions(namespace)
         self._timeline = Timeline(namespace)
 
-    def sign(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
+    def register(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
 
         `entry` is that of `ProcessRecord.format_entry`, `naming` how a worker names queues. Others that were lost for
@@ -95,7 +95,7 @@ class Workers:
         if naming:
             (rule,) = naming.rules
             given |= {"rule": rule, "functions": naming.functions, "stale": STALE}
-        reply = self._sign(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
+        reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 
     def renew(self, owner: str, tells: bool = False) -> tuple[bool, bool]:
@@ -104,18 +104,18 @@ class Workers:
         And if its class `tells` of ended runs, whether there may be some that nobody has told.
         """
         given = {"tells": "yes"} if tells else {}
-        reply = self._sign(owner, **given)
+        reply = self._register(owner, **given)
         return reply[0] == "ok", len(reply) > 1
 
-    def _sign(self, owner: str, **given: Any) -> Reply:
-        reply = self._namespace.run("sign", owner=owner, protocol=PROTOCOL, alive=LOST, **given)
+    def _register(self, owner: str, **given: Any) -> Reply:
+        reply = self._namespace.run("register", owner=owner, protocol=PROTOCOL, alive=LOST, **given)
         if reply[0] == "protocol":
             check_protocol(int(reply[1]))
         return reply
 
-    def sign_off(self, owner: str) -> None:
+    def unregister(self, owner: str) -> None:
         """Remove a process that ends."""
-        self._namespace.run("sign", owner=owner, ended=True, kept=KEPT, most=FORGOTTEN)
+        self._namespace.run("register", owner=owner, ended=True, kept=KEPT, most=FORGOTTEN)
 
     def list_all(self) -> list[Process]:
         """Return all processes: lost ones first, then dispatchers, then workers; the oldest first."""

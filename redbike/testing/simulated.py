@@ -20,7 +20,7 @@ from redbike.loop.worker_class import WorkerClass
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.objects.instants import InstantLike
 from redbike.store.enums import Outcome
-from redbike.store.run import Placement, Run
+from redbike.store.run import NextState, Run
 from redbike.store.store import Store
 from redbike.text.printable import quote
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
@@ -39,7 +39,7 @@ class SimulatedWorker(Worker):
         self.runner: _Runner = _Runner(worker, settings, self.pings)
         self.heartbeat = _Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.ran: Run | None = None  # the last one
-        next(self.queues.looks())
+        next(self.queues.polls())
         apply_limits(store, worker, self.queues.names())
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class SimulatedWorker(Worker):
             return Overrun(f"it overran its timeout of {run.timeout:g} s")
         return self.runner.raised
 
-    def _run(self, run: Run) -> Placement:
+    def _run(self, run: Run) -> NextState:
         self.ran, self.runner.raised = run, None
         return super()._run(run)
 
@@ -65,11 +65,11 @@ class _Runner(Runner):
         super().__init__(worker, settings, pings)
         self.raised: BaseException | None = None
 
-    def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
-        placement = super()._place_raised(run, error, settings)
-        if placement.outcome in (Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN) and not isinstance(error, Again):
+    def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
+        next_state = super()._decide_raised(run, error, settings)
+        if next_state.outcome in (Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN) and not isinstance(error, Again):
             self.raised = error
-        return placement
+        return next_state
 
 
 class _Heartbeat(Heartbeat):
@@ -201,7 +201,7 @@ class SimulatedRedbike(Redbike):
         """Return the next instant at which something is to happen; None if there is none."""
         timeline = self.store.timeline
         survey = timeline.read_survey(self.store.scripts.run(timeline.pack_survey()))
-        moments = (survey.next_due, survey.next_alarm)
+        moments = (survey.next_due, survey.next_timer)
         return min((moment for moment in moments if moment is not None and moment > self.now), default=None)
 
     def _explain(self, runs: Sequence[Run], limit: int) -> str:

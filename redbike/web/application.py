@@ -18,7 +18,7 @@ from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
-from redbike.web.login import MOST_BODY, Gate, is_asset, make_cookie, say
+from redbike.web.login import MOST_BODY, Login, is_asset, make_cookie, say
 from redbike.web.memory import Note
 from redbike.web.pages import (
     FORMS,
@@ -78,7 +78,7 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
     names = None if hosts is None else {host.lower().strip("[]") for host in hosts}
     tries, live = Tries(), make_live(site)
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
-    gate = Middleware(Gate, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
+    login = Middleware(Login, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
     starlette = Starlette(
         routes=[
             *routes,
@@ -92,9 +92,9 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
             Route("/login", partial(_login, site, tries), methods=["GET", "POST"]),
             Route("/logout", partial(_log_out, site), methods=["POST"]),
         ],
-        middleware=[gate],
+        middleware=[login],
         exception_handlers={HTTPException: partial(_refuse, site)},
-        lifespan=partial(_live_on, site, live),
+        lifespan=partial(_lifespan, site, live),
     )
     # Such a redirection would name the host and the path as this process sees them, not as the browser does.
     starlette.router.redirect_slashes = False
@@ -120,7 +120,7 @@ def make_live(site: Site) -> Live:
 
 
 @asynccontextmanager
-async def _live_on(site: Site, live: Live, _: Starlette) -> AsyncIterator[None]:
+async def _lifespan(site: Site, live: Live, _: Starlette) -> AsyncIterator[None]:
     with sample(site.view.get), site.background.open():
         yield
     live.stop()

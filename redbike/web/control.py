@@ -8,14 +8,14 @@ from starlette.requests import Request
 
 from redbike.control.jobs import cancel_jobs, find_tries, pause_found, run_jobs
 from redbike.control.operator import check_reason, check_until
-from redbike.control.queues import Gatekeeper, Limits
+from redbike.control.queues import Limits, QueueController
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop import resuming
 from redbike.store.log import MAX_WHO
 from redbike.store.patterns import Steered
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.text.printable import escape
 
 BATCH = 500  # jobs between two looks at how it goes
@@ -44,7 +44,7 @@ class Steerer:
         self.settings = bike.settings
         self.store = bike.store.noted_as(who)
         self.setter = Setter(self.store, bike.settings)
-        self._gatekeeper = Gatekeeper(self.store, bike.worker)
+        self._queue_controller = QueueController(self.store, bike.worker)
         self._until: float | None = None
         self._reason = ""
 
@@ -96,19 +96,19 @@ class Steerer:
 
     def find_queue(self, name: str) -> str:
         """Return the full name of a queue. Raise `BadQueueName`."""
-        return self._gatekeeper.find_queue(name)
+        return self._queue_controller.find_queue(name)
 
     def pause_queue(self, name: str, until: float | None, reason: str) -> bool:
         """Pause the queue of this full name, or everything: "". Return False if it was paused."""
-        return self._gatekeeper.pause(name, until, reason)
+        return self._queue_controller.pause(name, until, reason)
 
     def resume_queue(self, name: str) -> bool:
         """Resume the queue of this full name, or everything: "". Return False if it was not paused."""
-        return self._gatekeeper.resume(name)
+        return self._queue_controller.resume(name)
 
-    def limit(self, name: str, limits: Limits) -> Gate:
+    def limit(self, name: str, limits: Limits) -> QueueLimits:
         """Limit the queue of this full name, and return what stands before it. Raise `BadConfig`."""
-        return self._gatekeeper.limit(name, **limits)
+        return self._queue_controller.limit(name, **limits)
 
 
 def name_person(request: Request, header: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The gate before the page: who may look, who may change something, and what a browser may do with the answer.
+"""The login before the page: who may look, who may change something, and what a browser may do with the answer.
 
 1. Without a token, only a loopback name is taken as the Host: a page from elsewhere must not reach it by a name of its
    own that leads here. An application that mounts the page may name other hosts.
@@ -53,7 +53,7 @@ PRIVATE = "no-store"
 Failure = Callable[[Scope], Response]  # from a request, for which no answer could be made
 
 
-class Gate:
+class Login:
     """Lets requests pass to `app`, and puts the headers on its answers, also if it fails."""
 
     def __init__(
@@ -141,7 +141,7 @@ class Gate:
             return None
         if get_path(scope) == "/events":
             return say(401, "the token is needed", {"www-authenticate": "Bearer"})
-        return Login(scope)
+        return LoginRedirect(scope)
 
     def check_token(self, scope: Scope, token: str) -> Response | None:
         """Return the answer to a client that has sent this token, or None if it is right."""
@@ -166,7 +166,7 @@ class Gate:
         return None
 
 
-class Login(Response):
+class LoginRedirect(Response):
     """Leads to the login, and from there back."""
 
     def __init__(self, scope: Scope) -> None:

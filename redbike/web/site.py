@@ -21,7 +21,7 @@ from redbike.queries.health import MAX_LAG
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
 from redbike.store.past_runs import FailurePage
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.web.background import Background
 from redbike.web.keys import Keys
 from redbike.web.memory import Memory
@@ -35,7 +35,7 @@ LATE, LATER = 2.0, 5.0  # seconds for which what takes longer to read is kept
 PAGES = (
     ("", "Overview"),
     ("jobs", "Jobs"),
-    ("agenda", "Agenda"),
+    ("agenda", "Forecast"),
     ("runs", "Runs"),
     ("failures", "Failures"),
     ("queues", "Queues"),
@@ -95,7 +95,7 @@ class Site:
     pages: Sequence[tuple[str, str]] = PAGES
     view: Snapshot[View] = field(init=False)
     newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
-    gates: Snapshot[list[Gate]] = field(init=False)
+    queue_limits: Snapshot[list[QueueLimits]] = field(init=False)
     failures: Snapshot[FailurePage] = field(init=False)  # the newest ones
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class Site:
         self.memory = Memory(self.keys)
         self.view = Snapshot(self._read_view)
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)
-        self.gates = Snapshot(lambda: self.bike.store.gates.list_all())
+        self.queue_limits = Snapshot(lambda: self.bike.store.queue_limits.list_all())
         self.failures = Snapshot(lambda: self.bike.store.past.read_failures(None, GROUPED), LATER)
         self._environment = make_environment()
 
@@ -126,7 +126,7 @@ class Site:
 
     def drop_seen(self) -> None:
         """Forget what was seen: who has changed something must not be shown how it was before."""
-        for seen in (self.view, self.gates, self.failures):
+        for seen in (self.view, self.queue_limits, self.failures):
             seen.drop()
 
     def read_clock(self) -> Clock:

@@ -69,12 +69,12 @@ class BatchRunner:
                 return
             # Only now: what is given back takes no turn.
             self._queues.advance(run.queue)
-            placement = self._runner.run(run)
+            next_state = self._runner.run(run)
             batch.over.add(id(run))
             if batch.watched:
                 # What has ended gives no sign of life, while others of the batch go on.
                 self._heartbeat.remove(run)
-            batch.done.append((run, placement))
+            batch.done.append((run, next_state))
             if self._runner.spent > UNTOLD or len(batch.done) >= TOGETHER:
                 self._source.send_ends(_drain(batch.done.popleft))
                 self._runner.spent = 0.0

@@ -10,8 +10,8 @@ from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings
-from redbike.loop.policies import place_again, place_overrun
-from redbike.store.run import Answer, EndedRun, Placement, Run
+from redbike.loop.policies import decide_again, decide_overrun
+from redbike.store.run import Answer, EndedRun, NextState, Run
 from redbike.store.scripts import Reply
 from redbike.store.store import Store
 from redbike.worker.notify import Teller
@@ -51,9 +51,9 @@ class Ends:
         for answers in map(self._store.runs.read_end, replies):
             own = list(islice(left, len(answers)))
             self._tell(own, answers)
-            for (run, placement), answer in zip(own, answers, strict=True):
+            for (run, next_state), answer in zip(own, answers, strict=True):
                 if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
-                    self._follow_up_one(run, placement, answer)
+                    self._follow_up_one(run, next_state, answer)
 
     def _relieve(self, entries: int) -> None:
         """Archive ended runs from time to time, if no dispatcher does."""
@@ -68,13 +68,13 @@ class Ends:
         except RedbikeError as error:
             log.error("ended runs cannot be archived: %s", error)
 
-    def _follow_up_one(self, run: Run, placement: Placement, answer: Answer) -> None:
+    def _follow_up_one(self, run: Run, next_state: NextState, answer: Answer) -> None:
         if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
-            answer = self._store.runs.end(run, placement, late=time.monotonic() - run.over)
-            self._tell([(run, placement)], [answer])
+            answer = self._store.runs.end(run, next_state, late=time.monotonic() - run.over)
+            self._tell([(run, next_state)], [answer])
         if answer.word in ("changed", "overrun"):
-            answer = self._commit(run, placement, self._settings_for(run), answer)
+            answer = self._commit(run, next_state, self._settings_for(run), answer)
         if answer.word == "ok":
             log.debug("%s: run %s ended, now %s", run.jobid, run.tag, answer.detail)
         else:
@@ -87,36 +87,36 @@ class Ends:
         level = logging.INFO if run.cancelled else logging.ERROR
         log.log(level, "%s: overran its timeout of %g s", run.jobid, run.timeout)
         settings = self._settings_for(run)
-        self._commit(run, place_overrun(run, settings, run.now()), settings)
+        self._commit(run, decide_overrun(run, settings, run.now()), settings)
 
-    def _commit(self, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None) -> Answer:
-        answer, placement = commit(self._store, run, placement, settings, answer)
-        self._tell([(run, placement)], [answer])
+    def _commit(self, run: Run, next_state: NextState, settings: Settings, answer: Answer | None = None) -> Answer:
+        answer, next_state = commit(self._store, run, next_state, settings, answer)
+        self._tell([(run, next_state)], [answer])
         return answer
 
     def _tell(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
         self._teller.tell(ended, answers)
         self.run_log.add(ended, answers)
-        for (run, placement), answer in zip(ended, answers, strict=True):
-            if run.ping_url and answer.ends(placement):
-                self._pings.end(run.jobid, run.ping_url, placement)
+        for (run, next_state), answer in zip(ended, answers, strict=True):
+            if run.ping_url and answer.ends(next_state):
+                self._pings.end(run.jobid, run.ping_url, next_state)
 
 
 def commit(
-    store: Store, run: Run, placement: Placement, settings: Settings, answer: Answer | None = None
-) -> tuple[Answer, Placement]:
-    """End `run`, and compute its placement again for as long as the script says that it no longer fits.
+    store: Store, run: Run, next_state: NextState, settings: Settings, answer: Answer | None = None
+) -> tuple[Answer, NextState]:
+    """End `run`, and compute its next state again for as long as the script says that it no longer fits.
 
     `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
     """
-    placed = placement
-    answer = answer or store.runs.end(run, placement)
+    placed = next_state
+    answer = answer or store.runs.end(run, next_state)
     while answer.word in ("changed", "overrun"):
         if answer.word == "overrun":
-            placed = placement = place_overrun(run, settings, run.now())
+            placed = next_state = decide_overrun(run, settings, run.now())
             answer = store.runs.end(run, placed)
         else:
             # From how the run itself has ended: what was computed for the last change need not hold for this one.
-            placed = place_again(run, placement, answer, settings, run.now())
+            placed = decide_again(run, next_state, answer, settings, run.now())
             answer = store.runs.end(replace(run, schedule=answer.detail), placed)
     return answer, placed

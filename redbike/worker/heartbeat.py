@@ -50,7 +50,7 @@ class Heartbeat:
         """Send heartbeats for `run` from now on."""
         self._runs[run.tag, run.jobid] = run
         if self._thread is None:
-            self._thread = threading.Thread(target=self._beat_on, name="redbike-heartbeat", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="redbike-heartbeat", daemon=True)
             self._thread.start()
         with self._changed:
             if self._find_due(run) < self._wake_at:
@@ -98,7 +98,7 @@ class Heartbeat:
         # The run that woke the thread has ended. It does not rest at once, or else each of the next runs would wake it.
         return time.monotonic() + INTERVAL if self._wake_at == float("inf") else float("inf")
 
-    def _beat_on(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._changed:
                 runs = list(self._runs.values())
@@ -124,13 +124,13 @@ class Heartbeat:
 
     def _reserve(self, run: Run) -> None:
         """Let the function of `run`, which goes on, count for the limit of its queue, if that has one."""
-        if self._store.gates.reserve(run.queue, run.tag, run.jobid, LEASE):
+        if self._store.queue_limits.reserve(run.queue, run.tag, run.jobid, LEASE):
             self._reserved[run.tag, run.jobid] = run
 
     def _give_back(self, key: tuple[str, str]) -> None:
         if run := self._reserved.pop(key, None):
             try:
-                self._store.gates.reserve(run.queue, run.tag, run.jobid, 0.0)
+                self._store.queue_limits.reserve(run.queue, run.tag, run.jobid, 0.0)
             except RedbikeError as error:
                 log.debug("%s: its place in the queue is free in %g s: %s", run.jobid, LEASE, error)
 

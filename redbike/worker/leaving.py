@@ -25,7 +25,7 @@ from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
-from redbike.loop.policies import place_handed_back
+from redbike.loop.policies import decide_handed_back
 from redbike.process import leaving
 from redbike.store.run import EndedRun, Run
 from redbike.store.store import Store
@@ -44,7 +44,7 @@ MOST = 5  # jobs that are named
 class Leaving:
     """Waits, in a thread of its own, until the worker is to stop; `within` are the seconds for its runs, 0.0 for all.
 
-    `list_runs` returns what it runs; `end_at_once` ends that, and hands it back; `sign_off` says that it is gone.
+    `list_runs` returns what it runs; `end_at_once` ends that, and hands it back; `unregister` says that it is gone.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Leaving:
         within: float,
         list_runs: Callable[[], list[Run]],
         end_at_once: Callable[[], None],
-        sign_off: Callable[[], None],
+        unregister: Callable[[], None],
     ) -> None:
         self._loop, self._heartbeat, self._runner = loop, heartbeat, runner
         self._within = within or float("inf")
-        self._list_runs, self._end_at_once, self._sign_off = list_runs, end_at_once, sign_off
+        self._list_runs, self._end_at_once, self._sign_off = list_runs, end_at_once, unregister
         self._is_replacing = False
 
     def start(self) -> None:
@@ -143,23 +143,23 @@ class Left:
 
 
 def hand_back(
-    store: Store, left: Left, settings_for: Callable[[Run], Settings], sign_off: Callable[[Store], object]
+    store: Store, left: Left, settings_for: Callable[[Run], Settings], unregister: Callable[[Store], object]
 ) -> None:
     """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
 
-    Then `sign_off` is called: a worker that has left nothing behind is not lost.
+    Then `unregister` is called: a worker that has left nothing behind is not lost.
     """
     with closing(connect(store.client)) as client:
         own = Store(client, store.keys.prefix, store.queue_for)
         try:
-            for run, placement in left.ended:
-                commit(own, run, placement, settings_for(run))
+            for run, next_state in left.ended:
+                commit(own, run, next_state, settings_for(run))
             for run in left.begun:
-                answer, _ = commit(own, run, place_handed_back(run), settings_for(run))
+                answer, _ = commit(own, run, decide_handed_back(run), settings_for(run))
                 if answer.word == "ok":
                     log.warning("%s: handed back, as its worker is ended", run.jobid)
             for tag in dict.fromkeys(run.tag for run in left.waiting):
                 own.runs.release([run for run in left.waiting if run.tag == tag])
-            sign_off(own)
+            unregister(own)
         except RedbikeError as error:
             log.error("what ran cannot be handed back, so it counts as lost: %s", error)

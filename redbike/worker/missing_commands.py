@@ -17,8 +17,8 @@ from typing import Any
 
 from redbike.errors import RedbikeError
 from redbike.loop.naming import knows_commands
-from redbike.loop.policies import place_left
-from redbike.store.run import Placement, Run
+from redbike.loop.policies import decide_left
+from redbike.store.run import NextState, Run
 from redbike.store.takers import Takers
 
 log = logging.getLogger("redbike.worker")
@@ -50,7 +50,7 @@ class MissingCommands:
         self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
         self._changing = threading.Lock()
 
-    def place(self, run: Run) -> Placement | None:
+    def place(self, run: Run) -> NextState | None:
         """Return where the job of `run` goes if there is no command for it; None if there is one."""
         if self._has(run.jobid):
             if self._left:
@@ -66,7 +66,7 @@ class MissingCommands:
             was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.jobid, run.queue)
             if left.is_nobodys and not was:
                 self._complain(run)
-        return place_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
+        return decide_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
 
     def list_lacking(self) -> dict[str, str]:
         """Return the queues of jobs for which no worker has a command, by job id, for the entry of this worker."""

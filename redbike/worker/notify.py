@@ -32,7 +32,7 @@ from redbike.store.enums import Outcome
 from redbike.store.history import read_run
 from redbike.store.inspected import JobState
 from redbike.store.outbox import RENEWED, Claim, find_field
-from redbike.store.run import Answer, Placement, Run
+from redbike.store.run import Answer, NextState, Run
 from redbike.store.store import Store
 from redbike.text.printable import describe
 
@@ -105,7 +105,7 @@ class Teller:
     def _start_thread(self) -> None:
         with self._changed:
             if self._started and not self._stopped and self._thread is None and self.is_wanted:
-                self._thread = threading.Thread(target=self._tell_on, name="redbike-ended", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="redbike-ended", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
@@ -144,16 +144,16 @@ class Teller:
             self._mentioned = called
             log.warning("%s: ended() of its worker class has gone on for %g s, others wait for it", called[0], LONG)
 
-    def tell(self, ended: Sequence[tuple[Run, Placement]], answers: Sequence[Answer]) -> None:
+    def tell(self, ended: Sequence[tuple[Run, NextState]], answers: Sequence[Answer]) -> None:
         """Tell of runs of this worker that one request has ended, from what it replied."""
         name = find_field(ended, answers) if self.is_wanted else None
         if name is None:
             return
         self._start_thread()
         ends = [
-            (run, self._make_end(run, placement, answer))
-            for (run, placement), answer in zip(ended, answers, strict=True)
-            if answer.ends(placement)
+            (run, self._make_end(run, next_state, answer))
+            for (run, next_state), answer in zip(ended, answers, strict=True)
+            if answer.ends(next_state)
         ]
         news = _News(Claim(name), ends)
         if self._thread is None:
@@ -176,7 +176,7 @@ class Teller:
             # The server says soon that there are some still.
             log.error("runs of lost workers cannot be told: %s", error)
 
-    def _tell_on(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or self._news or self._others)
@@ -189,19 +189,19 @@ class Teller:
             else:
                 self.tell_others()
 
-    def _make_end(self, run: Run, placement: Placement, answer: Answer) -> Callable[[], End]:
-        outcome, next_run = placement.outcome or Outcome.OK, self._find_next(run, placement, answer)
+    def _make_end(self, run: Run, next_state: NextState, answer: Answer) -> Callable[[], End]:
+        outcome, next_run = next_state.outcome or Outcome.OK, self._find_next(run, next_state, answer)
         # An overrun goes on, and nobody waits for it.
         seconds = max(0.0, (run.over or time.monotonic()) - run.began) if run.began else 0.0
-        return lambda: End(outcome, placement.error, seconds, next_run)
+        return lambda: End(outcome, next_state.error, seconds, next_run)
 
-    def _find_next(self, run: Run, placement: Placement, answer: Answer) -> float | None:
+    def _find_next(self, run: Run, next_state: NextState, answer: Answer) -> float | None:
         if answer.detail not in ("timeline", "queue", "held"):
             return None
-        if isinstance(placement.due, str):
-            return run.now() + float(placement.due)
-        if placement.due is not None:
-            return placement.due
+        if isinstance(next_state.due, str):
+            return run.now() + float(next_state.due)
+        if next_state.due is not None:
+            return next_state.due
         try:
             # Somebody has put it there during the run.
             return self._store.questions.inspect([run.jobid])[0].timeline

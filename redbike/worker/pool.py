@@ -11,7 +11,7 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.process import leaving
-from redbike.store.run import Placement, Run
+from redbike.store.run import NextState, Run
 from redbike.worker.ends import Ends
 from redbike.worker.notify import Teller
 from redbike.worker.source import Source
@@ -29,7 +29,7 @@ class Pool:
         queues: Queues,
         source: Source,
         ends: Ends,
-        run: Callable[[Run], Placement],
+        run: Callable[[Run], NextState],
         teller: Teller,
     ) -> None:
         self._teller = teller

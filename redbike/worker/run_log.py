@@ -57,7 +57,7 @@ class RunLog:
             if self._thread is None:
                 # For programs that call `work_one` and end.
                 atexit.register(self.stop)
-                self._thread = threading.Thread(target=self._write_on, name="redbike-run-log", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="redbike-run-log", daemon=True)
                 self._thread.start()
             self._wanted.set()
 
@@ -72,7 +72,7 @@ class RunLog:
         if self._thread is not None:
             self._thread.join(PAUSE)
 
-    def _write_on(self) -> None:
+    def _run(self) -> None:
         while not self._stopping.is_set():
             self._wanted.wait()
             self._wanted.clear()
@@ -96,9 +96,9 @@ class RunLog:
 
 def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
     """Return one line for some runs of a job, and the fields of an object in the log. Both tell of the last one."""
-    run, placement = ended[-1]
+    run, next_state = ended[-1]
     late, took = measure(run)
-    outcomes = Counter(placement.outcome for _, placement in ended)
+    outcomes = Counter(next_state.outcome for _, next_state in ended)
     lateness = f", {format_length(late)} late" if late >= LATE else ""
     tried = f", try {run.attempt}" if run.attempt > 1 else ""
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
@@ -109,11 +109,11 @@ def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
         "due": run.due,
         "late": round(late, 6),
         "took": round(took, 6),
-        "outcome": placement.outcome,
+        "outcome": next_state.outcome,
         "attempt": run.attempt,
         "runs": len(ended),
     }
-    return f"{run.jobid}: {placement.outcome} after {format_took(took)}{lateness}{tried}{others}", fields
+    return f"{run.jobid}: {next_state.outcome} after {format_took(took)}{lateness}{tried}{others}", fields
 
 
 class Tracebacks:

@@ -16,15 +16,15 @@ from redbike.config.settings import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
 from redbike.loop.pings import Pings
 from redbike.loop.policies import (
+    decide_asked_again,
+    decide_cancelled,
+    decide_done,
+    decide_failed,
+    decide_handed_back,
+    decide_overrun,
+    decide_unwanted,
     describe,
     make_failure,
-    place_asked_again,
-    place_cancelled,
-    place_done,
-    place_failed,
-    place_handed_back,
-    place_overrun,
-    place_unwanted,
     refuse,
 )
 from redbike.loop.worker_class import WorkerClass, takes_data
@@ -32,7 +32,7 @@ from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
-from redbike.store.run import Placement, Run
+from redbike.store.run import NextState, Run
 from redbike.text import printable
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines
@@ -70,7 +70,7 @@ class Runner:
         worker: WorkerClass,
         settings: Settings,
         pings: Pings,
-        leave: Callable[[Run], Placement | None] | None = None,
+        leave: Callable[[Run], NextState | None] | None = None,
     ) -> None:
         self.worker = worker
         self._leave = leave
@@ -126,14 +126,14 @@ class Runner:
             return self.settings
         return settings
 
-    def run(self, run: Run) -> Placement:
+    def run(self, run: Run) -> NextState:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         run.ping_url, run.is_told_to_stop = settings.ping_url, self.is_stopping
         if run.cancelled:
             # Before it has begun.
-            return place_cancelled(run, settings, run.now())
-        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            return decide_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
             return unwanted
         if self._leave is not None and (left := self._leave(run)):
@@ -142,20 +142,20 @@ class Runner:
         if settings.ping_url:
             self._pings.start(run.jobid, settings.ping_url)
         # What a job sets in its context is not for the next one.
-        placement = contextvars.copy_context().run(self._run_in_context, run, settings)
-        if run.cancelled and placement.outcome == Outcome.OK:
+        next_state = contextvars.copy_context().run(self._run_in_context, run, settings)
+        if run.cancelled and next_state.outcome == Outcome.OK:
             # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
-            return replace(placement, outcome=Outcome.CANCELLED, retried=True)
-        return placement
+            return replace(next_state, outcome=Outcome.CANCELLED, retried=True)
+        return next_state
 
-    def _run_in_context(self, run: Run, settings: Settings) -> Placement:
+    def _run_in_context(self, run: Run, settings: Settings) -> NextState:
         _current.set(run)
         try:
-            return place_done(run, self._work(run), settings, run.now())
+            return decide_done(run, self._work(run), settings, run.now())
         except BaseException as error:
             if interrupts_caller(error):
                 raise
-            return self._place_raised(run, error, settings)
+            return self._decide_raised(run, error, settings)
 
     def cancel(self, run: Run) -> None:
         """Tell `run` that it was cancelled: its ``work`` may look at ``cancelled``, and a coroutine is cancelled.
@@ -211,62 +211,62 @@ class Runner:
             if not thread.daemon and not is_own:
                 self._left.setdefault(thread, run.jobid)
 
-    def _place_raised(self, run: Run, error: BaseException, settings: Settings) -> Placement:
+    def _decide_raised(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         """Return where the job goes after ``work`` has raised `error`."""
         if self._is_aborted:
             # It was interrupted, which is no failure. Who hands it back says so.
-            return place_handed_back(run)
+            return decide_handed_back(run)
         try:
-            return self._place_by_error(run, error, settings)
+            return self._decide_by_error(run, error, settings)
         except BaseException as another:
             # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, printable.describe(another))
-            return place_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
+            return decide_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
 
-    def _place_by_error(self, run: Run, error: BaseException, settings: Settings) -> Placement:
+    def _decide_by_error(self, run: Run, error: BaseException, settings: Settings) -> NextState:
         if isinstance(error, StopWork):
             log.info("%s: stopped by its worker%s", run.jobid, _say_why(error))
-            return Placement("stop")
+            return NextState("stop")
         if isinstance(error, UnsetJob):
             log.info("%s: unset by its worker%s", run.jobid, _say_why(error))
-            return Placement("unset")
+            return NextState("unset")
         if run.cancelled:
             log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
-            return place_cancelled(run, settings, run.now())
-        if run.queue_pause is not None and (unwanted := place_unwanted(run, settings, run.now())):
+            return decide_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
             return unwanted
         if isinstance(error, Again):
-            return self._place_asked_again(run, error, settings)
+            return self._decide_asked_again(run, error, settings)
         if isinstance(error, Overrun):
             log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
-            return self._place_given_up(run, error, settings)
+            return self._decide_given_up(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
-        placement = place_failed(run, error, settings, run.now())
+        next_state = decide_failed(run, error, settings, run.now())
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
-        if placement.retried and isinstance(placement.due, str):
+        if next_state.retried and isinstance(next_state.due, str):
             said = "%s: %s; it is tried again in %g s"
-            log.warning(said, run.jobid, describe(error), float(placement.due), exc_info=shown)
+            log.warning(said, run.jobid, describe(error), float(next_state.due), exc_info=shown)
         else:
             log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
-        return placement
+        return next_state
 
-    def _place_asked_again(self, run: Run, error: Again, settings: Settings) -> Placement:
+    def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:
         try:
-            placement = place_asked_again(run, error.after)
+            next_state = decide_asked_again(run, error.after)
         except (TypeError, ValueError) as wrong:
             log.error("%s: %s", run.jobid, describe(wrong))
-            return place_failed(run, wrong, settings, run.now())
+            return decide_failed(run, wrong, settings, run.now())
         log.info("%s: it runs again in %g s, as it asked", run.jobid, round(error.after, 3))
-        return placement
+        return next_state
 
-    def _place_given_up(self, run: Run, error: Overrun, settings: Settings) -> Placement:
+    def _decide_given_up(self, run: Run, error: Overrun, settings: Settings) -> NextState:
         # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        placement = replace(place_overrun(run, settings, run.now()), why="")
-        failure = None if placement.failure is None else make_failure(run, describe(error), "", run.now(), error.output)
-        return replace(placement, failure=failure, error=describe(error))
+        next_state = replace(decide_overrun(run, settings, run.now()), why="")
+        failure = next_state.failure and make_failure(run, describe(error), "", run.now(), error.output)
+        return replace(next_state, failure=failure, error=describe(error))
 
 
 def _say_why(error: BaseException) -> str:

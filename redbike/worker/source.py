@@ -14,7 +14,7 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence
-from redbike.store.run import EndedRun, Look, Run
+from redbike.store.run import EndedRun, Poll, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
 from redbike.worker.batch import STALE
@@ -45,7 +45,7 @@ class Source:
 
     def take(self, most: int, skipped: int = 0) -> list[Run]:
         """Take up to `most` jobs, without the first `skipped` looks, which have just been empty."""
-        for look in islice(self._queues.looks(), skipped, None):
+        for look in islice(self._queues.polls(), skipped, None):
             if self._loop.stopping.is_set():
                 break
             found = self._take_from(look, most)
@@ -53,7 +53,7 @@ class Source:
                 return found
         return []
 
-    def _take_from(self, look: Look, most: int) -> list[Run]:
+    def _take_from(self, look: Poll, most: int) -> list[Run]:
         tag, is_new = self._ahead or self._presence.make_tag(), not self._ahead
 
         def ask(repeated: bool) -> Reply:
@@ -67,8 +67,8 @@ class Source:
         self._ahead = ""
         return self._check_halt(self._store.runs.read_take(reply, tag))
 
-    def _pack_take(self, look: Look, tag: str, most: int, repeated: bool = False, signer: str = "") -> Call:
-        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated, signer)
+    def _pack_take(self, look: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
+        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated, idle_owner)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -80,13 +80,13 @@ class Source:
     def wait(self) -> list[Run]:
         """Block until a queue may have something; return what the server has taken for this worker at that instant."""
         # The look first: it may read the names of the queues again.
-        look = next(self._queues.looks())
+        look = next(self._queues.polls())
         wakes = [self._store.keys.wake(name) for name in self._queues.names()]
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
             self._ahead = self._presence.make_tag()
-            return self._pack_take(look, self._ahead, 1, signer=self._presence.signer)
+            return self._pack_take(look, self._ahead, 1, idle_owner=self._presence.idle_owner)
 
         woken, runs = False, list[Run]()
         while not (woken or runs or self._loop.stopping.is_set()):
@@ -94,7 +94,7 @@ class Source:
             woken, reply = self._loop.wait_and_run(wakes, NAP, take)
             if reply is not None:
                 runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
-                self._presence.note(self._store.runs.read_signature(reply))
+                self._presence.note(self._store.runs.read_registration(reply))
                 # It does not look into all when there are very many.
                 woken = woken or len(look.queues) < len(wakes)
                 self._presence.hear(self._store.runs.has_untold(reply))
@@ -116,7 +116,7 @@ class Source:
         self._loop.close()
         if not self._ahead:
             return []
-        call = self._pack_take(next(self._queues.looks()), self._ahead, 0, repeated=True)
+        call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
         (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
         taken, self._ahead = self._store.runs.read_take(reply, self._ahead), ""
         return [run for run in taken if isinstance(run, Run)]
@@ -158,7 +158,7 @@ class Source:
         if self._loop.stopping.is_set() or not (ended or self._unheard):
             self.end(ended)
             return self.take(most)
-        tag, look = self._presence.make_tag(), next(self._queues.looks())
+        tag, look = self._presence.make_tag(), next(self._queues.polls())
         reply = self.end(ended, lambda repeated: self._pack_take(look, tag, most, repeated))
         return self._check_halt(self._store.runs.read_take(reply, tag))
 

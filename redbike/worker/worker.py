@@ -21,7 +21,7 @@ from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.registration import Presence, shorten
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
-from redbike.store.run import LEASE, EndedRun, Placement, Run
+from redbike.store.run import LEASE, EndedRun, NextState, Run
 from redbike.store.store import Store
 from redbike.store.takers import Takers
 from redbike.worker.batch import LONG_ENOUGH, Batch, Pace
@@ -70,12 +70,12 @@ class Worker:
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
-        more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.sign_off
+        more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.unregister
         self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
 
     def work(self) -> None:
         """Work until halted."""
-        next(self.queues.looks())
+        next(self.queues.polls())
         self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
         try:
@@ -102,7 +102,7 @@ class Worker:
             self.runner.abort()
             self.runner.cancel_all()
         finally:
-            hand_back(self.store, left, self.runner.settings_for, self.presence.sign_off)
+            hand_back(self.store, left, self.runner.settings_for, self.presence.unregister)
 
     def _list_left(self) -> Left:
         begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}
@@ -151,7 +151,7 @@ class Worker:
 
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
-        for look in self.queues.looks():
+        for look in self.queues.polls():
             taken = self.store.runs.take(look, self.presence.make_tag(), 1, self.loop.control_at_start)
             if taken:
                 break
@@ -191,7 +191,7 @@ class Worker:
         self.queues.advance(run.queue)
         return [(run, self._run(run))]
 
-    def _run(self, run: Run) -> Placement:
+    def _run(self, run: Run) -> NextState:
         """Run the job, with a heartbeat; return where it goes then."""
         self.heartbeat.add(run)
         try:

@@ -25,7 +25,7 @@ PAUSE = 0.15  # seconds between two operations, on average
 PATIENCE = 10  # times that something is tried
 HALTS = 0.002  # of the operations
 ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("rerun", 9), ("shared", 3))
-STEERING = (("pause", 30), ("resume", 30), ("cancel", 25), ("rerun", 10), ("options", 10), ("limit", 2), ("gate", 2))
+STEERING = (("pause", 30), ("resume", 30), ("cancel", 25), ("rerun", 10), ("options", 10), ("limit", 2), ("limits", 2))
 LONGEST = 8.0  # seconds that a pause with an end lasts
 
 
@@ -75,7 +75,7 @@ class Client:
             jobid = self.rng.choice(sorted(self.paused))
         elif action == "cancel" and self.rng.random() < 0.6:
             jobid = self.rng.choice(self.steered[: population.PATIENT])
-        if action in ("limit", "gate"):
+        if action in ("limit", "limits"):
             jobid = ""
             more = str(self.rng.randint(2, 5) if action == "limit" else self.rng.uniform(1, LONGEST))
         elif action == "pause" and self.rng.random() < 0.5:
@@ -118,7 +118,7 @@ class Client:
             self.bike.control("HALT")
         elif verb == "limit":
             self.bike.limit(population.LIMITED, at_once=int(more))
-        elif verb == "gate":
+        elif verb == "limits":
             return str(self.bike.pause_queue(population.LIMITED, until=self._after(more)))
         elif verb == "options":
             schedule = self.bike.store.questions.read_schedule(jobid)

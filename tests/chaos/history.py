@@ -57,7 +57,7 @@ class Snapshot:
         """The due time that is waited for, queued or in flight; None if there is none."""
         if job in self.held["timeline"]:
             # That of a retry is kept apart from when it is tried again.
-            tried = self.held["streaks"].get(job, "").split(" ")[3:4]
+            tried = self.held["retry_states"].get(job, "").split(" ")[3:4]
             return float(tried[0] if tried and tried != ["-"] else self.held["timeline"][job])
         if job in self.held["queued"]:
             return float(self.held["queued"][job].split(" ")[0])
@@ -70,12 +70,12 @@ class Snapshot:
         due = self.held.get("pauses", {}).get(job, "-").split(" ")[0]
         if due == "-":
             return None
-        tried = self.held["streaks"].get(job, "").split(" ")[3:4]
+        tried = self.held["retry_states"].get(job, "").split(" ")[3:4]
         return float(tried[0] if tried and tried != ["-"] else due)
 
     def counted_until(self, job: str) -> float:
         """Until when the occurrences after the one that is pending are accounted for; 0.0 if none is."""
-        after = self.held["streaks"].get(job, "").split(" ")[4:5]
+        after = self.held["retry_states"].get(job, "").split(" ")[4:5]
         return float(after[0]) if after and after != ["-"] else 0.0
 
     def paused_until(self, job: str) -> float | None:

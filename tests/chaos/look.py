@@ -5,7 +5,7 @@ from typing import Any
 
 import redis
 
-HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks", "pauses")
+HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "retry_states", "pauses")
 
 
 def look(client: "redis.Redis", prefix: str = "redbike") -> dict[str, Any]:

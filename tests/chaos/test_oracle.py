@@ -16,7 +16,7 @@ JOB = "fast.still.1:A"
 CRON = "* * * * * */10"
 ALL = "10 20 30 40 50 60"
 RUN = re.compile(r"([\d.]+)(?:@([\d.]+))?(?:\+([\d.]+))?(?:/(\d))?([!?]?)")
-HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "streaks", "timeline")
+HELD = ("schedules", "statuses", "queued", "running", "skipped", "failures", "retry_states", "timeline")
 
 
 class Story:
@@ -157,7 +157,7 @@ CASES = {
     "a retry with another due time": case("10! 15@15 20 30 40 50 60", UNEXPLAINED),
     "a retry that drops another occurrence": case("10! 10@25 30 40 50 60", LOST),
     "what waits to be tried again is pending for its due time": case(
-        "10 20 30 40 50 60!", pending=66, streaks={JOB: f"1 0 1 {EPOCH + 60:.6f} -"}
+        "10 20 30 40 50 60!", pending=66, retry_states={JOB: f"1 0 1 {EPOCH + 60:.6f} -"}
     ),
     "a one-off that was past did not run": case(
         "10 20 30", LOST, changed("set", 35, f"AT:{EPOCH + 34}"), pending=None, schedule="STOP"

@@ -105,7 +105,7 @@ def test_it_names_runs_that_were_lost_and_go_on(story):
 
 def test_what_was_counted_when_a_job_was_resumed_is_not_counted_again(story):
     def resume(story):
-        after = {"streaks": {JOB: f"0 0 0 - {EPOCH + 35:.6f}"}, "queued": {JOB: f"{EPOCH + 10:.6f} work-A"}}
+        after = {"retry_states": {JOB: f"0 0 0 - {EPOCH + 35:.6f}"}, "queued": {JOB: f"{EPOCH + 10:.6f} work-A"}}
         story.snapshot("before", 34, timeline=10)
         story.snapshot("after", 35, **after)
 

@@ -54,7 +54,7 @@ def bike(server_url, client):
     bike.set("waiting:B", "NOW")
     bike.store.jobs.reject("broken:A")
     worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     with worker.presence:
         yield bike
 

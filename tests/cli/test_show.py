@@ -101,7 +101,7 @@ def test_a_job_that_runs(bike, shell):
     bike.run("job:A")
     owner = "OwnerOf1"
     entry = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
-    bike.store.workers.sign(owner, entry)
+    bike.store.workers.register(owner, entry)
     take_one(bike.store, [("work-A", 100.0)], f"{owner}tag")
     lines = show(shell, "job:A")
     assert lines[2].startswith("It runs since")

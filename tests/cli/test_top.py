@@ -85,7 +85,7 @@ def bike(server_url, client):
     bike.set("waits:A", "NOW")
     list(bike.set_many((f"{n}:B", "EVERY:1h") for n in range(30)))
     worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     with worker.presence:
         yield bike
 

@@ -397,11 +397,11 @@ def test_a_process_left_behind_does_not_hold_the_worker(work, logged):
 
 
 def test_a_process_left_behind_may_print_later(work, tmp_path, logged):
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    line = f"sh -c '(read line < {gate}; echo late; /bin/echo \"$line\"; echo done > {tmp_path}/done) & echo first'"
+    limits = tmp_path / "limits"
+    os.mkfifo(limits)
+    line = f"sh -c '(read line < {limits}; echo late; /bin/echo \"$line\"; echo done > {tmp_path}/done) & echo first'"
     assert work(line) is None
-    gate.write_text("later still\n")
+    limits.write_text("later still\n")
     wait_until((tmp_path / "done").exists)
     wait_until(lambda: logged() == ["x:A: first", "x:A: late", "x:A: later still"])
 

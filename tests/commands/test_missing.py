@@ -27,7 +27,7 @@ def make(client, prefix, tmp_path):
             )
             handler = Commands("A", str(file))
             worker = Worker(Store(client, prefix, handler.queue_for), handler, Settings(prefix=prefix, **settings))
-            next(worker.queues.looks())
+            next(worker.queues.polls())
             registered.enter_context(worker.presence)
             return worker
 
@@ -62,7 +62,7 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike):
     [run] = bike.runs()
     assert (run.due, run.attempt, run.outcome) == (due, 1, "ok")
     assert (bike.tell("x:A").get("failure"), list(bike.failures())) == (None, [])
-    assert bike.store.questions.inspect(["x:A"])[0].streak == ""
+    assert bike.store.questions.inspect(["x:A"])[0].retry_state == ""
 
 
 def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike):

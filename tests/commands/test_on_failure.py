@@ -101,17 +101,17 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefi
     client.zadd(bike.store.keys.leases, {tag: 1.0})
     bike.dispatch_due()
     worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     worker.teller.tell_others()
     wait_until(said.exists)
     assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
 
 
 def test_it_does_not_delay_the_end_of_the_run(fails, tmp_path):
-    os.mkfifo(tmp_path / "gate")
+    os.mkfifo(tmp_path / "limits")
     # It waits for the test, which comes to the next line only if the end of the run did not wait for it.
-    said = fails("false", on_failure="read line < gate; echo $line > said.new; mv said.new said")
-    (tmp_path / "gate").write_text("go\n")
+    said = fails("false", on_failure="read line < limits; echo $line > said.new; mv said.new said")
+    (tmp_path / "limits").write_text("go\n")
     wait_until(said.exists)
     assert said.read_text() == "go\n"
 

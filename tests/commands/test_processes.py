@@ -133,16 +133,16 @@ def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, client, pr
 def jobs(shell):
     (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
     shell.environment["TMPDIR"] = str(shell.folder)
-    os.mkfifo(shell.folder / "gate")
+    os.mkfifo(shell.folder / "limits")
     # Whoever opens it for both needs nobody at the other end.
-    gate = os.open(shell.folder / "gate", os.O_RDWR)
+    limits = os.open(shell.folder / "limits", os.O_RDWR)
     yield shell
-    os.write(gate, b"\n" * 10)
-    os.close(gate)
+    os.write(limits, b"\n" * 10)
+    os.close(limits)
 
 
 def open_gate(shell):
-    (shell.folder / "gate").write_text("go\n")
+    (shell.folder / "limits").write_text("go\n")
 
 
 def kill(worker):
@@ -163,7 +163,7 @@ def lines(path):
 
 def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, client):
     (jobs.folder / "commands.ini").write_text(
-        "[commands]\nx = sh -c 'echo >> started; (read line < gate; echo >> ended) & wait'\n"
+        "[commands]\nx = sh -c 'echo >> started; (read line < limits; echo >> ended) & wait'\n"
     )
     started, ended = jobs.folder / "started", jobs.folder / "ended"
     first = jobs.start("work", log="first")
@@ -192,7 +192,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, c
 
 def test_the_wait_counts_as_time_of_the_run(jobs, client):
     (jobs.folder / "commands.ini").write_text(
-        "[commands]\nx = sh -c 'echo >> started; read line < gate'\n[x]\ntimeout = 1\n"
+        "[commands]\nx = sh -c 'echo >> started; read line < limits'\n[x]\ntimeout = 1\n"
     )
     first = jobs.start("work", log="first")
     jobs.run("set", "x:A", "NOW")

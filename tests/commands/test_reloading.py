@@ -69,7 +69,7 @@ def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog):
 
 def test_the_timeout_of_the_queue_follows(write):
     queues = Queues(Commands("A", str(write("a = true\n[a]\ntimeout = 5"))), 10.0, iter(range(1000)).__next__)
-    next(queues.looks())
+    next(queues.polls())
     assert queues.shortest_timeout == 10.0
     write("a = true\n[a]\ntimeout = 50")
     assert queues.refresh()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.acceptance
 SPEC = "jobs:Commands('A', 'commands.ini')"
 MODULE = f"{SOON_AGAIN}\nfrom redbike.commands import Commands\n"
 STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'"""
-GATED = "sh -c 'echo > started; read line < gate; echo > ended'"
+GATED = "sh -c 'echo > started; read line < limits; echo > ended'"
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def jobs(shell):
         f"[commands]\nstubborn = {STUBBORN}\ngated = {GATED}\n[stubborn]\ncwd = .\n"
     )
     shell.environment["TMPDIR"] = str(shell.folder)
-    os.mkfifo(shell.folder / "gate")
+    os.mkfifo(shell.folder / "limits")
     # Whoever opens it for both needs nobody at the other end.
-    gate = os.open(shell.folder / "gate", os.O_RDWR)
+    limits = os.open(shell.folder / "limits", os.O_RDWR)
     yield shell
-    os.write(gate, b"\n")
-    os.close(gate)
+    os.write(limits, b"\n")
+    os.close(limits)
 
 
 def start(jobs, jobid, *arguments):
@@ -81,7 +81,7 @@ def test_the_first_signal_lets_the_commands_end_by_themselves(jobs, arguments, n
     process = start(jobs, "gated:A", *arguments)
     process.send_signal(number)
     wait_until(lambda: "stopping after" in jobs.log())
-    (jobs.folder / "gate").write_text("go\n")
+    (jobs.folder / "limits").write_text("go\n")
     assert process.wait(timeout=60) == 0
     assert (jobs.folder / "ended").exists()
     assert "STP" in jobs.run("statuses").stdout
@@ -91,7 +91,7 @@ def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs):
     up = start(jobs, "gated:A", "up")
     worker = worker_of(up.pid)
     up.kill()
-    (jobs.folder / "gate").write_text("go\n")
+    (jobs.folder / "limits").write_text("go\n")
     wait_until(lambda: is_gone(worker))
     assert (jobs.folder / "ended").exists()
     assert "STP" in jobs.run("statuses").stdout

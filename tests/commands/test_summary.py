@@ -55,7 +55,7 @@ def test_workers_note_what_show_jobs_and_the_page_tell_of_a_command(client, serv
     bike.set("x:1:A", "0 3 * * *")
     bike.set("other:A", "0 3 * * *")
     worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     told = "/bin/run --all …"
     with worker.presence:
         assert f"  command   {told}\n" in shell.run("show", "x:1:A").stdout

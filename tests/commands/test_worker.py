@@ -126,9 +126,9 @@ def test_a_bad_number_of_jobs_at_once_is_refused_whoever_gives_it(client, prefix
 
 
 def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs):
-    os.mkfifo(jobs.folder / "gate")
+    os.mkfifo(jobs.folder / "limits")
     (jobs.folder / "commands.ini").write_text(
-        "[commands]\nbackup = sh -c 'echo > started; read line < gate'\nhealth = true\n"
+        "[commands]\nbackup = sh -c 'echo > started; read line < limits'\nhealth = true\n"
     )
     worker = jobs.start("work")
     jobs.run("set", "backup:A", "NOW")
@@ -139,7 +139,7 @@ def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs):
     assert ", up to 10 jobs at once, on " in jobs.log()
     # It is told to stop, and lets the backup end by itself.
     worker.send_signal(signal.SIGTERM)
-    threading.Thread(target=(jobs.folder / "gate").write_text, args=("go\n",)).start()
+    threading.Thread(target=(jobs.folder / "limits").write_text, args=("go\n",)).start()
     assert worker.wait(timeout=60) == 0
     assert status(jobs, "backup:A") == "STP"
 

@@ -267,7 +267,7 @@ def test_a_job_whose_options_alone_change_keeps_its_place(store, state):
     before = store.questions.inspect([JOB])[0]
     set_one(store.at(NOW), JobToSet(JOB, OLD, NOW + 500, False, QUEUE, keeps=True, options='{"retries":5}'))
     after = store.questions.inspect([JOB])[0]
-    assert (place(after), after.timeline, after.streak) == (place(before), before.timeline, before.streak)
+    assert (place(after), after.timeline, after.retry_state) == (place(before), before.timeline, before.retry_state)
     assert after.options == '{"retries":5}'
 
 

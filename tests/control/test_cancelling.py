@@ -6,10 +6,10 @@ from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.loop.cancelling import compute_cancellation
-from redbike.loop.policies import place_failed, place_lost, place_overrun
+from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
 from redbike.store.inspection.fsck import fsck
-from redbike.store.records import Streak
-from redbike.store.run import LEASE, Placement
+from redbike.store.records import RetryState
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from tests.states import (
     DUE,
@@ -96,7 +96,7 @@ def test_what_waits_or_runs_is_cancelled(store, state, word, next_run):
     said, after = cancel(store)
     assert (said, after.timeline) == (word, next_run)
     assert after.skipped.get("cancelled", 0) == (word == "cancelled")
-    assert after.streak == ""
+    assert after.retry_state == ""
 
 
 @pytest.mark.parametrize(("now", "word"), [(DUE - 0.001, "idle"), (DUE, "cancelled")])
@@ -148,7 +148,7 @@ def test_a_one_off_that_is_cancelled_is_over(store, schedule, where):
     run = take(store) if where == "flight" else None
     cancel(store)
     if run:
-        end(store, run, place_failed(run, ValueError("no"), DEFAULT, NOW))
+        end(store, run, decide_failed(run, ValueError("no"), DEFAULT, NOW))
     after = store.questions.inspect([JOB])[0]
     assert (place(after), after.schedule, after.failure) == ("STP", "STOP", None)
 
@@ -207,23 +207,23 @@ def test_a_run_that_ends_meanwhile_is_not_cancelled(store):
 
 
 def failed(run, now):
-    return place_failed(run, ValueError("no"), Settings(on_error="stop"), now)
+    return decide_failed(run, ValueError("no"), Settings(on_error="stop"), now)
 
 
 def retried(run, now):
-    return place_failed(run, ValueError("no"), Settings(on_error="retry", retries=3), now)
+    return decide_failed(run, ValueError("no"), Settings(on_error="retry", retries=3), now)
 
 
 def overrun(run, now):
-    return place_overrun(run, DEFAULT, now)
+    return decide_overrun(run, DEFAULT, now)
 
 
 def overrun_again(run, now):
-    return place_overrun(run, Settings(on_timeout="requeue"), now)
+    return decide_overrun(run, Settings(on_timeout="requeue"), now)
 
 
 def lost(run, now):
-    return place_lost(run, DEFAULT, now)
+    return decide_lost(run, DEFAULT, now)
 
 
 @pytest.mark.parametrize("how", [failed, retried, overrun, overrun_again, lost], ids=lambda how: how.__name__)
@@ -239,14 +239,14 @@ def test_however_a_cancelled_run_ends_it_has_not_failed(store, how):
     after = store.questions.inspect([JOB])[0]
     assert after.timeline == {START + TIMEOUT: START + 600}.get(now, START + 100)
     assert after.failure["error"] == "earlier"
-    assert (after.streak, after.status.partition(":")[0]) == ("", "TML")
+    assert (after.retry_state, after.status.partition(":")[0]) == ("", "TML")
 
 
 @pytest.mark.parametrize(("outcome", "where"), [("stop", "STP"), ("unset", "nothing")])
 def test_a_worker_may_still_stop_or_unset_a_job_whose_run_was_cancelled(store, outcome, where):
     run = STATES["flight"](store)
     cancel(store)
-    end(store, run, Placement(outcome))
+    end(store, run, NextState(outcome))
     assert place(store.questions.inspect([JOB])[0]) == where
 
 
@@ -254,7 +254,7 @@ def test_a_run_that_ends_well_although_it_was_cancelled_goes_where_its_worker_sa
     set_job(store.at(START), JOB, "CONTINUE", START)
     run = take(store)
     cancel(store)
-    end(store, run, Placement("next", "+40"))
+    end(store, run, NextState("next", "+40"))
     assert store.questions.inspect([JOB])[0].timeline == NOW + 40
 
 
@@ -266,7 +266,7 @@ def test_a_run_that_was_asked_for_follows_a_cancelled_one(store):
     after = store.questions.inspect([JOB])[0]
     assert after.waiting.due == NOW
     # The schedule goes on after the occurrence that was cancelled.
-    assert Streak.parse(after.streak).after == pytest.approx(LATER, abs=1e-5)
+    assert RetryState.parse(after.retry_state).after == pytest.approx(LATER, abs=1e-5)
     assert after.failure is None
 
 
@@ -281,7 +281,7 @@ def test_what_is_set_during_a_cancelled_run_counts(store):
 def test_the_mark_goes_with_its_run(store):
     run = STATES["flight"](store)
     cancel(store)
-    end(store, run, Placement("next", "+0"))
+    end(store, run, NextState("next", "+0"))
     again = take(store, "next", now=NOW)
     assert store.at(NOW).runs.heartbeat([again]) == ["ok"]
     end(store, again, failed(again, NOW))

@@ -75,7 +75,7 @@ def test_a_pause_is_by_whom_the_log_names(bike):
     bike.pause("a:A")
     bike.pause_all()
     assert bike.tell("a:A")["paused"]["by"] == ME
-    assert bike.gates()[0].pause.by == ME
+    assert bike.queue_limits()[0].pause.by == ME
 
 
 @pytest.mark.parametrize("who", ["", "a\nb", "x" * 201, 7])
@@ -92,7 +92,7 @@ def test_what_loops_change_is_not_noted(bike):
     noted = rows(bike)
     bike.dispatch_due(until + 1)
     assert "paused" not in bike.tell("a:A")
-    assert not bike.gates()
+    assert not bike.queue_limits()
     bike.set("a:A", "NOW")
     bike.dispatch_due()
     assert bike.work_one() == "a:A"
@@ -125,7 +125,7 @@ def test_a_load_that_is_interrupted_is_noted_with_what_it_has_set(bike):
 def test_a_repair_is_noted_if_it_repaired_something(bike, client):
     assert list(bike.repair()) == []
     assert rows(bike) == []
-    client.zadd(bike.store.keys.alarms, {"nobody": 1})
+    client.zadd(bike.store.keys.timers, {"nobody": 1})
     assert [well for _, well in bike.repair()] == [True]
     assert rows(bike) == [("repair", "", "1 repaired, 0 not repaired")]
 

@@ -146,7 +146,7 @@ def test_a_dispatcher_ends_a_pause_at_its_instant_and_sleeps_until_then(shell, s
     set_job(bike.store, "soon:A", "NOW", "now", once=True)
     until = time.time() + 1.0
     bike.pause("soon:A", until=until)
-    # Without an alarm it would look again every five seconds.
+    # Without a timer it would look again every five seconds.
     wait_until(lambda: "paused" not in bike.tell("soon:A"), timeout=4)
     assert until <= time.time()
     assert "queued_for" in bike.tell("soon:A")

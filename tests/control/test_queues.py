@@ -3,7 +3,7 @@
 import pytest
 
 from redbike import BadConfig, BadQueueName, Redbike
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from tests.states import dump
 from tests.verbs import Quiet, set_job
 
@@ -17,22 +17,22 @@ def bike(client, prefix):
 
 def test_a_queue_is_paused_resumed_and_limited(bike):
     assert bike.pause_queue("A", until=LATER, reason="full disk")
-    [gate] = bike.gates()
-    assert (gate.queue, gate.pause.until, gate.pause.reason) == ("work-A", LATER, "full disk")
-    assert "@" in gate.pause.by
+    [limits] = bike.queue_limits()
+    assert (limits.queue, limits.pause.until, limits.pause.reason) == ("work-A", LATER, "full disk")
+    assert "@" in limits.pause.by
     assert not bike.pause_queue("work-A")
-    assert bike.limit("B", at_once=5, rate="100/m") == Gate("work-B", at_once=5, rate="100/m")
-    assert bike.limit("B", rate=None) == Gate("work-B", at_once=5)
-    assert bike.limit("B") == Gate("work-B", at_once=5)
+    assert bike.limit("B", at_once=5, rate="100/m") == QueueLimits("work-B", at_once=5, rate="100/m")
+    assert bike.limit("B", rate=None) == QueueLimits("work-B", at_once=5)
+    assert bike.limit("B") == QueueLimits("work-B", at_once=5)
     assert bike.resume_queue("A")
     assert not bike.resume_queue("A")
-    assert bike.gates() == [Gate("work-B", at_once=5)]
+    assert bike.queue_limits() == [QueueLimits("work-B", at_once=5)]
     assert bike.pause_all()
     assert not bike.pause_all(reason="again")
-    assert [gate.queue for gate in bike.gates()] == ["", "work-B"]
+    assert [limits.queue for limits in bike.queue_limits()] == ["", "work-B"]
     assert bike.resume_all()
     assert bike.limit("B", at_once=None).is_open
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_pause_that_cannot_be_is_refused(bike, more, said):
         with pytest.raises(BadConfig) as refused:
             act()
         assert said in str(refused.value)
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
 
 
 def test_an_unknown_limit_is_refused(bike):
@@ -110,14 +110,14 @@ def test_the_command_line_pauses_and_limits_queues(shell, server_url):
     assert shell.run("limit", "A", "--rate=None").stdout == ""
     assert shell.run("limit", "A").stdout == "work-A: at once 2, rate none\n"
     assert shell.run("pause", "--queue=A", "--dry-run").stdout == "work-A\n"
-    assert bike.gates() == [Gate("work-A", at_once=2)]
+    assert bike.queue_limits() == [QueueLimits("work-A", at_once=2)]
     paused = shell.run("pause", "--queue=A", "--until=2100-01-01", "--reason=full disk")
     assert (paused.returncode, paused.stdout, paused.stderr) == (0, "", "")
     assert bike.work_one() is None
-    [gate] = bike.gates()
-    assert (gate.pause.until, gate.pause.reason) == (4102444800.0, "full disk")
+    [limits] = bike.queue_limits()
+    assert (limits.pause.until, limits.pause.reason) == (4102444800.0, "full disk")
     assert "redbike: work-A: it was paused already" in shell.run("pause", "--queue=A", "--until=2101-01-01").stderr
-    assert bike.gates() == [gate]
+    assert bike.queue_limits() == [limits]
     assert shell.run("resume", "--queue=work-A").stderr == ""
     assert shell.run("resume", "--queue=work-A").stderr == "redbike: work-A: it was not paused\n"
     assert shell.run("pause", "--all", "--dry-run").returncode == 0

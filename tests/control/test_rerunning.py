@@ -6,7 +6,7 @@ import pytest
 
 from redbike import BadJobId, NoSuchJob, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from tests.verbs import Quiet, set_job, take_one
 
 START = 1_790_000_000.0
@@ -32,7 +32,7 @@ def fail(bike, jobid):
     """Let a run of `jobid` fail for good."""
     bike.run(jobid)
     run = take_one(bike.store, [(bike.store.queue_for(jobid), 100.0)], f"tag-{jobid}")
-    ended = bike.store.runs.end(run, Placement("die", failure={"jobid": jobid, "due": run.due, "attempt": 1}))
+    ended = bike.store.runs.end(run, NextState("die", failure={"jobid": jobid, "due": run.due, "attempt": 1}))
     assert ended[:2] == ("ok", "stopped")
 
 
@@ -53,7 +53,7 @@ def test_a_job_in_flight_is_owed_the_run(bike):
     bike.run("hourly:A")
     run = take_one(bike.store, [("work-A", 100.0)], "tag")
     assert bike.run("hourly:A") == [("hourly:A", "owed")]
-    assert bike.store.runs.end(run, Placement("next", 1e10)).word == "changed"
+    assert bike.store.runs.end(run, NextState("next", 1e10)).word == "changed"
 
 
 @pytest.mark.parametrize("schedule", ["STOP", "AT:1000", "EVERY:7m", "0 0 1 1 *", "RRULE:FREQ=MINUTELY;COUNT=1"])

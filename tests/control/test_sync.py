@@ -523,7 +523,7 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     assert moved.work_one() == "other:A"
     assert moved.work_one() is None
     assert list(fsck(moved.store)) == []
-    assert client.zcard(moved.store.keys.alarms) == len(SAME) // 2
+    assert client.zcard(moved.store.keys.timers) == len(SAME) // 2
     assert {word for _, word in moved.resume("*")} >= {"queue", "timeline"}
     assert list(fsck(moved.store)) == []
 

@@ -190,9 +190,9 @@ def test_the_alarms_and_the_queries_of_the_dashboard_are_right(promtool, tmp_pat
     run(promtool, "check", "rules", rules)
     cases = yaml.safe_load((Path(__file__).parent / "alerts.yaml").read_text())
     found = [rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
-    alarms = [rule["alert"] for rule in found if "alert" in rule]
+    timers = [rule["alert"] for rule in found if "alert" in rule]
     tried = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"] if case["exp_alerts"]}
-    assert tried == set(alarms), "each of them rings in a test"
+    assert tried == set(timers), "each of them rings in a test"
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(cases | {"rule_files": [str(rules)]}))
     run(promtool, "test", "rules", tmp_path / "cases.yaml")
     queries = [

@@ -62,9 +62,9 @@ def test_alarms_and_dashboard_ask_for_figures_that_there_are(client, prefix):
     labels = {sample.name: {*sample.labels, "job", "instance"} for family in families for sample in family.samples}
     values = {*Outcome, *Skip, "alive", "lost", "dispatcher", "worker", "$job", "60.0"}
     records = set(re.findall(r"record: (\S+)", RULES))
-    alarms = re.findall(r"expr: (.*(?:\n {10,}.*)*)", RULES)
-    assert len(alarms) == RULES.count("- alert: ") + RULES.count("- record: ") > 20
-    for query in (*alarms, *list_queries(), "label_values(redbike_up, job)"):
+    timers = re.findall(r"expr: (.*(?:\n {10,}.*)*)", RULES)
+    assert len(timers) == RULES.count("- alert: ") + RULES.count("- record: ") > 20
+    for query in (*timers, *list_queries(), "label_values(redbike_up, job)"):
         asked = re.findall(r"(redbike_\w+)(?:\{([^}]*)\})?", query)
         recorded = re.findall(r"redbike:[\w:]+", query)
         assert asked or recorded, query

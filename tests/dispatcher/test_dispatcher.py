@@ -14,8 +14,8 @@ from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import PAGE
-from redbike.store.records import Streak, parse_batch
-from redbike.store.run import LEASE, Placement, Run
+from redbike.store.records import RetryState, parse_batch
+from redbike.store.run import LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Pipeline
 from redbike.store.store import Store
 from tests.loops import blocked, join, start
@@ -96,8 +96,8 @@ def take_together(store, jobids, tag="tag", now=1000.0, queues=(("work-A", 1000.
     return runs
 
 
-def streaks(store, jobids):
-    return [Streak.parse(state.streak) for state in store.questions.inspect(jobids)]
+def retry_states(store, jobids):
+    return [RetryState.parse(state.retry_state) for state in store.questions.inspect(jobids)]
 
 
 def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent, dispatcher):
@@ -106,7 +106,7 @@ def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent, dispa
     sent.clear()
     dispatcher.dispatch_due(1000.0 + LEASE)
     assert sent == ["survey", "end"]
-    assert streaks(store, jobids) == [Streak(alone=True)] * len(jobids)
+    assert retry_states(store, jobids) == [RetryState(alone=True)] * len(jobids)
     assert [state.waiting.due for state in store.questions.inspect(jobids)] == [run.due for run in runs]
     assert list(store.questions.list_failures()) == []
     assert list(fsck(store)) == []
@@ -126,7 +126,7 @@ def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_al
     assert sent == ["survey", "end", "end"]
     states = {state.jobid: state for state in store.questions.inspect(jobids)}
     assert [place(store, jobid) for jobid in jobids] == ["ENQ", "ENQ", "TML", "STP", "", "ENQ"]
-    assert (states["0:A"].streak, states["1:A"].streak) == ("0 0 alone", "0 0 alone")
+    assert (states["0:A"].retry_state, states["1:A"].retry_state) == ("0 0 alone", "0 0 alone")
     assert states["2:A"].timeline == 1015.0
     assert states["5:A"].waiting.due == 1001.0
     assert list(store.questions.list_failures()) == []
@@ -150,7 +150,7 @@ def test_a_run_that_something_was_set_for_once_more_meanwhile_is_ended_all_the_s
     dispatcher._end_whole = meanwhile
     dispatcher.dispatch_due(1000.0 + LEASE)
     assert [place(store, jobid) for jobid in jobids] == ["TML", "ENQ", "ENQ"]
-    assert streaks(store, jobids) == [Streak(), Streak(alone=True), Streak(alone=True)]
+    assert retry_states(store, jobids) == [RetryState(), RetryState(alone=True), RetryState(alone=True)]
     assert list(fsck(store)) == []
 
 
@@ -178,18 +178,18 @@ def test_runs_of_one_tag_are_lost_together_whatever_their_deadlines(client, pref
     dispatcher.dispatch_due(1000.0 + LEASE - 0.1)
     assert [place(store, jobid) for jobid in jobids] == ["WRK", "WRK"]
     dispatcher.dispatch_due(1000.0 + LEASE)
-    assert streaks(store, jobids) == [Streak(alone=True)] * 2
+    assert retry_states(store, jobids) == [RetryState(alone=True)] * 2
     assert list(fsck(store)) == []
 
 
 def test_a_run_that_is_left_of_those_that_were_taken_together_is_known_to_be_the_one(store, dispatcher):
     """All others have ended, or were given back: so it counts as a loss."""
     ended, released, slow = take_together(store, ["0:A", "1:A", "2:A"])
-    store.at(1001.0).runs.end(ended, Placement("next", 5000.0))
+    store.at(1001.0).runs.end(ended, NextState("next", 5000.0))
     assert store.at(1001.0).runs.release([released]) == ["queue"]
     dispatcher.dispatch_due(1000.0 + LEASE)
-    assert streaks(store, [slow.jobid]) == [Streak(losses=1, tries=1, due=1000.0)]
-    assert streaks(store, [ended.jobid, released.jobid]) == [Streak(), Streak()]
+    assert retry_states(store, [slow.jobid]) == [RetryState(losses=1, tries=1, due=1000.0)]
+    assert retry_states(store, [ended.jobid, released.jobid]) == [RetryState(), RetryState()]
 
 
 def move_to_another_tag(store, jobid):
@@ -392,7 +392,7 @@ def test_an_instant_in_redis_that_is_in_the_future_is_not_believed_and_put_right
 def test_catchup_none_leaves_alone_what_waits_to_be_tried_again(store, now):
     set_job(store.at(now - 6000), "job:A", "EVERY:1000@0.0", now - 6000)
     run = take_one(store.at(now - 6000), [("work-A", 100.0)], "tag")
-    store.at(now - 6000).runs.end(run, Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
+    store.at(now - 6000).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} -"))
     Dispatcher(store, Settings(catchup="none")).skip_missed(now - 6500)
     Dispatcher(store, Settings()).dispatch_due()
     again = take_one(store, [("work-A", 100.0)], "again")
@@ -484,7 +484,7 @@ def test_runs_that_were_taken_together_are_so_also_on_two_pages(store, small_pag
         now += 1
     Dispatcher(store, Settings()).dispatch_due(now + LEASE)
     states = store.questions.inspect(["first:A", "second:A", "third:A"])
-    assert [state.streak.split(" ", 3)[:3] for state in states] == [["0", "1", "1"], *[["0", "0", "alone"]] * 2]
+    assert [state.retry_state.split(" ", 3)[:3] for state in states] == [["0", "1", "1"], *[["0", "0", "alone"]] * 2]
 
 
 def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dispatcher):

@@ -7,7 +7,7 @@ import pytest
 from redbike import BadConfig, Jobs, Redbike, RoundRobin, StopWork
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.queries.metrics import Figures
+from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
 from tests.verbs import set_job
 from tests.waiting import wait_until
@@ -146,7 +146,7 @@ def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
     assert "forgot 120 one-offs that have ended, by forget-after" in caplog.text
     assert (
         f'redbike_forgotten_jobs_total{{prefix="{bike.store.keys.prefix}"}} 120.0'
-        in Figures(lambda: bike.store).format()
+        in Metrics(lambda: bike.store).format()
     )
     dispatcher.dispatch_due()
     assert not dispatcher._surveyed.is_ripe

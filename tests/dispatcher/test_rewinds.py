@@ -6,7 +6,7 @@ from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import BEHIND, Dispatcher
 from redbike.loop.timefile import Timefile
-from redbike.queries.metrics import Figures
+from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
 
 DAY = 86400.0
@@ -54,7 +54,7 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     )
     assert caplog.text.count("the server went back by 7 s to 20") == 1
     assert [topic for topic in bike.health().topics if topic == "rewound"]
-    figures = Figures(lambda: store).format()
+    figures = Metrics(lambda: store).format()
     assert f'redbike_rewinds_total{{prefix="{bike.store.keys.prefix}"}} 1.0' in figures
     assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 1.0' in figures
     assert len(tell(store)) == 1
@@ -62,7 +62,7 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     assert bike.acknowledge() == [rewind.describe()]
     assert (bike.acknowledge(), tell(store), store.rewinds.list_all()) == ([], [], [])
     assert [(entry.action, entry.who) for entry in bike.log()] == [("acknowledge", "me@here")]
-    assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 0.0' in Figures(lambda: store).format()
+    assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 0.0' in Metrics(lambda: store).format()
     for dispatcher in dispatchers:
         dispatcher.close()
 

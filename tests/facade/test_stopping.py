@@ -14,7 +14,7 @@ from redbike import Again, AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unre
 from redbike.connection.embedded import EmbeddedServer
 from tests import loops
 from tests.commandline import ROOT
-from tests.loops import Acting, Gate
+from tests.loops import Acting, QueueLimits
 from tests.waiting import wait_until
 
 
@@ -69,8 +69,8 @@ def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concurrency):
-    worker = Gate()
-    bike, other = Redbike(worker, prefix, client), Redbike(Gate(), prefix, client)
+    worker = QueueLimits()
+    bike, other = Redbike(worker, prefix, client), Redbike(QueueLimits(), prefix, client)
     threads, raised = start(bike.dispatch, lambda: bike.work(concurrency))
     others, _ = start(other.dispatch)
     wait_until(lambda: len(bike.workers()) == 3)
@@ -102,7 +102,7 @@ def test_a_job_may_stop_its_own_loop(client, prefix):
 
 
 def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
-    worker = Gate()
+    worker = QueueLimits()
     worker.opened.set()
     bike = Redbike(worker, prefix, client)
     bike.set("job:A", "NOW")
@@ -117,7 +117,7 @@ def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
 def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
     server = EmbeddedServer(tmp_path)
     server.start()
-    bike = Redbike(Gate(), prefix, f"unix://{server.socket}")
+    bike = Redbike(QueueLimits(), prefix, f"unix://{server.socket}")
     try:
         threads, raised = start(bike.dispatch, bike.work)
         wait_until(lambda: len(bike.workers()) == 2)
@@ -172,7 +172,7 @@ def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, clien
 
 
 def test_with_closes_the_connections_and_only_these(client, named):
-    with named(Gate(), "other") as other, named(Gate()) as bike:
+    with named(QueueLimits(), "other") as other, named(QueueLimits()) as bike:
         bike.set("job:A", "EVERY:1h")
         bike.worker.opened.set()
         bike.dispatch_due()
@@ -190,18 +190,18 @@ def test_with_closes_the_connections_and_only_these(client, named):
 def test_a_client_of_the_user_stays_open(server, client, prefix):
     own = redis.Redis(unix_socket_path=str(server.socket), client_name="given")
     own.ping()
-    with Redbike(Gate(), prefix, own) as bike:
+    with Redbike(QueueLimits(), prefix, own) as bike:
         bike.set("job:A", "EVERY:1h")
         assert len(connections(client, "given")) > 1
     wait_until(lambda: len(connections(client, "given")) == 1)
-    with Redbike.from_settings(Gate(), bike.settings, own) as bike:
+    with Redbike.from_settings(QueueLimits(), bike.settings, own) as bike:
         bike.get_schedules()
     assert own.ping()
     own.close()
 
 
 def test_close_waits_for_the_loops_of_other_threads(client, named):
-    worker = Gate()
+    worker = QueueLimits()
     with named(worker) as bike:
         threads, raised = start(bike.dispatch, lambda: bike.work(2))
         bike.set("job:A", "NOW")
@@ -223,7 +223,7 @@ CALLS = {
 
 
 def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
-    bike, other = Redbike(Gate(), prefix, client), AsyncRedbike(Gate(), prefix, client)
+    bike, other = Redbike(QueueLimits(), prefix, client), AsyncRedbike(QueueLimits(), prefix, client)
 
     async def call(name, given):
         found = getattr(other, name)(*given)
@@ -253,7 +253,7 @@ def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
 
 
 def test_a_job_that_still_runs_may_go_on_calling(client, prefix):
-    class Follower(Gate):
+    class Follower(QueueLimits):
         def work(self, jobid):
             super().work(jobid)
             bike.set("next:A", "EVERY:1h")
@@ -301,7 +301,7 @@ def is_waiting(client):
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, limit):
-    bike = named(Gate(), **limit)
+    bike = named(QueueLimits(), **limit)
     threads, raised = start(lambda: bike.set("job:A", "EVERY:1h@0"))
     wait_until(lambda: is_waiting(client))
     bike.close()
@@ -309,13 +309,13 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
     join(threads)
     assert raised == []
     wait_until(lambda: not connections(client))
-    assert dict(Redbike(Gate(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
+    assert dict(Redbike(QueueLimits(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_close_while_other_threads_go_on_calling(client, named, limit):
     for _ in range(2):
-        bike, done = named(Gate(), **limit), []
+        bike, done = named(QueueLimits(), **limit), []
 
         def call(bike=bike, done=done):
             while True:
@@ -332,7 +332,7 @@ def test_close_while_other_threads_go_on_calling(client, named, limit):
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
-    bike, closed = named(Gate(), **limit), threading.Event()
+    bike, closed = named(QueueLimits(), **limit), threading.Event()
     main = threading.get_ident()
 
     def interrupt():
@@ -353,7 +353,7 @@ def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
 
 
 def test_close_ends_those_who_listen(client, named):
-    bike = named(Gate())
+    bike = named(QueueLimits())
     events = bike.events()
     bike.pause_all()
     threads, raised = start(lambda: list(events))
@@ -379,10 +379,10 @@ def test_the_threads_of_single_turns_end(client, named):
 def test_the_embedded_server_outlives_the_object(tmp_path, prefix):
     folder = tmp_path / "server"
     try:
-        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+        with Redbike(QueueLimits(), prefix, f"embedded:{folder}") as bike:
             bike.set("job:A", "EVERY:1h")
         assert EmbeddedServer(folder).status()["running"]
-        with Redbike(Gate(), prefix, f"embedded:{folder}") as bike:
+        with Redbike(QueueLimits(), prefix, f"embedded:{folder}") as bike:
             assert [jobid for jobid, _ in bike.get_schedules()] == ["job:A"]
     finally:
         EmbeddedServer(folder).stop()

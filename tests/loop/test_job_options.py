@@ -8,20 +8,20 @@ from redbike.config.options import format_options, read_changes
 from redbike.config.settings import Settings, override
 from redbike.dispatcher.dispatcher import AHEAD, Dispatcher
 from redbike.dispatcher.skipping import skip_late, skip_missed
-from redbike.loop.occurrences import place_next
+from redbike.loop.occurrences import decide_next
 from redbike.loop.policies import (
     count_retries,
-    place_again,
-    place_done,
-    place_failed,
+    decide_again,
+    decide_done,
+    decide_failed,
 )
 from redbike.schedule.jitter import compute_share, spread
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
-from redbike.store.records import Streak
-from redbike.store.run import LEASE, Answer, Placement, Run
+from redbike.store.records import RetryState
+from redbike.store.run import LEASE, Answer, NextState, Run
 from redbike.store.schedules import find_schedule
 from redbike.worker.cron_policies import go_on_as_cron
 from tests.states import end
@@ -72,7 +72,7 @@ def run_all(store, dispatcher, now, settings):
             return worked
         worked.append((taken.due - MIDNIGHT) / HOUR)
         own = override(settings, taken.options)
-        assert store.at(now).runs.end(taken, place_done(taken, None, own, now)).word == "ok"
+        assert store.at(now).runs.end(taken, decide_done(taken, None, own, now)).word == "ok"
     raise AssertionError("it never ends")
 
 
@@ -134,7 +134,7 @@ def test_a_try_of_an_occurrence_is_never_late(store, make_dispatcher):
     put(store, MIDNIGHT, grace=60)
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
     settings = Settings(on_error="retry", backoff=5.0)
-    store.at(MIDNIGHT + 1).runs.end(taken, place_failed(taken, ValueError(), settings, MIDNIGHT + 1))
+    store.at(MIDNIGHT + 1).runs.end(taken, decide_failed(taken, ValueError(), settings, MIDNIGHT + 1))
     assert make_dispatcher(settings).dispatch_due(MIDNIGHT + DAY) == 1
     assert state(store).waiting.due == MIDNIGHT
 
@@ -150,7 +150,7 @@ def test_a_one_off_that_is_late_is_stopped_and_stays_so_when_it_is_loaded_again(
     run_job(store.at(MIDNIGHT + DAY), JOB)
     taken = take_one(store.at(MIDNIGHT + DAY), [(QUEUE, 500.0)], "tag")
     assert (taken.due, taken.attempt) == (MIDNIGHT + HOUR, 1)
-    store.at(MIDNIGHT + DAY).runs.end(taken, place_done(taken, None, Settings(), MIDNIGHT + DAY))
+    store.at(MIDNIGHT + DAY).runs.end(taken, decide_done(taken, None, Settings(), MIDNIGHT + DAY))
     assert (state(store).status[:3], state(store).dropped) == ("STP", None)
 
 
@@ -217,7 +217,7 @@ def test_a_schedule_set_during_the_run_that_comes_due_is_run_when_it_ends(
     left = (f"due:{MIDNIGHT + 10:.6f}", {}) if is_queued else ("set", {"running": 1})
     assert (state(store).run.next, state(store).skipped) == left
     if is_queued:
-        end(store, taken, place_done(taken, None, settings, MIDNIGHT + 90), MIDNIGHT + 90)
+        end(store, taken, decide_done(taken, None, settings, MIDNIGHT + 90), MIDNIGHT + 90)
         assert state(store).waiting.due == MIDNIGHT + 10
 
 
@@ -234,7 +234,7 @@ def fail(store, failures, since=MIDNIGHT):
             own = override(Settings(), taken.options)
             is_failure = failures[len(places) : len(places) + 1] == "F"
             placed = (
-                place_failed(taken, ValueError("no"), own, now) if is_failure else place_done(taken, None, own, now)
+                decide_failed(taken, ValueError("no"), own, now) if is_failure else decide_done(taken, None, own, now)
             )
             store.at(now).runs.end(taken, placed)
             places.append(taken.due)
@@ -271,7 +271,7 @@ FAILURES = [
 def test_runs_that_fail_end_by_the_policies_of_their_job(store, options, failures, runs, status):
     put(store, MIDNIGHT, **options)
     places, found = fail(store, failures)
-    assert (len(places), found.status[:3], Streak.parse(found.streak).failed) == (runs, status, 0)
+    assert (len(places), found.status[:3], RetryState.parse(found.retry_state).failed) == (runs, status, 0)
     assert (found.failure is not None) == (status == "DIE")
 
 
@@ -311,7 +311,7 @@ def test_an_occurrence_fails_with_all_its_retries_before_the_next_one_is_tried(s
 def test_a_job_that_was_stopped_counts_its_failed_occurrences_from_the_beginning(store, how, policy):
     put(store, MIDNIGHT, stop_after=3, **policy)
     places, found = fail(store, "FFF")
-    assert (len(places), found.status[:3], found.streak) == (3, "DIE", "")
+    assert (len(places), found.status[:3], found.retry_state) == (3, "DIE", "")
     again = MIDNIGHT + 10 * HOUR
     if how == "run":
         store.at(again).jobs.run([JOB])
@@ -325,11 +325,11 @@ def test_a_job_that_was_stopped_counts_its_failed_occurrences_from_the_beginning
 def test_an_explicit_run_forgets_the_failed_occurrences(store):
     put(store, MIDNIGHT, on_error="reschedule", stop_after=3)
     taken = take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag")
-    failed = place_failed(taken, ValueError("no"), override(Settings(), taken.options), MIDNIGHT)
+    failed = decide_failed(taken, ValueError("no"), override(Settings(), taken.options), MIDNIGHT)
     store.at(MIDNIGHT).runs.end(taken, failed)
-    assert Streak.parse(state(store).streak).failed == 1
+    assert RetryState.parse(state(store).retry_state).failed == 1
     store.at(MIDNIGHT + 60).jobs.run([JOB])
-    assert Streak.parse(state(store).streak).failed == 0
+    assert RetryState.parse(state(store).retry_state).failed == 0
 
 
 @pytest.mark.parametrize("on_error", ["reschedule", "retry"])
@@ -338,8 +338,8 @@ def test_a_run_that_is_asked_for_during_a_run_begins_the_count_again(store, on_e
     settings = override(Settings(), state(store).options)
     taken = replace(take_one(store.at(MIDNIGHT), [(QUEUE, 500.0)], "tag"), failed=2)
     store.at(MIDNIGHT + 1).jobs.run([JOB])
-    end(store, taken, place_failed(taken, ValueError(), settings, MIDNIGHT + 2), MIDNIGHT + 2)
-    assert Streak.parse(state(store).streak).failed == 0
+    end(store, taken, decide_failed(taken, ValueError(), settings, MIDNIGHT + 2), MIDNIGHT + 2)
+    assert RetryState.parse(state(store).retry_state).failed == 0
 
 
 # Lost runs
@@ -393,7 +393,7 @@ def test_a_job_with_a_timeout_of_its_own_has_its_own_deadline(store, client):
     assert list(fsck(store)) == []
     words = store.at(MIDNIGHT + 50).runs.heartbeat(list(taken.values()))
     assert dict(zip(taken, words, strict=True)) == {"long:A": "ok", "short:A": "overrun", "plain:A": "ok"}
-    answer = store.at(MIDNIGHT + 5000).runs.end(taken["long:A"], Placement("next", MIDNIGHT + DAY))
+    answer = store.at(MIDNIGHT + 5000).runs.end(taken["long:A"], NextState("next", MIDNIGHT + DAY))
     assert answer[:2] == ("ok", "timeline")
 
 
@@ -468,10 +468,10 @@ def test_after_a_run_the_schedule_goes_on_with_its_spread(store):
     options, share = '{"spread":600}', compute_share(JOB, 600)
     due = find_schedule(JOB, HOURLY, options).next(MIDNIGHT)
     assert due == MIDNIGHT + HOUR + share or due == MIDNIGHT + share
-    placed = place_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
-    assert placed == Placement("next", round(due + HOUR, 6))
+    placed = decide_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
+    assert placed == NextState("next", round(due + HOUR, 6))
     changed = Answer("changed", HOURLY, "set", options)
-    again = place_again(run(schedule="EVERY:5@0", due=due, start=due), placed, changed, Settings(), due + 1)
+    again = decide_again(run(schedule="EVERY:5@0", due=due, start=due), placed, changed, Settings(), due + 1)
     assert again.due == round(due + HOUR, 6)
 
 
@@ -482,9 +482,9 @@ def test_an_end_and_a_survey_tell_the_options_by_now(store):
     lost = survey(store.at(MIDNIGHT + LEASE)).lost
     assert [(run.jobid, run.options) for run in lost] == [(first.jobid, '{"retries":5}'), (JOB, "")]
     put(store, MIDNIGHT - 5, now=MIDNIGHT + 10, schedule="EVERY:60@0", spread=60)
-    answer = store.at(MIDNIGHT + 20).runs.end(taken, Placement("next", MIDNIGHT + HOUR))
+    answer = store.at(MIDNIGHT + 20).runs.end(taken, NextState("next", MIDNIGHT + HOUR))
     assert answer == ("changed", "EVERY:60@0", f"from:{MIDNIGHT - 5:.6f}", '{"spread":60}')
 
 
 def test_next_is_computed_from_options_that_cannot_be_read_as_from_none():
-    assert place_next(run(options="x"), find_schedule(JOB, "EVERY:10@0", "x"), Settings(), 101.0).due == 110.0
+    assert decide_next(run(options="x"), find_schedule(JOB, "EVERY:10@0", "x"), Settings(), 101.0).due == 110.0

@@ -22,7 +22,7 @@ from redbike.errors import Unreachable
 from redbike.loop.pings import LANES, MOST, Pings
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
-from redbike.store.run import LEASE, Placement
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from tests.pinged import serve
 from tests.proc import arguments_below
@@ -173,7 +173,7 @@ def test_an_overrun_is_told(bike, pinged, policy, called):
 
 def test_a_run_that_is_no_longer_this_workers_is_not_told(bike, pinged):
     run, worker = take(bike, "good:A", f"{pinged.url}/x/{{outcome}}")
-    bike.store.runs.end(run, Placement("stop"))
+    bike.store.runs.end(run, NextState("stop"))
     worker.ends.end([(run, worker.runner.run(run))])
     worker.pings.stop(60)
     assert pinged.called == []
@@ -319,7 +319,7 @@ def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pi
     pinged.answers += [500]
     each.start(jobs[0], f"{pinged.url}/first")
     wait_until(lambda: pinged.called == ["/first/start"])
-    each.end(jobs[0], f"{pinged.url}/first", Placement("stop", outcome=Outcome.OK))
+    each.end(jobs[0], f"{pinged.url}/first", NextState("stop", outcome=Outcome.OK))
     for jobid in jobs[1:]:
         each.send(jobid, f"{pinged.url}/{{jobid}}")
     each.stop(60)

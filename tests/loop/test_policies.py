@@ -5,23 +5,23 @@ from dataclasses import replace
 import pytest
 
 from redbike.config.settings import Settings
-from redbike.loop.occurrences import JUST_BEFORE, place_next
+from redbike.loop.occurrences import JUST_BEFORE, decide_next
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
-    place_again,
-    place_done,
-    place_failed,
-    place_lost,
-    place_overrun,
-    place_owed,
-    place_suspect,
+    decide_again,
+    decide_done,
+    decide_failed,
+    decide_lost,
+    decide_overrun,
+    decide_owed,
+    decide_suspect,
 )
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
-from redbike.store.records import Streak
-from redbike.store.run import Answer, Placement, Run
+from redbike.store.records import RetryState
+from redbike.store.run import Answer, NextState, Run
 from redbike.store.store import Store
 from redbike.worker.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take
@@ -36,7 +36,7 @@ def run(schedule="EVERY:10@0", due=100.0, start=100.0, **more):
 
 
 def due(instant, **more):
-    return Placement("next", instant, **more)
+    return NextState("next", instant, **more)
 
 
 DONE = [
@@ -58,27 +58,28 @@ DONE = [
     ({"start": 135.0, "failures": 1, "tries": 1}, {}, 136.0, due(140.0, missed=3)),
     ({"start": 135.0, "failures": 1, "tries": 1}, ALL, 136.0, due(110.0)),
     # overlap = queue: the first occurrence that came due during the run is run when it ends,
-    ({"start": 125.0}, QUEUE, 155.0, due(130.0, missed=2, overlapped=2, streak="0 0 0 - 155.000000")),
+    ({"start": 125.0}, QUEUE, 155.0, due(130.0, missed=2, overlapped=2, retry_state="0 0 0 - 155.000000")),
     ({"due": 130.0, "start": 155.0, "after": 155.0}, QUEUE, 156.0, due(160.0)),
     (
         {"due": 130.0, "start": 155.0, "after": 155.0},
         QUEUE,
         171.0,
-        due(160.0, overlapped=1, streak="0 0 0 - 171.000000"),
+        due(160.0, overlapped=1, retry_state="0 0 0 - 171.000000"),
     ),
     # if there is one,
     ({}, QUEUE, 101.0, due(110.0)),
     ({"start": 125.0}, QUEUE, 126.0, due(130.0, missed=2)),
     # and if it is not late by then: 110, 120, 130 and 140 are; with less grace, all are.
-    ({}, QUEUE | {"grace": 12.0}, 155.0, due(150.0, late=4, streak="0 0 0 - 155.000000")),
+    ({}, QUEUE | {"grace": 12.0}, 155.0, due(150.0, late=4, retry_state="0 0 0 - 155.000000")),
     ({}, QUEUE | {"grace": 1.0}, 155.0, due(160.0, overlapped=5)),
 ]
 
 
 @pytest.mark.parametrize(("ran", "settings", "now", "placed"), DONE)
 def test_a_run_that_is_done_goes_to_its_next_occurrence(ran, settings, now, placed):
-    assert place_done(run(**ran), None, Settings(**settings), now) == placed
-    assert place_done(run(**ran), "a result, which means nothing without CONTINUE", Settings(**settings), now) == placed
+    assert decide_done(run(**ran), None, Settings(**settings), now) == placed
+    result = "a result, which means nothing without CONTINUE"
+    assert decide_done(run(**ran), result, Settings(**settings), now) == placed
 
 
 @pytest.mark.parametrize(
@@ -86,25 +87,25 @@ def test_a_run_that_is_done_goes_to_its_next_occurrence(ran, settings, now, plac
     [(None, "+0.000000"), (3, "+3.000000"), (2.5, "+2.500000"), (0, "+0.000000"), (-0.0, "+0.000000")],
 )
 def test_continue_goes_on_at_once_or_after_the_pause_that_the_worker_returns(result, pause):
-    assert place_done(run("CONTINUE"), result, Settings(), 101.0) == due(pause)
+    assert decide_done(run("CONTINUE"), result, Settings(), 101.0) == due(pause)
 
 
 @pytest.mark.parametrize("result", [True, "soon", float("nan"), float("inf"), -1, 10**12])
 def test_a_pause_that_is_none_is_refused(result):
     with pytest.raises((TypeError, ValueError), match="work\\(\\) returned"):
-        place_done(run("CONTINUE"), result, Settings(), 101.0)
+        decide_done(run("CONTINUE"), result, Settings(), 101.0)
 
 
 def failed(ran, settings):
-    return place_failed(ran, ValueError("it\nbroke"), settings, 101.0)
+    return decide_failed(ran, ValueError("it\nbroke"), settings, 101.0)
 
 
 def overrun(ran, settings):
-    return place_overrun(ran, settings, 115.0)
+    return decide_overrun(ran, settings, 115.0)
 
 
 def lost(ran, settings):
-    return place_lost(ran, settings, 115.0)
+    return decide_lost(ran, settings, 115.0)
 
 
 BROKE, OVERRAN = "ValueError: it broke", "overran its timeout of 10 s"
@@ -144,9 +145,9 @@ ENDED_BADLY = [
     (lost, {"losses": 2}, {"on_lost": "requeue"}, "die", None, "", THRICE),
     # What fails at its last occurrence has failed for good, and so has what cannot be read.
     *(
-        (how, {"schedule": schedule}, SKIPS, "die", None, streak, error)
+        (how, {"schedule": schedule}, SKIPS, "die", None, retry_state, error)
         for schedule in ("NOW", "AT:100", "RRULE:FREQ=DAILY;COUNT=1")
-        for how, streak, error in ((failed, "", BROKE), (overrun, "", OVERRAN), (lost, "0 1", ONCE))
+        for how, retry_state, error in ((failed, "", BROKE), (overrun, "", OVERRAN), (lost, "0 1", ONCE))
     ),
     *((failed, {"schedule": "garbage"}, settings, "die", None, "", BROKE) for settings in ({}, SKIPS, RETRY)),
     (overrun, {"schedule": "garbage"}, SKIPS, "die", None, "", UNREADABLE),
@@ -169,10 +170,10 @@ ENDED_BADLY = [
 ]
 
 
-@pytest.mark.parametrize(("how", "ran", "settings", "place", "instant", "streak", "error"), ENDED_BADLY)
-def test_a_run_that_ended_badly_ends_by_its_policy(how, ran, settings, place, instant, streak, error):
+@pytest.mark.parametrize(("how", "ran", "settings", "place", "instant", "retry_state", "error"), ENDED_BADLY)
+def test_a_run_that_ended_badly_ends_by_its_policy(how, ran, settings, place, instant, retry_state, error):
     found = how(run(**ran), Settings(**settings))
-    assert (found.place, found.due, found.streak) == (place, instant, streak)
+    assert (found.place, found.due, found.retry_state) == (place, instant, retry_state)
     assert found.why == ("" if how is failed else how.__name__)
     assert found.retried == (place == "due" and how is not lost)
     assert (found.failure and found.failure["error"]) == error
@@ -186,18 +187,18 @@ def test_a_run_that_ended_badly_ends_by_its_policy(how, ran, settings, place, in
 def test_stop_after_counts_each_kind_of_failed_occurrence(schedule, how, settings):
     settings = Settings(**SKIPS | settings, stop_after=2)
     first, second = how(run(schedule), settings), how(run(schedule, failed=1), settings)
-    assert (first.place != "die", Streak.parse(first.streak).failed) == (True, 1)
+    assert (first.place != "die", RetryState.parse(first.retry_state).failed) == (True, 1)
     assert (second.place, second.failure is not None, second.why) == ("die", True, first.why)
 
 
 def test_a_count_is_kept_with_the_occurrence_that_came_due_during_the_run():
     settings = Settings(on_error="reschedule", stop_after=5, **QUEUE)
-    placed = place_failed(run(failed=1), ValueError(), settings, 125.0)
-    assert (placed.due, placed.streak) == (110.0, "0 0 0 - 125.000000 failed=2")
+    placed = decide_failed(run(failed=1), ValueError(), settings, 125.0)
+    assert (placed.due, placed.retry_state) == (110.0, "0 0 0 - 125.000000 failed=2")
 
 
 def test_what_is_kept_of_an_error():
-    assert place_failed(run(), ValueError("broken\npipe"), Settings(), 101.0).failure | {"traceback": ""} == {
+    assert decide_failed(run(), ValueError("broken\npipe"), Settings(), 101.0).failure | {"traceback": ""} == {
         "jobid": "job:A",
         "due": 100.0,
         "attempt": 1,
@@ -208,60 +209,60 @@ def test_what_is_kept_of_an_error():
     try:
         raise ValueError("x" * 100_000)
     except ValueError as error:
-        kept = place_failed(run(), error, Settings(), 101.0).failure
+        kept = decide_failed(run(), error, Settings(), 101.0).failure
     assert len(kept["error"]) == MAX_ERROR
     # The message is cut, so that the lines before it stay.
     assert len(kept["traceback"]) <= MAX_TRACEBACK
     assert kept["traceback"].startswith("Traceback")
     assert kept["traceback"].endswith("x…\n")
-    tried = place_failed(run(), ValueError("no"), Settings(on_error="retry"), 101.0)
+    tried = decide_failed(run(), ValueError("no"), Settings(on_error="retry"), 101.0)
     assert (tried.outcome, tried.error) == (Outcome.RETRY, "ValueError: no")
-    assert not place_done(run(), None, Settings(on_error="retry"), 101.0).retried
+    assert not decide_done(run(), None, Settings(on_error="retry"), 101.0).retried
 
 
 def test_no_loss_is_counted_for_those_that_were_lost_together():
     tried = run(failures=1, losses=2, tries=3, after=120.0, failed=2)
-    outcome = place_suspect(tried)
+    outcome = decide_suspect(tried)
     assert (outcome.place, outcome.due, outcome.why) == ("due", 100.0, "lost")
-    assert Streak.parse(outcome.streak) == Streak(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
-    assert Streak.parse(place_suspect(run()).streak) == Streak(alone=True), "it was not tried yet"
+    assert RetryState.parse(outcome.retry_state) == RetryState(1, 2, 3, 100.0, 120.0, alone=True, failed=2)
+    assert RetryState.parse(decide_suspect(run()).retry_state) == RetryState(alone=True), "it was not tried yet"
 
 
 def test_counting_is_bounded():
-    outcome = place_next(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
+    outcome = decide_next(run("EVERY:1@0", due=0.0, start=10**9), parse("EVERY:1@0"), Settings(), 10.0**9)
     assert (outcome.missed, outcome.due) == (10_000, 10**9 + 1)
 
 
 # What was set or asked for during the run
 
 OWED = "due:101.500000"
-RETRIED = Placement("due", "+5", streak="1 0 1 100.000000 -", retried=True)
-BROKEN = Placement("die", failure={"error": "it broke"})
-ON_TIMELINE = {"place": "stay", "due": None, "streak": ""}
-RUNS_OWED = {"place": "due", "due": 101.5, "streak": ""}
+RETRIED = NextState("due", "+5", retry_state="1 0 1 100.000000 -", retried=True)
+BROKEN = NextState("die", failure={"error": "it broke"})
+ON_TIMELINE = {"place": "stay", "due": None, "retry_state": ""}
+RUNS_OWED = {"place": "due", "due": 101.5, "retry_state": ""}
 
 
 def again(outcome, left="set", schedule="EVERY:7@0", now=101.0, ran=None, **settings):
     """Where a job goes whose run had another outcome, but is answered that something was set meanwhile."""
     answer = Answer("changed", schedule if schedule == "garbage" else parse(schedule).text, left)
-    return place_again(ran or run(), outcome, answer, Settings(**settings), now)
+    return decide_again(ran or run(), outcome, answer, Settings(**settings), now)
 
 
 @pytest.mark.parametrize("why", ["", "overrun", "lost"])
 def test_what_was_set_during_the_run_counts_and_how_it_ended_is_kept(why):
-    for outcome in (Placement("stop"), Placement("unset"), due(110.0), Placement("due", "+5", streak="1 0")):
+    for outcome in (NextState("stop"), NextState("unset"), due(110.0), NextState("due", "+5", retry_state="1 0")):
         assert again(outcome) == due(105.0, left="set")
-    assert again(Placement("die"), schedule="CONTINUE").due == "+0"
-    assert again(Placement("die"), schedule="STOP") == due(None, left="set")
+    assert again(NextState("die"), schedule="CONTINUE").due == "+0"
+    assert again(NextState("die"), schedule="STOP") == due(None, left="set")
     assert again(replace(BROKEN, why=why)) == due(105.0, why=why, failure=BROKEN.failure, left="set")
     assert again(replace(RETRIED, why=why)) == due(105.0, why=why, retried=True, left="set")
 
 
 @pytest.mark.parametrize("catchup", ["last", "all", "none"])
 def test_a_schedule_that_was_set_during_the_run_has_no_occurrence_before_and_waits_for_no_other(catchup):
-    assert again(Placement("next"), ran=run(due=0.0), catchup=catchup) == due(105.0, left="set")
+    assert again(NextState("next"), ran=run(due=0.0), catchup=catchup) == due(105.0, left="set")
     # Those that came due while the run went on were overtaken by it.
-    after = again(Placement("next"), now=120.0, ran=run(due=0.0), catchup=catchup)
+    after = again(NextState("next"), now=120.0, ran=run(due=0.0), catchup=catchup)
     assert after == due(126.0, overlapped=3, left="set")
     assert again(due(500.0), ran=run(after=499.999999), catchup=catchup).due == 105.0
 
@@ -279,42 +280,42 @@ AGAIN = [
         for left in ("set+timeline", "once+timeline")
         for outcome in (
             due(110.0, missed=3),
-            due(110.0, streak="0 1"),
+            due(110.0, retry_state="0 1"),
             RETRIED,
-            Placement("due", 100.0, "lost", streak="0 0 alone"),
-            Placement("die", why="overrun", failure={"error": "it overran"}),
-            Placement("stop"),
-            Placement("unset"),
+            NextState("due", 100.0, "lost", retry_state="0 0 alone"),
+            NextState("die", why="overrun", failure={"error": "it overran"}),
+            NextState("stop"),
+            NextState("unset"),
         )
     ),
     # A one-off that is owed runs next, and that is all.
     *(
         (outcome, OWED, schedule, RUNS_OWED)
         for schedule in ("NOW", "AT:100", "AT:101.5")
-        for outcome in (due(110.0), due(None), BROKEN, RETRIED, Placement("unset"))
+        for outcome in (due(110.0), due(None), BROKEN, RETRIED, NextState("unset"))
     ),
     # A new schedule does not go on from the place of the old one.
-    *((outcome, OWED, "EVERY:7@0", RUNS_OWED) for outcome in (due(110.0), Placement("die"), Placement("stop"))),
+    *((outcome, OWED, "EVERY:7@0", RUNS_OWED) for outcome in (due(110.0), NextState("die"), NextState("stop"))),
     # A run that happens again is the one that is owed: at once, and for its own due time.
     *(
         (outcome, OWED, "EVERY:10@0", {"due": 100.0})
         for outcome in (
             RETRIED,
-            Placement("due", 100.0, "overrun", streak="0 0 1 100.000000 -", retried=True),
-            Placement("due", 100.0, "lost", streak="0 1 1 100.000000 -"),
-            Placement("due", 100.0, "lost", streak="0 0 alone"),
+            NextState("due", 100.0, "overrun", retry_state="0 0 1 100.000000 -", retried=True),
+            NextState("due", 100.0, "lost", retry_state="0 1 1 100.000000 -"),
+            NextState("due", 100.0, "lost", retry_state="0 0 alone"),
         )
     ),
     # A run that is owed in between leaves the place of the schedule: it is another occurrence.
     *(
-        (outcome, OWED, "EVERY:10@0", RUNS_OWED | {"streak": Streak(after=after, tries=0, due=None).format()})
+        (outcome, OWED, "EVERY:10@0", RUNS_OWED | {"retry_state": RetryState(after=after, tries=0, due=None).format()})
         for outcome, after in (
             (due(110.0), 110.0 - JUST_BEFORE),
             (due(70.0), 70.0 - JUST_BEFORE),  # with catchup = all
-            (Placement("die"), 100.0),
-            (Placement("stop"), 100.0),
-            (Placement("unset"), 100.0),
-            (Placement("die", why="lost"), 100.0),
+            (NextState("die"), 100.0),
+            (NextState("stop"), 100.0),
+            (NextState("unset"), 100.0),
+            (NextState("die", why="lost"), 100.0),
         )
     ),
     # Where there is no next occurrence, no place is left: the rule has run out, or it continues whenever it is done.
@@ -327,19 +328,19 @@ def test_what_is_owed_or_on_the_timeline_comes_first(outcome, left, schedule, ch
     assert again(outcome, left, schedule, 102.0) == replace(outcome, **changes, left=left)
 
 
-@pytest.mark.parametrize("outcome", [Placement("die"), Placement("due", 300.0, streak="1 0 1 100.000000 -")])
+@pytest.mark.parametrize("outcome", [NextState("die"), NextState("due", 300.0, retry_state="1 0 1 100.000000 -")])
 def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome):
     found = again(outcome, OWED, "AT:100", 102.0, run("AT:100"))
     assert found == replace(outcome, **RUNS_OWED, left=OWED)
 
 
 def test_what_is_owed_is_found_beside_what_another_hand_has_left():
-    found = place_owed(run(), due(None, left=f"{OWED}+timeline"), "EVERY:10@0")
+    found = decide_owed(run(), due(None, left=f"{OWED}+timeline"), "EVERY:10@0")
     assert (found.due, found.left) == (101.5, f"{OWED}+timeline")
     # It takes the place of what came due during the run.
-    placed = place_done(run(), None, Settings(**QUEUE), 125.0)
-    owed = place_owed(run(), replace(placed, left="due:112.000000"), run().schedule)
-    assert (owed.due, owed.overlapped, owed.streak) == (112.0, 2, "0 0 0 - 125.000000")
+    placed = decide_done(run(), None, Settings(**QUEUE), 125.0)
+    owed = decide_owed(run(), replace(placed, left="due:112.000000"), run().schedule)
+    assert (owed.due, owed.overlapped, owed.retry_state) == (112.0, 2, "0 0 0 - 125.000000")
 
 
 @pytest.fixture
@@ -364,7 +365,7 @@ def ended(client, prefix, monkeypatch):
 
 
 def test_a_place_is_computed_again_from_how_the_run_ended_and_not_from_the_last_time(ended):
-    broken = Placement("die", failure={"jobid": JOB, "due": START, "attempt": 1})
+    broken = NextState("die", failure={"jobid": JOB, "due": START, "attempt": 1})
     again, store = ended(lambda store: set_job(store.at(NOW), JOB, NEW, LATER), broken)
     assert (again.due, again.after, again.schedule) == (NOW, None, NEW)
     assert store.questions.inspect([JOB])[0].failure == broken.failure

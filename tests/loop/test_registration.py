@@ -13,7 +13,7 @@ from redbike.errors import ServerError
 from redbike.loop import registration as presence
 from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import Look
+from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
 from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
 from redbike.text.printable import MAX_HOST, name_host
@@ -69,7 +69,7 @@ def states(bike):
 def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
     workers = bike.store.workers
     at = bike.store.at
-    assert at(START).workers.sign(OWNER, entry()) == f"{START:.6f}"
+    assert at(START).workers.register(OWNER, entry()) == f"{START:.6f}"
     [process] = at(START + LOST).workers.list_all()
     assert process == Process(f"web1:4711:{OWNER}", "worker", "web1", 4711, ("work-A",), "alive", START, START, (), "1")
     assert [each.state for each in at(START + LOST + 0.001).workers.list_all()] == ["lost"]
@@ -79,15 +79,15 @@ def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
     # One that was suspended is there again, and others forget it for good.
     assert at(START + KEPT + 5).workers.renew(OWNER)[0]
     assert [each.state for each in at(START + KEPT + 5).workers.list_all()] == ["alive"]
-    at(START + 2 * KEPT + 6).workers.sign("OwnerOf2", entry())
+    at(START + 2 * KEPT + 6).workers.register("OwnerOf2", entry())
     assert [each.id for each in at(START + KEPT + 5).workers.list_all()] == ["web1:4711:OwnerOf2"]
     assert not workers.renew(OWNER)[0]
 
 
 def test_a_worker_says_how_many_jobs_it_runs_at_once(bike):
-    bike.store.workers.sign(OWNER, entry())
+    bike.store.workers.register(OWNER, entry())
     assert bike.workers()[0].concurrency is None, "an older version does not say"
-    bike.store.workers.sign(OWNER, entry(concurrency=10))
+    bike.store.workers.register(OWNER, entry(concurrency=10))
     assert bike.workers()[0].concurrency == 10
     with beside(bike.store, lambda: bike.work(3)):
         wait_until(lambda: len(bike.workers()) == 2)
@@ -110,35 +110,35 @@ def test_one_is_busy_if_it_runs_as_many_as_it_can(jobs, concurrency, is_busy):
 
 def test_a_bounded_number_is_forgotten_at_once(bike):
     for number in range(FORGOTTEN + 1):
-        bike.store.at(START).workers.sign(f"Owner{number:03}", entry())
+        bike.store.at(START).workers.register(f"Owner{number:03}", entry())
     assert bike.client.zcard(bike.store.keys.seen) == FORGOTTEN + 1
-    bike.store.at(START + KEPT + 1).workers.sign_off("nobody--")
+    bike.store.at(START + KEPT + 1).workers.unregister("nobody--")
     assert bike.client.hlen(bike.store.keys.workers) == bike.client.zcard(bike.store.keys.seen) == 1
 
 
 def test_one_that_registers_again_keeps_its_beginning(bike):
     at = bike.store.at
-    since = at(START).workers.sign(OWNER, entry())
-    assert at(START + 5).workers.sign(OWNER, entry(queues=["work-B"])) == since
+    since = at(START).workers.register(OWNER, entry())
+    assert at(START + 5).workers.register(OWNER, entry(queues=["work-B"])) == since
     [process] = at(START + 6).workers.list_all()
     assert (process.since, process.seen, process.queues) == (START, START + 5, ("work-B",))
     bike.flush()
     assert not at(START + 10).workers.renew(OWNER)[0]
     assert at(START + 10).workers.list_all() == []
-    assert at(START + 10).workers.sign(OWNER, entry(), since) == since
+    assert at(START + 10).workers.register(OWNER, entry(), since) == since
 
 
 def test_lost_ones_come_first_then_dispatchers(bike):
     kinds = {"OwnerOf1": "worker", "OwnerOf2": "dispatcher", "OwnerOf3": "worker", "OwnerOf4": "dispatcher"}
     for owner, kind in kinds.items():
-        bike.store.at(START + (20 if owner < "OwnerOf3" else 0)).workers.sign(owner, entry(kind=kind))
+        bike.store.at(START + (20 if owner < "OwnerOf3" else 0)).workers.register(owner, entry(kind=kind))
     found = bike.store.at(START + 20).workers.list_all()
     assert [each.id[-8:] for each in found] == ["OwnerOf4", "OwnerOf3", "OwnerOf2", "OwnerOf1"]
 
 
 def test_the_jobs_of_a_worker_are_those_in_flight_under_its_tags(bike):
     store = bike.store
-    store.workers.sign(OWNER, entry())
+    store.workers.register(OWNER, entry())
     for number in range(4):
         set_job(store, f"{number}:A", "NOW", "now", once=True)
     take_many(store, [(QUEUE, 500.0)], [1], f"{OWNER}tag-one-", 2)
@@ -178,8 +178,8 @@ def test_the_jobs_of_a_worker_are_those_in_flight_under_its_tags(bike):
 )
 def test_a_damaged_entry_counts_as_none_and_is_repaired(bike, record):
     store = bike.store
-    store.workers.sign("OwnerOf2", entry())
-    store.workers.sign(OWNER, entry())
+    store.workers.register("OwnerOf2", entry())
+    store.workers.register(OWNER, entry())
     set_job(store, "job:A", "NOW", "now", once=True)
     take_many(store, [(QUEUE, 500.0)], [1], f"{OWNER}tag-one-", 1)
     bike.client.hset(store.keys.workers, OWNER, record)
@@ -195,7 +195,7 @@ def test_a_damaged_entry_counts_as_none_and_is_repaired(bike, record):
 def test_half_of_what_is_kept_is_named_and_removed(bike):
     store, client = bike.store, bike.client
     for owner in ("NoEntry-", "NotSeen-", "Ahead---"):
-        store.workers.sign(owner, entry())
+        store.workers.register(owner, entry())
     client.hdel(store.keys.workers, "NoEntry-")
     client.zrem(store.keys.seen, "NotSeen-")
     client.zadd(store.keys.seen, {"Ahead---": 4e9})
@@ -225,15 +225,15 @@ def test_names_are_safe_to_show_and_not_too_long(monkeypatch):
 
 def idle_take(bike, tag="tag", control=""):
     """What the server replies to a take that waits for a job."""
-    call = bike.store.runs.pack_take(Look([(QUEUE, 500.0)], [1]), tag, 1, control, signer=OWNER)
+    call = bike.store.runs.pack_take(Poll([(QUEUE, 500.0)], [1]), tag, 1, control, idle_owner=OWNER)
     reply = bike.store.scripts.run(call)
-    return reply[0], bike.store.runs.read_signature(reply), bike.store.runs.read_take(reply, tag)
+    return reply[0], bike.store.runs.read_registration(reply), bike.store.runs.read_take(reply, tag)
 
 
 def test_an_idle_take_renews_what_is_registered_and_nothing_else(bike):
     assert idle_take(bike) == ("empty", "unknown", [])
     assert not bike.client.exists(bike.store.keys.seen)
-    bike.store.at(START).workers.sign(OWNER, entry())
+    bike.store.at(START).workers.register(OWNER, entry())
     assert idle_take(bike) == ("empty", "seen", [])
     assert bike.workers()[0].state == "alive"
     # What is wrong with that holds up no job.
@@ -242,7 +242,7 @@ def test_an_idle_take_renews_what_is_registered_and_nothing_else(bike):
 
 
 def test_an_idle_take_hears_of_a_halt_and_of_another_one(bike):
-    bike.store.workers.sign(OWNER, entry())
+    bike.store.workers.register(OWNER, entry())
     bike.control("HALT")
     assert idle_take(bike) == ("halted", "", "halted")
     control = bike.store.read_control()
@@ -291,7 +291,7 @@ def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
         wait_until(lambda: bike.workers())
         first = bike.workers()[0].seen
         wait_until(lambda: bike.workers()[0].seen > first + 0.3)
-    signed = [call.given for call in signed if call.verb == "sign"]
+    signed = [call.given for call in signed if call.verb == "register"]
     assert len([given for given in signed if "ended" not in given and "stopping" not in given]) == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.occurrences import give_up_paused
-from redbike.loop.policies import place_done, place_failed, place_suspect
+from redbike.loop.policies import decide_done, decide_failed, decide_suspect
 from redbike.loop.resuming import resume, resume_over
 from redbike.schedule import parse
 from redbike.store.inspection.fsck import fsck
@@ -47,7 +47,7 @@ def run_all(store, settings, now):
             return dues
         dues.append(run.due)
         now += 1
-        assert store.at(now).runs.end(run, place_done(run, None, settings, now)).word == "ok"
+        assert store.at(now).runs.end(run, decide_done(run, None, settings, now)).word == "ok"
 
 
 def hours(*numbers):
@@ -102,12 +102,12 @@ def test_a_retry_is_run_in_any_case_and_what_came_due_meanwhile_is_not(store, ca
     settings = Settings(catchup=catchup, on_error="retry", backoff=600)
     set_job(store.at(NOON), JOB, HOURLY, NOON)
     run = take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
-    store.at(NOON + 1).runs.end(run, place_failed(run, ValueError("no"), settings, NOON + 1))
+    store.at(NOON + 1).runs.end(run, decide_failed(run, ValueError("no"), settings, NOON + 1))
     pause(store, NOON + 2)
     assert resume(store.at(RESUMED), settings, [JOB]) == ["queue"]
     again = take_one(store.at(RESUMED), [(QUEUE, 1000.0)], "again")
     assert (again.due, again.attempt, again.failures) == (NOON, 2, 1)
-    store.at(RESUMED + 1).runs.end(again, place_done(again, None, settings, RESUMED + 1))
+    store.at(RESUMED + 1).runs.end(again, decide_done(again, None, settings, RESUMED + 1))
     assert inspect(store).skipped == {"paused": 24}
     assert inspect(store).timeline == NOON + DAY + HOUR
 
@@ -184,9 +184,9 @@ def test_what_was_in_a_queue_before_it_was_held_is_never_late(store, how):
         store.at(NOON + 3).runs.release([run])
     elif run:
         ended = {
-            "tried": place_failed(run, ValueError("no"), Settings(on_error="retry"), NOON + 3),
-            "asked for": place_done(run, None, Settings(), NOON + 3),
-            "lost with others": place_suspect(run),
+            "tried": decide_failed(run, ValueError("no"), Settings(on_error="retry"), NOON + 3),
+            "asked for": decide_done(run, None, Settings(), NOON + 3),
+            "lost with others": decide_suspect(run),
         }[how]
         end(store, run, ended, NOON + LEASE)
     assert inspect(store).held is not None
@@ -219,7 +219,7 @@ def test_what_came_due_during_a_run_and_a_pause_counts_once(store):
     ended = NOON + 3.5 * HOUR
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(run), "now", lambda run: ended)
-        answer, _ = commit(store.at(ended), run, place_done(run, None, settings, ended), settings)
+        answer, _ = commit(store.at(ended), run, decide_done(run, None, settings, ended), settings)
     assert (answer.word, answer.detail) == ("ok", "held")
     assert (inspect(store).skipped, inspect(store).held) == ({"running": 1}, NOON + 2 * HOUR)
     assert resume(store.at(NOON + 4.5 * HOUR), settings, [JOB]) == ["queue"]
@@ -234,7 +234,7 @@ def test_a_job_that_is_resumed_during_its_run_goes_on_as_ever(store):
     pause(store, NOON + 1)
     assert resume(store.at(NOON + 2), settings, [JOB]) == ["resumed"]
     now = NOON + 1.5 * HOUR
-    assert store.at(now).runs.end(run, place_done(run, None, settings, now)).detail == "timeline"
+    assert store.at(now).runs.end(run, decide_done(run, None, settings, now)).detail == "timeline"
     assert inspect(store).skipped == {"running": 1}
 
 
@@ -275,7 +275,7 @@ def test_pauses_end_by_themselves_when_their_time_has_come(store, dispatcher):
     dispatcher.dispatch_due(NOON + HOUR + 61)
     assert inspect(store, "1:A").waiting.due == NOON + HOUR
     assert inspect(store, "2:A").pause
-    assert inspect(store, "2:A").alarm == NOON + 2 * HOUR + 60
+    assert inspect(store, "2:A").timer == NOON + 2 * HOUR + 60
 
 
 def test_more_pauses_than_a_survey_names_end_in_one_pass(store, dispatcher):
@@ -286,14 +286,14 @@ def test_more_pauses_than_a_survey_names_end_in_one_pass(store, dispatcher):
         )
     store.at(NOON).pauses.pause(jobids, NOON + 60, "me", "")
     dispatcher.dispatch_due(NOON + 60)
-    assert store.client.exists(store.keys.alarms, store.keys.pauses) == 0
+    assert store.client.exists(store.keys.timers, store.keys.pauses) == 0
     assert store.client.zcard(store.keys.timeline) == 1200
 
 
 def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(store):
     set_job(store.at(NOON), JOB, HOURLY, NOON + DAY)
     pause(store, NOON, NOON + 60)
-    seen = survey(store.at(NOON + 60)).alarms
+    seen = survey(store.at(NOON + 60)).timers
     resume(store.at(NOON + 60), Settings(), [JOB])
     pause(store, NOON + 60, NOON + 120)
     assert resume_over(store.at(NOON + 60), Settings(), seen)
@@ -301,9 +301,9 @@ def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(stor
 
 
 def test_an_alarm_without_a_pause_rings_once(store, client, dispatcher):
-    client.zadd(store.keys.alarms, {"job:nobody:A": NOON, "later:x": NOON})
+    client.zadd(store.keys.timers, {"job:nobody:A": NOON, "later:x": NOON})
     dispatcher.dispatch_due(NOON)
-    assert not client.exists(store.keys.alarms)
+    assert not client.exists(store.keys.timers)
 
 
 def test_what_changes_while_it_is_resumed_is_resumed_all_the_same(store, monkeypatch):
@@ -347,11 +347,11 @@ def test_nor_when_the_pause_of_its_queue_ends_by_itself(store):
     schedule = parse(HOURLY)
     for number, is_missed in ((1, True), (2, False)):
         due = NOON + number * HOUR
-        store.at(NOON).gates.pause(QUEUE, NOON + 2 * HOUR)
+        store.at(NOON).queue_limits.pause(QUEUE, NOON + 2 * HOUR)
         set_job(store.at(NOON), JOB, HOURLY, due)
         move_due(store, due)
         now = NOON + 2 * HOUR + 0.3
-        store.at(now).gates.open(QUEUE)
+        store.at(now).queue_limits.open(QUEUE)
         run = take_one(store.at(now), [(QUEUE, 1000.0)], "tag")
         placed = give_up_paused(run, schedule, Settings(catchup="none"), now)
         expected = (1, NOON + 2 * HOUR) if is_missed else None

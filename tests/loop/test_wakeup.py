@@ -27,7 +27,7 @@ class Worker(RoundRobin):
 @pytest.fixture
 def worker(store):
     worker = Worker(store, Quiet(), Settings())
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     return worker
 
 
@@ -74,7 +74,7 @@ def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
     join(thread)
     assert worker.runner.worker.worked == [f"{n}:A" for n in range(ROUNDS)]
     states = store.questions.inspect(worker.runner.worker.worked)
-    assert not any(state.streak for state in states), "none counts as lost"
+    assert not any(state.retry_state for state in states), "none counts as lost"
     assert list(fsck(store)) == []
 
 

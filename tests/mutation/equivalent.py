@@ -12,8 +12,9 @@ EQUIVALENT: set[str] = {
     # Every script has the key of the queues, by which a cluster finds the server.
     "probe.lua:6: call('HLEN', schedules)  -- a cluster finds the server by a key → nothing",
     # What no job has is looked up for nothing.
-    "triage.lua:13: for _, key in ipairs({queued, running, pauses, streaks}) do has[key] = call('HLEN', key) > 0 end"
-    " → for _, key in ipairs({queued, running, pauses, streaks}) do has[key] = call('HLEN', key) >= 0 end",
+    "triage.lua:13: for _, key in ipairs({queued, running, pauses, retry_states}) do "
+    "has[key] = call('HLEN', key) > 0 end"
+    " → for _, key in ipairs({queued, running, pauses, retry_states}) do has[key] = call('HLEN', key) >= 0 end",
     "triage.lua:14: local failing = call('ZCARD', failure_times) > 0"
     " → local failing = call('ZCARD', failure_times) >= 0",
     "triage.lua:16: if tonumber(call('HGET', skipped, reason .. ':') or 0) ~= 0 then reasons[#reasons + 1] = reason"

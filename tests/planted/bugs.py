@@ -79,15 +79,15 @@ BUGS = [
     Bug(
         "a session can be forged",
         "web/keys.py",
-        '        if not _is_same(signature, self._sign(f"session {text}")):',
+        '        if not _is_same(signature, self._register(f"session {text}")):',
         "        if not signature:",
         f"{GATE} -k forged",
     ),
     Bug(
         "the key of a form is for all browsers",
         "web/keys.py",
-        'self._sign(f"form {browser}")',
-        'self._sign("form")',
+        'self._register(f"form {browser}")',
+        'self._register("form")',
         f"{GATE} -k for_the_browser",
     ),
     Bug(
@@ -105,7 +105,7 @@ BUGS = [
         "tests/web/test_pages_all.py -k hostile_shows_as_text",
     ),
     Bug(
-        "websockets pass the gate",
+        "websockets pass the limits",
         "web/login.py",
         '        if scope["type"] == "websocket":\n            await send({"type": "websocket.close", "code": 1008})\n',
         '        if scope["type"] == "websocket":\n            await self._app(scope, receive, send)\n',
@@ -433,8 +433,8 @@ BUGS = [
         "a lost run is ended, and put into its queue by a second script",
         "dispatcher/dispatcher.py",
         "        placed, answers = ended, self._end_whole(store, ended)\n",
-        "        from redbike.store.run import Placement\n\n"
-        '        placed = [(run, Placement("die", why="lost")) for run, _ in ended]\n'
+        "        from redbike.store.run import NextState\n\n"
+        '        placed = [(run, NextState("die", why="lost")) for run, _ in ended]\n'
         "        answers = self._end_whole(store, placed)\n"
         "        for run in runs:\n"
         "            store.jobs.run([run.jobid])\n",
@@ -481,7 +481,7 @@ BUGS = [
         "a run in between moves the place of the schedule",
         "store/lua/run.lua",
         "moment, kept.tries, kept.after = stamp(now), '0', due and goes_on or stamp(now)",
-        "moment, kept = stamp(now), streak_of()",
+        "moment, kept = stamp(now), retry_state_of()",
         MOVES,
     ),
     Bug(
@@ -725,8 +725,8 @@ BUGS = [
     Bug(
         "what is owed takes the next occurrence with it",
         "loop/policies.py",
-        "after = placement.due - JUST_BEFORE",
-        "after = placement.due",
+        "after = next_state.due - JUST_BEFORE",
+        "after = next_state.due",
         OUTCOME,
     ),
     Bug(
@@ -739,8 +739,8 @@ BUGS = [
     Bug(
         "what waited when the job was paused counts as missed",
         "loop/resuming.py",
-        "if streak.due is not None or due <= pause.since:",
-        "if streak.due is not None:",
+        "if retry_state.due is not None or due <= pause.since:",
+        "if retry_state.due is not None:",
         RESUMING,
     ),
     Bug(

@@ -355,7 +355,7 @@ def damage(client, key, value, field="job:A"):
         (KEYS.queued, "soon", "its place in its queue cannot be read: 'soon'"),
         (KEYS.running, "now", "its run cannot be read: 'now'"),
         (KEYS.pauses, "for ever", "its pause cannot be read: 'for ever'"),
-        (KEYS.streaks, "lucky", "its streak cannot be read: 'lucky'"),
+        (KEYS.retry_states, "lucky", "its retry state cannot be read: 'lucky'"),
         (KEYS.failures, "none", "its failure cannot be read: 'none'"),
     ],
 )
@@ -418,12 +418,12 @@ def test_jobs_whose_queue_nobody_works_are_one_line(bike, check):
 def test_a_worker_that_is_alive_counts_whatever_is_configured(bike, check):
     bike.set("job:B", "0 3 * * *")
     entry = '{"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-B"], "version": "1"}'
-    bike.store.workers.sign("Ownerw01", entry)
+    bike.store.workers.register("Ownerw01", entry)
     assert check("checkedjobs:Worker('A')")[0] == DONE
     bike.set("job:C", "0 3 * * *")
     assert problems(check) == ["no worker works the queue 'work-C': the job 'job:C'"]
     # There are more queues than the list of a worker has.
-    bike.store.workers.sign("Ownerw02", entry.replace("work-B", "…+3"))
+    bike.store.workers.register("Ownerw02", entry.replace("work-B", "…+3"))
     assert check("checkedjobs:Worker('A')")[0] == DONE
 
 
@@ -455,14 +455,14 @@ def test_jobs_without_a_function_are_one_line(bike, check):
     assert notes(check, "checkedjobs:others") == []
     # Neither while a worker of it is there.
     worker = working.Worker(bike.store, sys.modules["checkedjobs"].others, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     with worker.presence:
         assert notes(check, "checkedjobs:others") == []
 
 
 def test_a_job_of_a_worker_class_that_cannot_be_loaded_has_no_known_queue(bike, check):
     bike.set("job:B", "0 3 * * *")
-    bike.store.workers.sign("Ownerw01", '{"kind":"worker","host":"h","pid":1,"queues":["x"],"version":"1"}')
+    bike.store.workers.register("Ownerw01", '{"kind":"worker","host":"h","pid":1,"queues":["x"],"version":"1"}')
     assert len(problems(check, "nowhere:Worker('A')")) == 1
 
 

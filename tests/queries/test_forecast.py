@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from redbike import BadConfig, BadJobId, Redbike
-from redbike.loop.policies import place_done
+from redbike.loop.policies import decide_done
 from redbike.queries import counting
 from redbike.queries.counting import MINUTE, QUARTER
 from redbike.store.namespace import make_tag
@@ -298,6 +298,6 @@ def keep(bike, lengths):
         assert dispatch(bike.store.at(due), [(jobid, f"{due:.0f}", "work-own")]) == 1
         run = take_one(bike.store.at(due), [("work-own", 1000.0)], make_tag())
         run.began, run.over = run.received, run.received + seconds
-        bike.store.at(due + 1).runs.end(run, place_done(run, None, bike.settings, due + 1))
+        bike.store.at(due + 1).runs.end(run, decide_done(run, None, bike.settings, due + 1))
     for _ in bike.store.archiver.archive():
         pass

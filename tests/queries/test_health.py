@@ -15,7 +15,7 @@ from redbike.store.history import add_runs, pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
 from redbike.store.overview import Wanted
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from redbike.store.store import Store
 from redbike.store.workers import LOST
 from tests import states
@@ -45,7 +45,7 @@ def staffed(store):
 
 def sign(store, kind, number=1, queues=(), now=NOW):
     entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1"}
-    store.at(now).workers.sign(f"Owner{kind[0]}{number:02}", json.dumps(entry))
+    store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry))
 
 
 def remember(store, due, outcome=Outcome.OK, error=""):
@@ -105,7 +105,7 @@ def bury(store, jobid, schedule, moment=START):
     set_job(store.at(moment), jobid, schedule, moment)
     run = take_one(store.at(moment), [(QUEUE, 50.0)], f"tag{jobid}")
     failure = {"jobid": jobid, "due": moment, "attempt": 1, "error": "it broke"}
-    store.at(moment + 1).runs.end(run, Placement("die", failure=failure))
+    store.at(moment + 1).runs.end(run, NextState("die", failure=failure))
 
 
 def test_jobs_are_overdue(staffed):
@@ -117,13 +117,13 @@ def test_jobs_are_overdue(staffed):
     set_job(staffed.at(START), "other:A", OLD, DUE - 1)
     assert check(staffed, now=DUE + MINUTE + 1).problems[0].startswith("2 jobs overdue and not enqueued, the first")
     assert check(staffed, now=DUE + MINUTE + 1, max_lag=70.0).figures["overdue"] == 0
-    staffed.gates.pause("")
+    staffed.queue_limits.pause("")
     assert not any("overdue" in problem for problem in check(staffed, now=DUE + MINUTE + 1).problems)
 
 
 def test_a_pause_that_is_over_hides_nothing_though_no_dispatcher_ends_it(staffed):
     states.timeline(staffed)
-    staffed.at(DUE).gates.pause("", until=DUE + MINUTE)
+    staffed.at(DUE).queue_limits.pause("", until=DUE + MINUTE)
     health = check(staffed, now=DUE + MINUTE - 1, max_lag=1.0)
     assert (health.figures["overdue"], health.paused) == (0, ("everything",))
     health = check(staffed, now=DUE + MINUTE, max_lag=1.0)
@@ -134,7 +134,7 @@ def test_of_many_paused_queues_some_are_named(staffed):
     for number in range(7):
         set_job(staffed.at(START), f"job:{number}", OLD, START)
         staffed.client.sadd(staffed.keys.queues, f"work-{number}")
-        staffed.gates.pause(f"work-{number}")
+        staffed.queue_limits.pause(f"work-{number}")
     line = check(staffed).format_line()
     assert "; paused: work-0, work-1, work-2, work-3, work-4, and 2 more of that kind | " in line
 
@@ -146,12 +146,12 @@ def test_jobs_wait_for_too_long(staffed):
     assert check(staffed, now=START + 60).is_well
     said = f"{QUEUE} has 1 job, the first of which has waited for 1 min 1 s"
     assert check(staffed, now=START + 61).problems == (said,)
-    for gate, name in ((QUEUE, QUEUE), ("", "everything")):
-        staffed.gates.pause(gate)
+    for limits, name in ((QUEUE, QUEUE), ("", "everything")):
+        staffed.queue_limits.pause(limits)
         health = check(staffed, now=START + 61)
         assert (health.is_well, health.paused) == (True, (name,)), "somebody wants it so"
         assert f"1 waiting, 0 running; paused: {name} | " in health.format_line()
-        staffed.gates.open(gate, resume=True)
+        staffed.queue_limits.open(limits, resume=True)
 
 
 def test_a_queue_has_jobs_and_no_worker(store):
@@ -291,7 +291,7 @@ def test_very_many_jobs_are_looked_at_in_few_round_trips(staffed):
     client.hset(keys.pauses, ill["is paused"][0], "1001.000000 999.000000 - {}")
     client.hset(keys.running, ill["still runs"][0], f"tag 1000.000000 1001.000000 1000.000000 0 0 - {QUEUE}")
     client.hset(keys.statuses, ill["never ran"][0], "STP:1000")
-    client.hset(keys.streaks, ill["never ran"][0], "0 0 0 1000.000000 1000.000000")
+    client.hset(keys.retry_states, ill["never ran"][0], "0 0 0 1000.000000 1000.000000")
     # Not archived yet: one has failed since, and one has succeeded.
     healed = ill["overran"].pop()
     lost, well = pack_run(1000.0, 0.0, 1.0, Outcome.LOST, 1, ""), pack_run(1000.0, 1.0, 1.0, Outcome.OK, 1, "")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from redbike.queries.forecast import Agenda, Quarter
+from redbike.queries.forecast import Forecast, Quarter
 from redbike.queries.heat import LEVELS, MOST_QUEUES, OTHERS, list_strips, make_grid
 
 BERLIN = "Europe/Berlin"
@@ -15,7 +15,7 @@ def at(text, zone=BERLIN):
 
 def make(start, hours, *quarters):
     found = tuple(Quarter(at(time), queue, runs, None) for time, queue, runs in quarters)
-    return Agenda(at(start), at(start) + hours * 3600, found, (), None, (), 0, 0, 0, 0, 0)
+    return Forecast(at(start), at(start) + hours * 3600, found, (), None, (), 0, 0, 0, 0, 0)
 
 
 def read(grid):

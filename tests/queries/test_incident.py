@@ -45,8 +45,8 @@ def archive(store):
 def sign(store, kind, since, seen):
     entry = {"kind": kind, "host": "web1", "pid": 7, "queues": [QUEUE], "version": "1"}
     owner = f"Owner{kind[0]}01"
-    store.at(since).workers.sign(owner, json.dumps(entry))
-    store.at(seen).workers.sign(owner, json.dumps(entry), f"{since:.6f}")
+    store.at(since).workers.register(owner, json.dumps(entry))
+    store.at(seen).workers.register(owner, json.dumps(entry), f"{since:.6f}")
 
 
 def change(store, jobid, at):

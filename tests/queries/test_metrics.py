@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin, Unreachable, __version__
 from redbike.queries import metrics
-from redbike.queries.metrics import OTHERS, Figures
+from redbike.queries.metrics import OTHERS, Metrics
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
@@ -31,7 +31,7 @@ def store(client, prefix):
 
 def read(store, now=NOW):
     """The samples, by name and labels."""
-    text = Figures(lambda: store.at(now)).format()
+    text = Metrics(lambda: store.at(now)).format()
     return {
         (sample.name, *(sample.labels[name] for name in LABELS if name in sample.labels)): sample.value
         for family in text_string_to_metric_families(text)
@@ -62,7 +62,7 @@ def test_jobs_queues_and_processes(store):
     set_job(store.at(START), "run:B", OLD, START)
     states.take(store, now=NOW, queues=[("work-B", 500.0)])
     store.at(START).pauses.pause(["last:A"], None, "me", "")
-    store.gates.pause("work-B")
+    store.queue_limits.pause("work-B")
     for number in (1, 2):
         sign(store, "worker", number)
     sign(store, "dispatcher", now=NOW - 20)
@@ -114,10 +114,10 @@ def test_each_figure_has_its_prefix_so_that_those_of_two_can_be_told_apart(store
         states.queue(each)
         remember(each)
     for given, shown in ((None, prefix), ("mine", "mine")):
-        for family in text_string_to_metric_families(Figures(lambda: store, given).format()):
+        for family in text_string_to_metric_families(Metrics(lambda: store, given).format()):
             assert {sample.labels["prefix"] for sample in family.samples} == {shown}, family
     both = CollectorRegistry()
-    registered = [Figures(lambda: store), Figures(lambda: other)]
+    registered = [Metrics(lambda: store), Metrics(lambda: other)]
     for figures in registered:
         both.register(figures)
     assert generate_latest(both).decode().count("\nredbike_jobs{") == 2
@@ -153,8 +153,8 @@ def test_no_job_is_named_and_many_queues_share_figures(store, monkeypatch):
     for letter in "ABCDE":
         set_job(store.at(START), f"secret.{letter}:{letter}", OLD, START - 200 + ord(letter))
         remember(store, queue=f"work-{letter}", jobid=f"secret.{letter}:{letter}")
-    store.gates.pause("work-D")
-    text = Figures(lambda: store.at(NOW)).format()
+    store.queue_limits.pause("work-D")
+    text = Metrics(lambda: store.at(NOW)).format()
     assert "secret" not in text
     assert "work-D" not in text
     found = read(store)
@@ -194,7 +194,7 @@ def test_a_server_that_goes_away_and_comes_back(store, caplog):
             raise answer
         return answer
 
-    figures = Figures(open_store)
+    figures = Metrics(open_store)
     for _ in range(2):
         assert figures.format().splitlines()[-1] == 'redbike_up{prefix=""} 0.0'
     assert caplog.messages == ["there are no figures: it is away"], "said once"
@@ -218,5 +218,5 @@ def test_the_page_has_every_figure(store):
     states.queue(store)
     page = (ROOT / "docs" / "monitoring.rst").read_text()
     shown = set(re.findall(r"^``(redbike_\w+)", page, re.MULTILINE))
-    exported = set(re.findall(r"^# TYPE (\w+)", Figures(lambda: store).format(), re.MULTILINE))
+    exported = set(re.findall(r"^# TYPE (\w+)", Metrics(lambda: store).format(), re.MULTILINE))
     assert shown == exported

@@ -15,7 +15,7 @@ from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.jobs import JobToSet
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from redbike.store.store import Store
 from redbike.store.totals import Depths
 from redbike.store.workers import LOST
@@ -35,7 +35,7 @@ def store(client, prefix):
 
 def sign(store, kind, number=1, queues=(QUEUE,), now=NOW, since="", **more):
     entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1", **more}
-    store.at(now).workers.sign(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
+    store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
 
 
 def why(store, now=NOW, then=None):
@@ -109,7 +109,7 @@ def test_it_is_due_and_no_dispatcher_is_there(store):
     assert why(store) == f"{expected}, but no dispatcher is there."
     sign(store, "dispatcher")
     assert why(store) == f"{expected}, and a dispatcher is about to move it to {QUEUE}."
-    store.at(START).gates.pause("", None, "me", "a flood")
+    store.at(START).queue_limits.pause("", None, "me", "a flood")
     assert why(store) == (
         f"{expected}, but everything is paused since {at(START)} by me, until somebody resumes it (a flood)."
     )
@@ -186,14 +186,14 @@ def test_its_queue_is_limited_and_paused(store):
     set_job(store.at(START), "other:A", OLD, START)
     states.queue(store)
     sign(store, "worker")
-    store.gates.limit(QUEUE, at_once=1)
+    store.queue_limits.limit(QUEUE, at_once=1)
     take_one(store.at(START), [(QUEUE, 1e4)], "tag")
     assert why(store).endswith(f"waits in {QUEUE}, of which 1 may run at once, and so many do.")
-    store.gates.limit(QUEUE, at_once=2)
+    store.queue_limits.limit(QUEUE, at_once=2)
     assert "at once" not in why(store), "one more may run"
-    store.gates.limit(QUEUE, at_once=False, rate=(1, 3600))
+    store.queue_limits.limit(QUEUE, at_once=False, rate=(1, 3600))
     assert why(store).endswith(f"waits in {QUEUE}, of which 1/h may begin.")
-    store.at(START).gates.pause(QUEUE, LATER, "me@here")
+    store.at(START).queue_limits.pause(QUEUE, LATER, "me@here")
     assert why(store).endswith(
         f"waits in {QUEUE}, but its queue {QUEUE} is paused since {at(START)} by me@here, until {at(LATER)}."
     )
@@ -202,7 +202,7 @@ def test_its_queue_is_limited_and_paused(store):
 def test_it_has_failed_for_good(store):
     run = states.flight(store)
     failure = {"jobid": JOB, "failed": START + 1, "error": "OSError: disk full"}
-    store.at(START + 1).runs.end(run, Placement("die", failure=failure))
+    store.at(START + 1).runs.end(run, NextState("die", failure=failure))
     assert why(store) == (
         f"It has failed for good at {at(START + 1)}: OSError: disk full. redbike run lets it run again."
     )
@@ -279,11 +279,11 @@ def test_it_was_paused_then(store, subject):
     if subject == "job":
         noted.at(START - 500).pauses.pause([JOB], None, "me@here", "a reason")
     elif subject == "queue":
-        noted.at(START - 500).gates.pause(QUEUE, None, "me@here", "a reason")
-        noted.at(START - 300).gates.open(QUEUE, resume=True)
+        noted.at(START - 500).queue_limits.pause(QUEUE, None, "me@here", "a reason")
+        noted.at(START - 300).queue_limits.open(QUEUE, resume=True)
     else:
-        noted.at(START - 500).gates.pause("", None, "me@here", "a reason")
-        noted.at(START - 300).gates.open("", resume=True)
+        noted.at(START - 500).queue_limits.pause("", None, "me@here", "a reason")
+        noted.at(START - 300).queue_limits.open("", resume=True)
     told = why(store, then=START - 390)
     assert told.startswith(f"An occurrence was due at {at(600)}, and did not run: me@here had paused it at {at(500)} (")
     assert "a reason" in told

@@ -51,13 +51,13 @@ def test_withdrawn_jobs_do_not_count_and_hide_none(store, number):
 
 def test_a_queue_is_paused_by_itself_or_with_everything_and_until_then(store):
     fill(store, 1)
-    store.at(NOW).gates.pause(QUEUE, NOW + 10)
+    store.at(NOW).queue_limits.pause(QUEUE, NOW + 10)
     assert the_queue(store, NOW + 5).paused == NOW
     assert the_queue(store, NOW + 10).paused is None
-    store.at(NOW + 2).gates.pause("")
+    store.at(NOW + 2).queue_limits.pause("")
     assert the_queue(store, NOW + 5).paused == NOW
     assert the_queue(store, NOW + 10).paused == NOW + 2
-    store.gates.limit(QUEUE, at_once=3)
+    store.queue_limits.limit(QUEUE, at_once=3)
     assert the_queue(store).at_once == 3
 
 
@@ -107,10 +107,10 @@ def test_a_clock_that_was_ahead_hides_no_run_for_long(store):
 
 
 def test_a_queue_that_was_never_used_is_there_if_it_is_paused_or_limited(store):
-    store.gates.pause("work-held", reason="a reason")
-    store.gates.limit("work-few", at_once=2)
-    store.gates.pause("work-past")
-    store.gates.open("work-past", resume=True)
+    store.queue_limits.pause("work-held", reason="a reason")
+    store.queue_limits.limit("work-few", at_once=2)
+    store.queue_limits.pause("work-past")
+    store.queue_limits.open("work-past", resume=True)
     found = {queue.queue: (queue.waiting, queue.paused is not None, queue.at_once) for queue in store.depths.list_all()}
     assert found == {"work-few": (0, False, 2), "work-held": (0, True, None)}
 

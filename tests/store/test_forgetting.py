@@ -16,7 +16,7 @@ def test_those_that_have_ended_long_enough_ago_are_forgotten_and_others_stay(sto
     set_job(store.at(START), "again:A", OLD, DUE)
     for jobid in ("gone:A", "owned:A", "row:A", "ripe later:A", "text:A"):
         set_job(store.at(START), jobid, "STOP", None)
-    store.jobs.own({"owned:A": "a.csv", "row:A": "a.csv\nNOW"})
+    store.jobs.set_groups({"owned:A": "a.csv", "row:A": "a.csv\nNOW"})
     client.hset(store.keys.schedules, "text:A", OLD)
     set_spent(store, "gone:A", "owned:A", "row:A", "text:A", "flies:A", "waits:A", "again:A", "nobody:A")
     set_spent(store, "ripe later:A", ripe=NOW + 0.001)

@@ -17,7 +17,7 @@ from redbike.store.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_wo
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
-from redbike.store.run import LEASE, Placement
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count_recent
 from tests.chance import ALWAYS_THE_SAME
@@ -57,7 +57,7 @@ def run_once(store, jobids=(JOB,), now=NOW, owner="OwnerOf1", **placed):
             set_job(store.at(START), jobid, OLD, now)
         store.at(now).jobs.run([jobid])
     taken = take_many(store.at(now), [(QUEUE, 100.0)], [1], make_tag(owner), 100)
-    call = store.at(now).runs.pack_end([(run, Placement(due=now + 1e6, **placed)) for run in taken])
+    call = store.at(now).runs.pack_end([(run, NextState(due=now + 1e6, **placed)) for run in taken])
     store.scripts.run(call)
 
 
@@ -220,7 +220,7 @@ def test_a_run_is_known_as_soon_as_it_has_ended_and_when_it_is_archived(store):
     run = take_one(store.at(NOW), [(QUEUE, 100.0)], "OwnerOf1tag")
     run.over = run.received + 2.5
     run.began = run.received + 0.5
-    store.at(NOW + 3).runs.end(run, Placement("next", NOW + 50, error="it grumbled", outcome=Outcome.RETRY))
+    store.at(NOW + 3).runs.end(run, NextState("next", NOW + 50, error="it grumbled", outcome=Outcome.RETRY))
     [found] = store.journal.list_runs([JOB])
     assert (found.due, found.outcome, found.attempt, found.error) == (START, "retry", 1, "it grumbled")
     assert found.worker.endswith(":OwnerOf1")
@@ -293,7 +293,7 @@ def test_a_job_that_is_unset_while_it_runs_leaves_nothing(store):
     set_job(store.at(START), JOB, OLD, START)
     run = take_one(store.at(NOW), [(QUEUE, 100.0)], "tag")
     store.jobs.unset(JOB)
-    store.at(NOW).runs.end(run, Placement("next", NOW + 50))
+    store.at(NOW).runs.end(run, NextState("next", NOW + 50))
     archive(store)
     assert (dues(store), store.client.exists(store.keys.history)) == ([], 0)
     assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1
@@ -304,7 +304,7 @@ def test_a_run_that_did_not_end_like_that_is_not_remembered(store):
     set_job(store.at(START), "other:A", OLD, START)
     first, second = take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "tag", 2)
     set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
-    call = store.at(NOW).runs.pack_end([(first, Placement("next", NOW + 50)), (second, Placement("next", NOW + 50))])
+    call = store.at(NOW).runs.pack_end([(first, NextState("next", NOW + 50)), (second, NextState("next", NOW + 50))])
     store.scripts.run(call)
     assert (dues(store), len(dues(store, "other:A"))) == ([], 1)
     store.scripts.run(call)
@@ -320,12 +320,12 @@ def test_what_had_not_begun_is_no_run(store):
 
 def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
     entry = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}'
-    store.at(START).workers.sign("OwnerOf1", entry)
+    store.at(START).workers.register("OwnerOf1", entry)
     set_job(store.at(START), JOB, OLD, START)
     take_one(store.at(NOW), [(QUEUE, 100.0)], "OwnerOf1tag")
     later = store.at(NOW + LEASE)
     [run] = later.timeline.read_survey(later.scripts.run(later.timeline.pack_survey())).lost
-    later.runs.end(run, Placement("due", START, "lost", "0 1", outcome=Outcome.LOST))
+    later.runs.end(run, NextState("due", START, "lost", "0 1", outcome=Outcome.LOST))
     [found] = store.journal.list_runs([JOB])
     assert (found.outcome, found.worker) == ("lost", "web1:4711:OwnerOf1")
     assert found.started == pytest.approx(NOW, abs=0.1)

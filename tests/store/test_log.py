@@ -87,15 +87,15 @@ def test_a_damaged_entry_is_never_added_to(store):
 
 
 def test_queues_and_everything_are_named_with_what_is_new(store):
-    gates = store.at(NOW).noted_as(ME).gates
-    gates.pause(QUEUE, 1800000000.0, ME, "moving house")
-    gates.pause("", None, ME, "")
-    gates.open(QUEUE, resume=True)
-    gates.open("", resume=True)
-    gates.open("", resume=True)
-    gates.limit(QUEUE, at_once=5, rate=(100, 60))
-    gates.limit(QUEUE, at_once=5)
-    gates.limit(QUEUE, rate=False)
+    queue_limits = store.at(NOW).noted_as(ME).queue_limits
+    queue_limits.pause(QUEUE, 1800000000.0, ME, "moving house")
+    queue_limits.pause("", None, ME, "")
+    queue_limits.open(QUEUE, resume=True)
+    queue_limits.open("", resume=True)
+    queue_limits.open("", resume=True)
+    queue_limits.limit(QUEUE, at_once=5, rate=(100, 60))
+    queue_limits.limit(QUEUE, at_once=5)
+    queue_limits.limit(QUEUE, rate=False)
     assert [(row.action, row.jobid, row.detail) for row in store.log.list_entries()] == [
         ("limit", "", "queue work-A: rate none"),
         ("limit", "", "queue work-A: at once 5, rate 100/m"),
@@ -107,8 +107,8 @@ def test_queues_and_everything_are_named_with_what_is_new(store):
 
 
 def test_a_pause_that_ends_by_itself_is_not_noted(store):
-    store.at(NOW).gates.pause(QUEUE, NOW + 10)
-    store.at(NOW + 20).noted_as(ME).gates.open(QUEUE, resume=True)
+    store.at(NOW).queue_limits.pause(QUEUE, NOW + 10)
+    store.at(NOW + 20).noted_as(ME).queue_limits.open(QUEUE, resume=True)
     assert details(store) == []
 
 

@@ -9,7 +9,7 @@ from redbike.store.enums import Event, Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import PAGE
 from redbike.store.overview import Wanted
-from redbike.store.run import Placement
+from redbike.store.run import NextState
 from redbike.store.store import Store
 from tests import states
 from tests.states import DUE, JOB, NEW, NOW, OLD, QUEUE, START
@@ -71,7 +71,7 @@ def test_a_job_that_is_not_there_is_not_seen(store, state):
 def test_it_is_overdue_only_when_it_is_due_and_its_queue_not_paused(store, state, queue, begins):
     state(store)
     if queue is not None:
-        store.at(DUE).gates.pause(queue, until=begins)
+        store.at(DUE).queue_limits.pause(queue, until=begins)
     assert [job.is_overdue for job in listed(store, begins - 1)] == [False]
     assert [job.is_overdue for job in listed(store, begins)] == [True]
 
@@ -228,5 +228,5 @@ def test_where_a_job_waits_or_runs_counts_and_not_where_it_would_go(store, clien
     assert [job.queue for job in listed(other)] == [QUEUE]
     run = take_one(store.at(START), [(QUEUE, 100.0)], "tag")
     assert [job.queue for job in listed(other)] == [QUEUE]
-    store.at(START).runs.end(run, Placement("next", DUE))
+    store.at(START).runs.end(run, NextState("next", DUE))
     assert [job.queue for job in listed(other)] == ["elsewhere"]

@@ -8,7 +8,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.pauses import Resumption
 from redbike.store.records import Pause
-from redbike.store.run import LEASE, Placement
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, dump, end, pause, place, take
 from tests.states import queue_for as name_queue
@@ -35,8 +35,8 @@ def test_what_waits_is_held_and_the_status_stays(store, state, word, due, event)
     before = inspect(store)
     assert pause(store, NOW, LATER) == word
     found = inspect(store)
-    assert (found.held, found.pause.since, found.pause.until, found.alarm) == (due, NOW, LATER, LATER)
-    assert (found.status, found.streak, found.skipped) == (before.status, before.streak, before.skipped)
+    assert (found.held, found.pause.since, found.pause.until, found.timer) == (due, NOW, LATER, LATER)
+    assert (found.status, found.retry_state, found.skipped) == (before.status, before.retry_state, before.skipped)
     assert found.status.startswith(event)
     shown = {"since": NOW, "until": LATER, "by": "somebody@somewhere", "reason": "a reason"}
     assert found.to_dict()["paused"] == shown
@@ -97,7 +97,7 @@ def test_any_number_of_jobs_is_paused_and_resumed(store):
     assert store.at(START).pauses.pause([*jobids, "nobody:A"], LATER, "me", "") == ["held"] * 250 + ["missing"]
     assert store.client.zcard(store.keys.timeline) == 0
     assert resume(store.at(START), Settings(), jobids) == ["timeline"] * 250
-    assert store.client.exists(store.keys.pauses, store.keys.alarms) == 0
+    assert store.client.exists(store.keys.pauses, store.keys.timers) == 0
 
 
 @pytest.mark.parametrize(("again", "word"), [(False, "held"), (True, "queue")])
@@ -108,7 +108,7 @@ def test_a_lost_run_is_held_unless_somebody_wanted_it_all_the_same(store, again,
         store.at(START + 1).jobs.run([JOB])
     run = take(store, now=START + 2)
     pause(store, START + 3)
-    lost = Placement("due", run.due, "lost", f"0 1 1 {run.due:.6f} -")
+    lost = NextState("due", run.due, "lost", f"0 1 1 {run.due:.6f} -")
     assert end(store, run, lost, now=START + 2 + LEASE)[:2] == ("ok", word)
     found = inspect(store)
     assert (found.held if word == "held" else found.waiting.due) == START
@@ -119,7 +119,7 @@ def test_what_was_asked_for_before_the_pause_is_held_and_what_since_is_run(store
     run = STATES["flight"](store)
     store.at(START + 0.5).jobs.run([JOB])
     pause(store, paused)
-    assert end(store, run, Placement("next", LATER))[:2] == ("ok", word)
+    assert end(store, run, NextState("next", LATER))[:2] == ("ok", word)
 
 
 def test_a_retry_of_a_paused_job_is_held_for_its_own_time_also_if_it_was_asked_for(store):
@@ -129,7 +129,7 @@ def test_a_retry_of_a_paused_job_is_held_for_its_own_time_also_if_it_was_asked_f
             STATES["queue_and_paused"](store)
             run = take(store, now=START + 2)
         pause(store, START + 1)
-        retry = Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} {after}", retried=True)
+        retry = NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} {after}", retried=True)
         assert end(store, run, retry, now=NOW)[:2] == ("ok", "held")
         assert inspect(store).held == NOW + 50
     assert resume(store.at(NOW), Settings(), [JOB]) == ["timeline"]
@@ -141,7 +141,7 @@ def test_an_explicit_run_leaves_the_pause_and_the_place_of_the_schedule(store):
     store.at(START + 1).jobs.run([JOB])
     run = take(store, now=START + 2)
     assert run.due == START + 1
-    assert end(store, run, Placement("next", LATER), now=START + 3)[:2] == ("ok", "held")
+    assert end(store, run, NextState("next", LATER), now=START + 3)[:2] == ("ok", "held")
     assert inspect(store).held == pytest.approx(1100.0), "the first occurrence of EVERY:100 after that which was held"
     assert inspect(store).skipped == {}
 
@@ -152,7 +152,7 @@ def test_an_explicit_run_of_what_is_due_already_is_that_occurrence(store):
     store.at(NOW).jobs.run([JOB])
     run = take(store, now=NOW)
     assert run.due == DUE
-    assert end(store, run, Placement("next"), now=NOW)[:2] == ("ok", "stopped")
+    assert end(store, run, NextState("next"), now=NOW)[:2] == ("ok", "stopped")
     assert resume(store.at(NOW), Settings(), [JOB]) == ["resumed"]
     assert place(inspect(store)) == "STP"
 
@@ -180,7 +180,7 @@ def test_occurrences_before_the_pause_count_when_the_run_ends_and_later_ones_are
     set_job(store.at(START), JOB, NEW, START)
     run = take(store)
     pause(store, START + 20)
-    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "held")
+    assert end(store, run, NextState("next", LATER), now=NOW)[:2] == ("ok", "held")
     found = inspect(store)
     # EVERY:7 after 1000: 1001, 1008, 1015 before the pause.
     assert (found.skipped, found.held) == ({"running": 3}, 1022.0)
@@ -191,7 +191,7 @@ def test_a_schedule_that_is_set_during_a_run_and_a_pause_goes_on_from_there(stor
     pause(store, START + 1)
     set_job(store.at(START + 2), JOB, NEW, START + 2)
     assert place(inspect(store)) == "flight+missed"
-    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "held")
+    assert end(store, run, NextState("next", LATER), now=NOW)[:2] == ("ok", "held")
     assert (inspect(store).held, inspect(store).skipped) == (START + 2, {})
 
 
@@ -263,7 +263,7 @@ def test_what_was_missed_is_held_though_the_last_run_was_asked_for(store):
     store.at(NOW).jobs.run([JOB])
     run = take(store, now=NOW)
     set_job(store.at(NOW + 1), JOB, NEW, NOW - 10)
-    assert end(store, run, Placement("next", LATER), now=NOW + 2)[:2] == ("ok", "held")
+    assert end(store, run, NextState("next", LATER), now=NOW + 2)[:2] == ("ok", "held")
     assert inspect(store).held == NOW - 10
 
 
@@ -271,7 +271,7 @@ def test_continue_that_is_set_during_a_run_owes_nothing(store):
     run = STATES["flight"](store)
     set_job(store.at(NOW), JOB, "CONTINUE", "now")
     assert inspect(store).run.next == "set"
-    assert end(store, run, Placement("die"))[:2] == ("ok", "queue")
+    assert end(store, run, NextState("die"))[:2] == ("ok", "queue")
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
@@ -286,10 +286,10 @@ def test_a_schedule_that_is_due_already_when_it_is_set_during_a_run_comes_when_t
     assert inspect(store).skipped == ({"withdrawn": 1} if is_asked else {})
     if is_paused:
         assert resume(store.at(NOW + 1), Settings(), [JOB]) == ["resumed"]
-    failed = Placement("due", NOW + 50, streak="1 0 1 1000.000000 -", retried=True)
+    failed = NextState("due", NOW + 50, retry_state="1 0 1 1000.000000 -", retried=True)
     assert end(store, run, failed)[:2] == ("ok", "queue")
     assert inspect(store).waiting.due == NOW - 10
-    assert inspect(store).streak == ""
+    assert inspect(store).retry_state == ""
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
@@ -301,7 +301,7 @@ def test_now_is_held_for_a_paused_job_in_flight_and_owed_when_it_is_resumed(stor
     assert (inspect(store).held, inspect(store).skipped) == (NOW, {"withdrawn": 1} if is_asked else {})
     assert inspect(store).run.next == "once"
     assert resume(store.at(NOW), Settings(), [JOB]) == ["flight"]
-    assert end(store, run, Placement("next", LATER))[:2] == ("ok", "queue")
+    assert end(store, run, NextState("next", LATER))[:2] == ("ok", "queue")
 
 
 def test_an_entry_that_somebody_pushed_is_not_taken_while_the_job_is_paused(store, client):
@@ -342,10 +342,10 @@ def test_unset_forgets_a_pause_and_so_does_a_run_that_unsets_its_job(store, clie
         run = STATES[state](store)
         pause(store, START, LATER)
         if run:
-            assert end(store, run, Placement("unset"))[:2] == ("ok", "unset")
+            assert end(store, run, NextState("unset"))[:2] == ("ok", "unset")
         else:
             store.jobs.unset(JOB)
-        assert client.exists(store.keys.pauses, store.keys.alarms) == 0
+        assert client.exists(store.keys.pauses, store.keys.timers) == 0
 
 
 def test_a_dispatcher_is_woken_by_the_first_alarm_alone(store, client):
@@ -357,9 +357,9 @@ def test_a_dispatcher_is_woken_by_the_first_alarm_alone(store, client):
         store.at(START).pauses.pause([jobid], until, "me", "")
         assert client.llen(store.keys.wakeup) == tokens
     found = survey(store.at(START))
-    assert (found.alarms, found.next_alarm) == ([], NOW)
+    assert (found.timers, found.next_timer) == ([], NOW)
     found = survey(store.at(LATER))
-    assert (found.alarms, found.next_alarm) == (["job:third:A", "job:first:A"], LATER + 1)
+    assert (found.timers, found.next_timer) == (["job:third:A", "job:first:A"], LATER + 1)
 
 
 @pytest.mark.parametrize("record", ["", "garbage", "- x - {}", "soon 1000.000000 - {}", "1050.000000 1000.000000"])
@@ -381,7 +381,7 @@ def test_a_pause_by_nobody_knows_who_is_one_all_the_same():
 def test_a_run_that_is_over_its_deadline_is_held_if_it_is_to_happen_again(store):
     run = STATES["flight"](store)
     pause(store, START + 1)
-    over = Placement("due", run.due, "overrun", f"0 0 1 {run.due:.6f} -", retried=True)
+    over = NextState("due", run.due, "overrun", f"0 0 1 {run.due:.6f} -", retried=True)
     assert end(store, run, over, now=START + TIMEOUT)[:2] == ("ok", "held")
     assert resume(store.at(START + TIMEOUT), Settings(), [JOB]) == ["queue"]
     again = take(store, "again", now=START + TIMEOUT)

@@ -1,4 +1,4 @@
-"""Gates: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
+"""Limits: queues and everything are paused, opened and limited, straight at the scripts; time is an argument."""
 
 import time
 
@@ -10,8 +10,8 @@ from redbike.loop.pings import Pings
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
-from redbike.store.queue_limits import Gate, Pause
-from redbike.store.run import GRACE, LEASE, Placement
+from redbike.store.queue_limits import Pause, QueueLimits
+from redbike.store.run import GRACE, LEASE, NextState
 from redbike.worker.runner import Runner
 from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
 from tests.verbs import Quiet, dispatch, set_job, survey, take_many
@@ -35,7 +35,7 @@ def take_all(store, now, **more):
 
 
 def end_all(store, runs, now):
-    call = store.at(now).runs.pack_end([(run, Placement("next", now + 10_000)) for run in runs])
+    call = store.at(now).runs.pack_end([(run, NextState("next", now + 10_000)) for run in runs])
     assert {answer.word for answer in store.runs.read_end(store.scripts.run(call))} == {"ok"}
 
 
@@ -50,52 +50,52 @@ def has_token(store, name=QUEUE):
 def test_a_paused_queue_is_not_taken_from_and_the_others_are(store):
     fill(store, 3)
     fill(store, 2, "B")
-    assert store.at(NOW).gates.pause(QUEUE, by="ann@host", reason="full disk")
+    assert store.at(NOW).queue_limits.pause(QUEUE, by="ann@host", reason="full disk")
     assert take_all(store, NOW, queues=QUEUES) == ["0000:B", "0001:B"]
-    assert store.gates.read(QUEUE) == Gate(QUEUE, Pause(NOW, None, "ann@host", "full disk"))
-    assert store.at(NOW + 1).gates.open(QUEUE, resume=True)
+    assert store.queue_limits.read(QUEUE) == QueueLimits(QUEUE, Pause(NOW, None, "ann@host", "full disk"))
+    assert store.at(NOW + 1).queue_limits.open(QUEUE, resume=True)
     assert take_all(store, NOW + 1) == ["0000:A", "0001:A", "0002:A"]
     assert list(fsck(store)) == []
 
 
 def test_to_pause_what_is_paused_changes_nothing(store, client):
-    assert store.at(NOW).gates.pause(QUEUE, reason="one")
-    kept = client.hgetall(store.keys.gates)
-    assert not store.at(NOW + 1).gates.pause(QUEUE, LATER, reason="two")
-    assert client.hgetall(store.keys.gates) == kept
-    assert client.exists(store.keys.alarms) == 0
-    assert not store.at(NOW).gates.open("work-B", resume=True)
+    assert store.at(NOW).queue_limits.pause(QUEUE, reason="one")
+    kept = client.hgetall(store.keys.queue_limits)
+    assert not store.at(NOW + 1).queue_limits.pause(QUEUE, LATER, reason="two")
+    assert client.hgetall(store.keys.queue_limits) == kept
+    assert client.exists(store.keys.timers) == 0
+    assert not store.at(NOW).queue_limits.open("work-B", resume=True)
 
 
 def test_a_pause_ends_by_itself_and_the_dispatcher_wakes_a_worker(store):
     fill(store, 1)
-    store.at(NOW).gates.pause(QUEUE, until=LATER)
+    store.at(NOW).queue_limits.pause(QUEUE, until=LATER)
     has_token(store)
-    store.at(LATER - 1).gates.open(QUEUE)
-    assert take_all(store, LATER - 0.001) == [], "no alarm ends it before"
+    store.at(LATER - 1).queue_limits.open(QUEUE)
+    assert take_all(store, LATER - 0.001) == [], "no timer ends it before"
     before, after = survey(store.at(LATER - 1)), survey(store.at(LATER))
-    assert (before.alarms, before.next_alarm) == ([], LATER)
-    assert after.alarms == [f"queue:{QUEUE}"]
-    store.at(LATER).gates.open(QUEUE)
+    assert (before.timers, before.next_timer) == ([], LATER)
+    assert after.timers == [f"queue:{QUEUE}"]
+    store.at(LATER).queue_limits.open(QUEUE)
     assert has_token(store)
-    assert store.gates.read(QUEUE).is_open
+    assert store.queue_limits.read(QUEUE).is_open
     # What is kept of it goes after a day.
-    assert survey(store.at(LATER)).next_alarm == round(LATER + DAY - 1e-6, 6), "its last instant is before its end"
-    store.at(LATER + DAY).gates.open(QUEUE)
-    assert store.client.exists(store.keys.gates, store.keys.alarms) == 0
+    assert survey(store.at(LATER)).next_timer == round(LATER + DAY - 1e-6, 6), "its last instant is before its end"
+    store.at(LATER + DAY).queue_limits.open(QUEUE)
+    assert store.client.exists(store.keys.queue_limits, store.keys.timers) == 0
 
 
 def test_a_pause_ends_without_a_dispatcher_too(store):
     fill(store, 1)
-    store.at(NOW).gates.pause(QUEUE, until=LATER)
+    store.at(NOW).queue_limits.pause(QUEUE, until=LATER)
     assert take_all(store, LATER) == ["0000:A"]
 
 
 def test_nothing_wakes_a_worker_for_a_paused_queue(store):
-    store.at(START).gates.pause(QUEUE)
+    store.at(START).queue_limits.pause(QUEUE)
     fill(store, 5)
     assert not has_token(store)
-    store.at(NOW).gates.open(QUEUE, resume=True)
+    store.at(NOW).queue_limits.open(QUEUE, resume=True)
     assert has_token(store)
 
 
@@ -103,7 +103,7 @@ def test_while_everything_is_paused_nothing_is_due_and_nothing_taken(store, clie
     STATES["timeline"](store)
     fill(store, 1)
     has_token(store)
-    store.at(NOW).gates.pause("")
+    store.at(NOW).queue_limits.pause("")
     found = survey(store.at(NOW))
     assert (found.due, found.coming) == ([], [])
     assert dispatch(store.at(NOW), [(JOB, f"{DUE:.0f}", QUEUE)]) == 0
@@ -113,7 +113,7 @@ def test_while_everything_is_paused_nothing_is_due_and_nothing_taken(store, clie
     assert not has_token(store)
     assert list(fsck(store)) == []
     client.delete(store.keys.wakeup)
-    store.at(LATER).gates.open("", resume=True)
+    store.at(LATER).queue_limits.open("", resume=True)
     assert client.llen(store.keys.wakeup) == 1, "the dispatcher is woken"
     assert has_token(store), "and a worker of each queue that has jobs"
     assert [jobid for jobid, _ in survey(store.at(LATER)).due] == [JOB]
@@ -122,19 +122,19 @@ def test_while_everything_is_paused_nothing_is_due_and_nothing_taken(store, clie
 
 def test_everything_is_resumed_by_itself_too(store):
     STATES["timeline"](store)
-    store.at(START).gates.pause("", until=NOW)
+    store.at(START).queue_limits.pause("", until=NOW)
     assert survey(store.at(NOW - 1)).due == []
     found = survey(store.at(NOW))
-    assert found.alarms == ["queue:"]
+    assert found.timers == ["queue:"]
     assert [jobid for jobid, _ in found.due] == [JOB]
 
 
 def test_a_run_in_flight_completes_while_all_is_paused(store):
     run = STATES["flight"](store)
-    store.at(NOW).gates.pause("")
-    store.at(NOW).gates.pause(QUEUE)
+    store.at(NOW).queue_limits.pause("")
+    store.at(NOW).queue_limits.pause(QUEUE)
     assert store.at(NOW).runs.heartbeat([run]) == ["ok"]
-    assert store.at(NOW).runs.end(run, Placement("next", LATER)).detail == "timeline"
+    assert store.at(NOW).runs.end(run, NextState("next", LATER)).detail == "timeline"
 
 
 # Limits
@@ -142,7 +142,7 @@ def test_a_run_in_flight_completes_while_all_is_paused(store):
 
 def test_as_many_are_in_flight_as_the_limit_says_and_an_end_wakes_a_worker(store):
     fill(store, 5)
-    assert store.at(NOW).gates.limit(QUEUE, at_once=2)
+    assert store.at(NOW).queue_limits.limit(QUEUE, at_once=2)
     has_token(store)
     runs = take_runs(store, NOW)
     assert [run.jobid for run in runs] == ["0000:A", "0001:A"]
@@ -156,19 +156,19 @@ def test_as_many_are_in_flight_as_the_limit_says_and_an_end_wakes_a_worker(store
 
 def test_a_lost_run_gives_its_slot_back(store):
     fill(store, 2)
-    store.at(NOW).gates.limit(QUEUE, at_once=1)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=1)
     (jobid,) = take_all(store, NOW)
     late = NOW + LEASE + GRACE
     lost = survey(store.at(late)).lost
     assert [run.jobid for run in lost] == [jobid]
     assert take_all(store, late) == []
-    assert store.at(late).runs.end(lost[0], Placement("due", START, "lost", "0 1")).word == "ok"
+    assert store.at(late).runs.end(lost[0], NextState("due", START, "lost", "0 1")).word == "ok"
     assert take_all(store, late + 1) == ["0001:A"]
 
 
 def test_what_is_given_back_has_not_used_the_limit(store):
     fill(store, 3)
-    store.at(NOW).gates.limit(QUEUE, at_once=2, rate=(2, 60))
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=2, rate=(2, 60))
     runs = take_runs(store, NOW)
     assert len(runs) == 2
     assert take_all(store, NOW) == []
@@ -180,22 +180,22 @@ def test_what_is_given_back_has_not_used_the_limit(store):
 def test_runs_that_are_in_flight_when_the_limit_is_set_count(store):
     fill(store, 5)
     runs = take_runs(store, NOW, most=3)
-    store.at(NOW).gates.limit(QUEUE, at_once=4)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=4)
     assert take_all(store, NOW + 1) == ["0003:A"]
-    store.at(NOW).gates.limit(QUEUE, at_once=2)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=2)
     end_all(store, runs[:2], NOW + 2)
     assert take_all(store, NOW + 3) == [], "two go on"
 
 
 def test_a_limit_is_taken_back_with_its_alarm(store, client):
     fill(store, 5)
-    store.at(NOW).gates.limit(QUEUE, at_once=2, rate=(1, 3600))
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=2, rate=(1, 3600))
     assert len(take_all(store, NOW)) == 1
-    assert client.zcard(store.keys.alarms) == 1
-    store.at(NOW).gates.limit(QUEUE, rate=False)
-    assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=2)
-    store.at(NOW).gates.limit(QUEUE, at_once=False)
-    assert client.exists(store.keys.gates, store.keys.slots) == 0
+    assert client.zcard(store.keys.timers) == 1
+    store.at(NOW).queue_limits.limit(QUEUE, rate=False)
+    assert store.queue_limits.read(QUEUE) == QueueLimits(QUEUE, at_once=2)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=False)
+    assert client.exists(store.keys.queue_limits, store.keys.slots) == 0
     assert list(fsck(store)) == []
     assert len(take_all(store, NOW + 1)) == 4
 
@@ -204,7 +204,7 @@ def test_the_weights_of_other_queues_stay_exact(store):
     for queue in "ABC":
         fill(store, 40, queue)
     queues = [(f"work-{queue}", TIMEOUT) for queue in "ABC"]
-    store.at(NOW).gates.limit("work-B", at_once=3)
+    store.at(NOW).queue_limits.limit("work-B", at_once=3)
     taken = [run.queue for run in take_many(store.at(NOW), queues, [1, 1, 2, 3], "tag", 30)]
     rest = [name for name in taken if name != "work-B"]
     assert len(taken) - len(rest) == 3
@@ -214,15 +214,15 @@ def test_the_weights_of_other_queues_stay_exact(store):
 def test_a_queue_of_a_hundred_a_minute_for_three_minutes(store):
     """A hundred at once, and then one each 0.6 s: whoever asks, and however often."""
     fill(store, 410)
-    store.at(NOW).gates.limit(QUEUE, rate=(100, 60))
+    store.at(NOW).queue_limits.limit(QUEUE, rate=(100, 60))
     taken, at = [], NOW
     while at < NOW + 180:
-        store.at(at).gates.open(QUEUE)
+        store.at(at).queue_limits.open(QUEUE)
         found = take_runs(store, at)
         end_all(store, found, at)
         taken += [at] * len(found)
         assert len(found) == (100 if at == NOW else 1)
-        opens = survey(store.at(at)).next_alarm
+        opens = survey(store.at(at)).next_timer
         if len(taken) % 100 == 0:
             assert take_all(store, opens - 0.001) == []
         at = opens
@@ -234,7 +234,7 @@ def test_a_queue_of_a_hundred_a_minute_for_three_minutes(store):
 
 def test_a_bucket_is_full_again_after_its_time_and_never_fuller(store):
     fill(store, 50)
-    store.at(NOW).gates.limit(QUEUE, rate=(10, 60))
+    store.at(NOW).queue_limits.limit(QUEUE, rate=(10, 60))
     assert len(take_all(store, NOW)) == 10
     assert len(take_all(store, NOW + 29.9)) == 4
     assert len(take_all(store, NOW + 30)) == 1
@@ -243,7 +243,7 @@ def test_a_bucket_is_full_again_after_its_time_and_never_fuller(store):
 
 def test_the_rate_goes_on_when_the_clock_was_set_back(store):
     fill(store, 9)
-    store.at(NOW + DAY).gates.limit(QUEUE, rate=(2, 60))
+    store.at(NOW + DAY).queue_limits.limit(QUEUE, rate=(2, 60))
     assert len(take_all(store, NOW + DAY)) == 2
     assert take_all(store, NOW + DAY - 0.5) == []
     # It is not known any more what was taken when, so the bucket counts as full.
@@ -255,48 +255,48 @@ def test_the_rate_goes_on_when_the_clock_was_set_back(store):
 @pytest.mark.parametrize(("rate", "again", "least"), [((2, 60), (2, 60), 29), ((1, 60), (2, 10), 5)])
 def test_a_rate_that_is_set_again_or_with_a_shorter_time_does_not_fill_the_bucket(store, rate, again, least):
     fill(store, 9)
-    store.at(NOW).gates.limit(QUEUE, rate=rate)
+    store.at(NOW).queue_limits.limit(QUEUE, rate=rate)
     assert len(take_all(store, NOW)) == rate[0]
-    store.at(NOW).gates.limit(QUEUE, rate=again)
+    store.at(NOW).queue_limits.limit(QUEUE, rate=again)
     assert take_all(store, NOW + least - 1) == []
     assert len(take_all(store, NOW + least + 2)) == 1
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
 def test_a_dispatcher_wakes_a_worker_when_the_rate_allows_the_next(store, client, is_waiting):
-    store.at(NOW).gates.limit(QUEUE, rate=(1, 60))
+    store.at(NOW).queue_limits.limit(QUEUE, rate=(1, 60))
     fill(store, 1 + is_waiting, now=NOW)
     assert has_token(store)
     client.delete(store.keys.wakeup)
     assert len(take_all(store, NOW)) == 1
     if not is_waiting:
-        # A job that comes when the bucket is empty sets the alarm.
-        assert survey(store.at(NOW)).next_alarm is None
+        # A job that comes when the bucket is empty sets the timer.
+        assert survey(store.at(NOW)).next_timer is None
         set_job(store.at(NOW + 1), JOB, OLD, NOW)
     assert not has_token(store)
     assert client.llen(store.keys.wakeup) == 1, "it may sleep until later"
-    assert survey(store.at(NOW)).next_alarm == NOW + 60
-    store.at(NOW + 60).gates.open(QUEUE)
+    assert survey(store.at(NOW)).next_timer == NOW + 60
+    store.at(NOW + 60).queue_limits.open(QUEUE)
     assert has_token(store)
-    assert client.exists(store.keys.alarms) == 0
+    assert client.exists(store.keys.timers) == 0
 
 
 def test_an_operator_outweighs_the_code(store):
-    gates = store.at(NOW).gates
-    assert gates.limit(QUEUE, at_once=5, by_code=True)
-    assert gates.limit(QUEUE, at_once=2)
-    assert not gates.limit(QUEUE, at_once=5, by_code=True)
-    assert gates.read(QUEUE).at_once == 2
-    gates.limit(QUEUE, at_once=False)
-    assert gates.limit(QUEUE, rate=(7, 1), by_code=True)
-    assert gates.read(QUEUE) == Gate(QUEUE, rate="7/s")
+    queue_limits = store.at(NOW).queue_limits
+    assert queue_limits.limit(QUEUE, at_once=5, by_code=True)
+    assert queue_limits.limit(QUEUE, at_once=2)
+    assert not queue_limits.limit(QUEUE, at_once=5, by_code=True)
+    assert queue_limits.read(QUEUE).at_once == 2
+    queue_limits.limit(QUEUE, at_once=False)
+    assert queue_limits.limit(QUEUE, rate=(7, 1), by_code=True)
+    assert queue_limits.read(QUEUE) == QueueLimits(QUEUE, rate="7/s")
 
 
 def test_tombstones_do_not_use_up_the_limit(store):
     fill(store, 4)
     for n in range(3):
         set_job(store.at(START), f"{n:04}:A", NEW, LATER)
-    store.at(NOW).gates.limit(QUEUE, at_once=1)
+    store.at(NOW).queue_limits.limit(QUEUE, at_once=1)
     assert take(store, "tag", now=NOW).jobid == "0003:A"
 
 
@@ -324,12 +324,12 @@ def test_tombstones_do_not_use_up_the_limit(store):
 )
 def test_a_damaged_gate_counts_as_none(store, client, text):
     fill(store, 3)
-    client.hset(store.keys.gates, mapping={QUEUE: text, "": text})
+    client.hset(store.keys.queue_limits, mapping={QUEUE: text, "": text})
     assert len(take_all(store, NOW)) == 3
     assert survey(store.at(NOW)).due == []
-    assert store.gates.list_all() == []
-    assert store.at(NOW).gates.pause(QUEUE)
-    assert store.gates.read(QUEUE).pause
+    assert store.queue_limits.list_all() == []
+    assert store.at(NOW).queue_limits.pause(QUEUE)
+    assert store.queue_limits.read(QUEUE).pause
 
 
 # What came due while a queue, or everything, was paused
@@ -342,21 +342,21 @@ def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
     """
     settings = Settings(catchup=catchup, catchup_limit=5)
     set_job(store.at(since - 60), JOB, HOURLY, since + 3600)
-    store.at(since).gates.pause(name)
+    store.at(since).queue_limits.pause(name)
     dispatcher, worker = Dispatcher(store, settings), Quiet()
     runner = Runner(worker, settings, Pings())
     dues, now = [], since
     while now < ended + 3600:
         now += 600
         if now == ended:
-            store.at(now).gates.open(name, resume=True)
+            store.at(now).queue_limits.open(name, resume=True)
         dispatcher.dispatch_due(now)
         while (run := take(store, make_tag(), now=now)) != "empty":
             run.received = time.monotonic()
             before = len(worker.worked)
-            placement = runner.run(run)
+            next_state = runner.run(run)
             dues += [run.due] * (len(worker.worked) - before)
-            assert end(store, run, placement, now=now).word == "ok"
+            assert end(store, run, next_state, now=now).word == "ok"
     dispatcher.close()
     return dues, store.questions.inspect([JOB])[0].skipped
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from redbike.store.records import Pause, RunRecord, Streak, Waiting
-from redbike.store.run import Placement
+from redbike.store.records import Pause, RetryState, RunRecord, Waiting
+from redbike.store.run import NextState
 from redbike.store.store import Store
 from tests.verbs import dispatch, run_job, set_job, take_one
 
@@ -35,12 +35,12 @@ def store(client, prefix):
 READ = {
     "tag 1.000000 2.000000 3.000000 4 5 due:6.000000 A b": RunRecord("tag", 1.0, 2.0, 3.0, 4, 5, "due:6.000000", "A b"),
     "3.000000 work A": Waiting(3.0, "work A"),
-    "0 0": Streak(),
-    "1 2": Streak(1, 2),
-    "1 2 alone": Streak(1, 2, alone=True),
-    "1 2 3 4.000000 5.000000": Streak(1, 2, 3, 4.0, 5.0),
-    "1 2 3 4.000000 - alone": Streak(1, 2, 3, 4.0, None, alone=True),
-    "0 0 0 - 5.000000": Streak(after=5.0),
+    "0 0": RetryState(),
+    "1 2": RetryState(1, 2),
+    "1 2 alone": RetryState(1, 2, alone=True),
+    "1 2 3 4.000000 5.000000": RetryState(1, 2, 3, 4.0, 5.0),
+    "1 2 3 4.000000 - alone": RetryState(1, 2, 3, 4.0, None, alone=True),
+    "0 0 0 - 5.000000": RetryState(after=5.0),
     '- 1.000000 - {"by": "me"}': Pause(None, 1.0, None, '{"by": "me"}'),
     "2.000000 1.000000 3.000000 {}": Pause(2.0, 1.0, 3.0, "{}"),
 }
@@ -60,7 +60,7 @@ def test_the_record_of_a_run_is_read_as_it_was_written(record):
 DAMAGED = {
     RunRecord: [*NO_RUNS, "tag 1.000000 2.000000 3.000000 4 5 soon A"],
     Waiting: ["", "3.000000", "3.000000 ", "3 work A", "x work A", "-3.000000 work A"],
-    Streak: ["", "1", "x y", "1 2 3", "1 2 3 x -", "1 2 together"],
+    RetryState: ["", "1", "x y", "1 2 3", "1 2 3 x -", "1 2 together"],
 }
 
 
@@ -68,7 +68,7 @@ DAMAGED = {
     ("kind", "record"), [(kind, record) for kind, records in DAMAGED.items() for record in records]
 )
 def test_a_damaged_record_is_none(kind, record):
-    assert kind.parse(record) == (Streak() if kind is Streak else None)
+    assert kind.parse(record) == (RetryState() if kind is RetryState else None)
 
 
 def test_lua_writes_a_run_as_python_reads_it(store, client):
@@ -105,10 +105,10 @@ def test_what_is_a_run_for_python_is_one_for_lua(store, client, record):
 def test_lua_keeps_a_streak_whose_job_has_no_queue(store, alone):
     set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
     run = take_one(store.at(START), [(QUEUE, 500.0)], "tag")
-    streak = Streak(1, 2, 3, 4.0, 5.0, alone=alone)
-    store.at(START).runs.end(run, Placement("due", START + 5, streak=streak.format()))
+    retry_state = RetryState(1, 2, 3, 4.0, 5.0, alone=alone)
+    store.at(START).runs.end(run, NextState("due", START + 5, retry_state=retry_state.format()))
     assert dispatch(store.at(START + 5), [(JOB, "1005", "")]) == 0
-    assert store.questions.inspect([JOB])[0].streak == streak.format()
+    assert store.questions.inspect([JOB])[0].retry_state == retry_state.format()
 
 
 def test_lua_reads_the_whole_name_of_the_queue_in_which_a_job_waits(store):

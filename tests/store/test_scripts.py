@@ -10,7 +10,7 @@ from redbike.connection.client import connect
 from redbike.errors import NoSuchJob, ServerError, Unreachable
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.jobs import JobToSet
-from redbike.store.run import Look
+from redbike.store.run import Poll
 from redbike.store.scripts import Pipeline, name_wrong_key
 from redbike.store.store import Store
 from tests.verbs import set_job
@@ -42,7 +42,7 @@ def test_after_a_server_has_become_a_replica_it_is_looked_for_anew(client, prefi
     client.replicaof("127.0.0.1", "1")
     try:
         with pytest.raises(Unreachable, match="read only"):
-            line.run([store.runs.pack_take(Look([("work-A", 10.0)], [1]), "tag", 1), store.timeline.pack_dispatch([])])
+            line.run([store.runs.pack_take(Poll([("work-A", 10.0)], [1]), "tag", 1), store.timeline.pack_dispatch([])])
     finally:
         client.replicaof("NO", "ONE")
     line.run([call])
@@ -155,7 +155,7 @@ def test_a_key_of_a_wrong_type_is_named_in_one_line(client, store, name):
 def test_of_several_scripts_the_key_of_the_one_that_failed_is_named(client, store):
     """And not one that another of them would not have needed."""
     client.set(store.keys.queue("work-A"), "a string")
-    calls = [store.runs.pack_take(Look([(name, 10.0)], [1]), name, 1) for name in ("work-B", "work-A", "work-C")]
+    calls = [store.runs.pack_take(Poll([(name, 10.0)], [1]), name, 1) for name in ("work-B", "work-A", "work-C")]
     for run in (store.scripts.run_all, Pipeline(client).run):
         with pytest.raises(ServerError, match=f"WRONGTYPE {store.keys.queue('work-A')} is a string, not a list"):
             run(calls)

@@ -28,9 +28,9 @@ from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.keys import OWNER, TELLS
-from redbike.store.queue_limits import Gate
-from redbike.store.records import Streak, parse_batch
-from redbike.store.run import GRACE, LEASE, Placement, Run
+from redbike.store.queue_limits import QueueLimits
+from redbike.store.records import RetryState, parse_batch
+from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from redbike.store.workers import LOST
@@ -69,7 +69,7 @@ data = st.sampled_from([None, None, "", '{"a":1}'])
 delays = st.sampled_from([-3.0, 0.0, 1.0, 10.0, 40.0])
 turns = st.sampled_from([["work-A"], ["work-B"], ["work-A", "work-B"], ["work-B", "work-A", "work-A"]])
 which = st.integers(0, 9)
-gates = st.sampled_from(["", *TIMEOUTS])
+queue_limits = st.sampled_from(["", *TIMEOUTS])
 ways = st.fixed_dictionaries(
     {
         "place": st.sampled_from(["next", "next", "next", "due", "due", "stop", "die", "unset"]),
@@ -83,18 +83,18 @@ ways = st.fixed_dictionaries(
 
 
 def rounded(tries):
-    """Tries or a streak, with times as Redis keeps them."""
+    """Tries or a retry state, with times as Redis keeps them."""
     return [round(value, 6) if isinstance(value, float) else value for value in astuple(tries)]
 
 
-def outcome_of(end: End, now: float) -> Placement:
+def outcome_of(end: End, now: float) -> NextState:
     """What a worker or a dispatcher makes of it."""
-    streak = Streak(*astuple(end.tries)).format() if end.tries else ""
+    retry_state = RetryState(*astuple(end.tries)).format() if end.tries else ""
     failure = end.failure and {"due": end.failure[0], "attempt": end.failure[1]}
     due = f"+{end.due - now:.6f}" if end.is_pause else end.due
     outcome = end.outcome and Outcome(end.outcome)
-    given = end.place, due, end.why, streak, failure, end.missed, end.running, end.retried
-    return Placement(*given, outcome=outcome)
+    given = end.place, due, end.why, retry_state, failure, end.missed, end.running, end.retried
+    return NextState(*given, outcome=outcome)
 
 
 has_run = precondition(lambda self: hasattr(self, "runs") and self.runs)
@@ -179,7 +179,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(jobid=jobids, membership=memberships)
     def own(self, jobid, membership):
-        self.store.jobs.own({jobid: membership or ""})
+        self.store.jobs.set_groups({jobid: membership or ""})
         self.model.own(jobid, membership or "")
 
     @rule(wanted=st.lists(jobids, unique=True, max_size=3), group=st.sampled_from(["a.csv", "b.csv"]))
@@ -204,19 +204,19 @@ class Jobs(RuleBasedStateMachine):
 
     # What an operator does to queues
 
-    @rule(name=gates, delay=st.sampled_from([None, 1.0, 20.0]))
+    @rule(name=queue_limits, delay=st.sampled_from([None, 1.0, 20.0]))
     def pause_queue(self, name, delay):
         until = None if delay is None else self.now + delay
-        assert self.store.at(self.now).gates.pause(name, until) == self.model.pause_queue(self.now, name, until)
-        assert not self.store.at(self.now).gates.pause(name, until)
+        assert self.store.at(self.now).queue_limits.pause(name, until) == self.model.pause_queue(self.now, name, until)
+        assert not self.store.at(self.now).queue_limits.pause(name, until)
 
-    @rule(name=gates, resume=st.booleans())
+    @rule(name=queue_limits, resume=st.booleans())
     def open(self, name, resume):
         expected = self.model.open(self.now, name, resume)
-        for queue in self.store.gates.list_queues() if not name else ():
+        for queue in self.store.queue_limits.list_queues() if not name else ():
             # Workers are woken for those that were ever used.
             self.model.open(self.now, queue, resume=False)
-        assert self.store.at(self.now).gates.open(name, resume) == expected
+        assert self.store.at(self.now).queue_limits.open(name, resume) == expected
 
     @rule(
         name=st.sampled_from(list(TIMEOUTS)),
@@ -224,7 +224,7 @@ class Jobs(RuleBasedStateMachine):
         rate=st.sampled_from([None, None, (1, 60), (3, 10), (2, 1)]),
     )
     def limit(self, name, at_once, rate):
-        self.store.at(self.now).gates.limit(name, at_once or False, rate or False)
+        self.store.at(self.now).queue_limits.limit(name, at_once or False, rate or False)
         self.model.limit(self.now, name, at_once, rate)
 
     # What an operator does to jobs
@@ -242,7 +242,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule()
     def ring(self):
-        resume_over(self.store.at(self.now), Settings(), survey(self.store.at(self.now)).alarms)
+        resume_over(self.store.at(self.now), Settings(), survey(self.store.at(self.now)).timers)
         self.model.ring(self.now)
 
     # What the dispatcher does
@@ -435,7 +435,7 @@ class Jobs(RuleBasedStateMachine):
     @rule()
     def tell(self):
         """What nobody has told in time."""
-        for claim in self.store.at(self.now).untold.claim_all(self.store.gates.list_queues()):
+        for claim in self.store.at(self.now).untold.claim_all(self.store.queue_limits.list_queues()):
             self._tell(claim.name, claim.runs)
 
     @rule(which=which)
@@ -453,9 +453,9 @@ class Jobs(RuleBasedStateMachine):
     # Who is there
 
     @rule(owner=owners)
-    def sign(self, owner):
+    def register(self, owner):
         since, _ = self.signed.get(owner, (self.now, self.now))
-        assert float(self.store.at(self.now).workers.sign(owner, ENTRY)) == since
+        assert float(self.store.at(self.now).workers.register(owner, ENTRY)) == since
         self.signed[owner] = since, self.now
 
     @rule(owner=owners)
@@ -465,8 +465,8 @@ class Jobs(RuleBasedStateMachine):
             self.signed[owner] = self.signed[owner][0], self.now
 
     @rule(owner=owners)
-    def sign_off(self, owner):
-        self.store.at(self.now).workers.sign_off(owner)
+    def unregister(self, owner):
+        self.store.at(self.now).workers.unregister(owner)
         self.signed.pop(owner, None)
 
     # What must hold after each step
@@ -519,7 +519,7 @@ class Jobs(RuleBasedStateMachine):
             assert state.skipped == job.skipped
             assert (state.options, state.data, state.membership) == (job.options, job.data, job.membership)
             assert (state.output, state.has_output) == (job.output, job.output is not None)
-            assert rounded(Streak.parse(state.streak)) == rounded(job.tries), state.streak
+            assert rounded(RetryState.parse(state.retry_state)) == rounded(job.tries), state.retry_state
             assert (state.failure and (state.failure["due"], state.failure["attempt"])) == job.failure
             run, flight = state.run, job.flight
             assert (run is None) == (flight is None)
@@ -558,16 +558,16 @@ class Jobs(RuleBasedStateMachine):
         slots = {
             f"{name}\n{jobid}"
             for name in TIMEOUTS
-            if self.model.gates[name].at_once
+            if self.model.queue_limits[name].at_once
             for jobid in self.model.flying(name)
         }
         assert {slot.decode() for slot in self.client.zrange(keys.slots, 0, -1)} == slots
-        kept = {gate.queue: gate for gate in self.store.gates.list_all()}
-        for name, gate in self.model.gates.items():
-            found = kept.get(name, Gate(name))
-            assert (found.pause and found.pause.since) == gate.since
-            assert found.at_once == gate.at_once
-            assert (found.rate is None) == (gate.rate is None)
+        kept = {limits.queue: limits for limits in self.store.queue_limits.list_all()}
+        for name, limits in self.model.queue_limits.items():
+            found = kept.get(name, QueueLimits(name))
+            assert (found.pause and found.pause.since) == limits.since
+            assert found.at_once == limits.at_once
+            assert (found.rate is None) == (limits.rate is None)
 
     @invariant()
     def the_invariants_hold(self):

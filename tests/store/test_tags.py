@@ -7,13 +7,13 @@ from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import PAGE
-from redbike.store.run import GRACE, LEASE, Placement
+from redbike.store.run import GRACE, LEASE, NextState
 from redbike.store.store import Store
 from tests.verbs import set_job, survey, take_many
 
 START = 1000.0
 SCHEDULE = "EVERY:1000@0.0"
-DONE = Placement("next", START + 5000)
+DONE = NextState("next", START + 5000)
 SHORT, LONG = 5.0, 500.0  # timeouts of the queues
 QUEUES = [("short", SHORT), ("long", LONG)]
 BOTH = ["job:short", "job:long"]
@@ -133,7 +133,7 @@ def test_each_run_is_over_at_its_own_deadline(store):
 def test_what_is_to_end_as_a_whole_waits_for_the_one_that_was_set_anew(store):
     runs = take(store, ["one:long", "two:long", "three:long"])
     set_job(store.at(START), "two:long", "EVERY:7@0.0", START + 7)
-    ends = [(run, Placement("due", run.due, "lost")) for run in runs.values()]
+    ends = [(run, NextState("due", run.due, "lost")) for run in runs.values()]
     call = store.at(START + LEASE).runs.pack_end(ends, whole=True)
     assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == ["kept", "changed", "kept"]
     assert held(store).listed == list(runs)

@@ -7,7 +7,7 @@ import pytest
 from redbike import Redbike
 from redbike.store.inspection.fsck import fsck
 from redbike.store.namespace import PAGE, make_tag
-from redbike.store.run import Look, Placement
+from redbike.store.run import NextState, Poll
 from redbike.store.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
 from tests.verbs import Quiet, dispatch, run_job, set_job, take_many
@@ -163,7 +163,7 @@ def test_thousands_that_wait_for_nothing_are_thrown_away_in_bounded_steps(store,
     list(bike.set_many((f"{n}:A", "STOP") for n in range(2499)))
     assert client.scard(store.keys.tombstones(QUEUE)) == 2499
     replies, sizes = [], [client.llen(store.keys.queue(QUEUE))]
-    call = store.runs.pack_take(Look([(QUEUE, 500.0)], [1]), "tag", 64)
+    call = store.runs.pack_take(Poll([(QUEUE, 500.0)], [1]), "tag", 64)
     while not replies or replies[-1][0] == "again":
         replies.append(store.scripts.run(call))
         sizes.append(client.llen(store.keys.queue(QUEUE)))
@@ -200,7 +200,7 @@ def test_no_job_is_lost_when_somebody_has_deleted_the_list_of_a_queue(store, cli
         # Now the list is there again, with an entry that has nothing to do with the tombstones.
         come_back = {
             "release": lambda: store.at(NOW).runs.release([run]),
-            "end": lambda: store.at(NOW).runs.end(run, Placement("next", NOW)),
+            "end": lambda: store.at(NOW).runs.end(run, NextState("next", NOW)),
         }
         come_back[again]()
         expected = sorted([*jobids, "flying:A"])

@@ -20,7 +20,7 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.keys import TELLS
-from redbike.store.run import GRACE, LEASE, Placement, Run
+from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
 from redbike.store.upkeep import Rewind
@@ -94,7 +94,7 @@ def claim(store: Store, run: Run) -> None:
 
 
 def own_and_unset(store: Store, own: str, group: str) -> None:
-    store.jobs.own({JOB: own})
+    store.jobs.set_groups({JOB: own})
     store.at(NOW).jobs.unset_rows([JOB], group)
 
 
@@ -108,7 +108,7 @@ VERBS: dict[str, Verb] = {
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
-    "own": lambda store, run: store.at(NOW).jobs.own({JOB: "a.csv"}),
+    "set_groups": lambda store, run: store.at(NOW).jobs.set_groups({JOB: "a.csv"}),
     "unset row": lambda store, run: own_and_unset(store, "a.csv", "a.csv"),
     "leave other": lambda store, run: own_and_unset(store, "a.csv", "b.csv"),
     "run": lambda store, run: run_job(store.at(NOW), JOB),
@@ -117,28 +117,28 @@ VERBS: dict[str, Verb] = {
     "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
-    "end": lambda store, run: end(store, run, Placement("next", LATER), now=NOW),
-    "end ran out": lambda store, run: end(store, run, Placement("next", None), now=NOW),
-    "end at once": lambda store, run: end(store, run, Placement("next", "+0"), now=NOW),
-    "end stop": lambda store, run: end(store, run, Placement("stop"), now=NOW),
-    "end die": lambda store, run: end(store, run, Placement("die", failure={"jobid": JOB}), now=NOW),
-    "end unset": lambda store, run: end(store, run, Placement("unset"), now=NOW),
-    "end late": lambda store, run: end(store, run, Placement("next", LATER), now=START + TIMEOUT),
-    "end overrun": lambda store, run: end(store, run, Placement("die", why="overrun"), now=START + TIMEOUT),
-    "end lost": lambda store, run: end(store, run, Placement("due", START, "lost", "0 1"), now=START + LEASE),
-    "end stale": lambda store, run: end(store, NOBODY, Placement("unset"), now=NOW),
+    "end": lambda store, run: end(store, run, NextState("next", LATER), now=NOW),
+    "end ran out": lambda store, run: end(store, run, NextState("next", None), now=NOW),
+    "end at once": lambda store, run: end(store, run, NextState("next", "+0"), now=NOW),
+    "end stop": lambda store, run: end(store, run, NextState("stop"), now=NOW),
+    "end die": lambda store, run: end(store, run, NextState("die", failure={"jobid": JOB}), now=NOW),
+    "end unset": lambda store, run: end(store, run, NextState("unset"), now=NOW),
+    "end late": lambda store, run: end(store, run, NextState("next", LATER), now=START + TIMEOUT),
+    "end overrun": lambda store, run: end(store, run, NextState("die", why="overrun"), now=START + TIMEOUT),
+    "end lost": lambda store, run: end(store, run, NextState("due", START, "lost", "0 1"), now=START + LEASE),
+    "end stale": lambda store, run: end(store, NOBODY, NextState("unset"), now=NOW),
     "release": lambda store, run: store.at(NOW).runs.release([run]),
     "halt": lambda store, run: store.at(NOW).halt(),
     "probe": lambda store, run: store.questions.find_refusal(),
     "acknowledge": lambda store, run: store.rewinds.acknowledge([Rewind(1.0, 2.0, 3.0)]),
     "forget": lambda store, run: store.timeline.forget(),
     "advance": lambda store, run: store.timeline.advance(NOW),
-    "pause queue": lambda store, run: store.at(NOW).gates.pause(QUEUE, LATER),
-    "pause all": lambda store, run: store.at(NOW).gates.pause(""),
-    "open": lambda store, run: store.at(NOW).gates.open(QUEUE),
-    "limit": lambda store, run: store.at(NOW).gates.limit(QUEUE, at_once=1, rate=(1, 60)),
-    "occupy": lambda store, run: store.at(NOW).gates.occupy(QUEUE, [JOB]),
-    "reserve": lambda store, run: store.at(NOW).gates.reserve(QUEUE, run.tag, JOB, 10.0),
+    "pause queue": lambda store, run: store.at(NOW).queue_limits.pause(QUEUE, LATER),
+    "pause all": lambda store, run: store.at(NOW).queue_limits.pause(""),
+    "open": lambda store, run: store.at(NOW).queue_limits.open(QUEUE),
+    "limit": lambda store, run: store.at(NOW).queue_limits.limit(QUEUE, at_once=1, rate=(1, 60)),
+    "rebuild_slots": lambda store, run: store.at(NOW).queue_limits.rebuild_slots(QUEUE, [JOB]),
+    "reserve": lambda store, run: store.at(NOW).queue_limits.reserve(QUEUE, run.tag, JOB, 10.0),
     "repair": lambda store, run: mend(store),
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
     "pause": lambda store, run: pause(store, NOW),
@@ -146,9 +146,9 @@ VERBS: dict[str, Verb] = {
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
     "note": note,
-    "sign": lambda store, run: store.at(NOW).workers.sign("OwnerOf1", ENTRY),
+    "register": lambda store, run: store.at(NOW).workers.register("OwnerOf1", ENTRY),
     "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),
-    "sign off": lambda store, run: store.at(NOW).workers.sign_off("OwnerOf1"),
+    "unregister": lambda store, run: store.at(NOW).workers.unregister("OwnerOf1"),
     "archive": archive,
     "claim": claim,
 }
@@ -413,15 +413,15 @@ def test_a_run_carries_everything_that_its_worker_needs_also_if_it_is_taken_agai
     assert client.get(key).split() == [JOB.encode()]
     assert TIMEOUT * 1000 - 5000 < client.pttl(key) <= TIMEOUT * 1000
     client.delete(key)
-    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("overrun", ""), "without it the run is over"
+    assert end(store, run, NextState("next", LATER), now=NOW)[:2] == ("overrun", ""), "without it the run is over"
 
 
 def test_a_live_run_is_not_taken_for_lost(store):
     run = STATES["flight"](store)
     almost = START + LEASE - 0.001
-    assert end(store, run, Placement("due", START, "lost"), now=almost)[:2] == ("alive", "")
+    assert end(store, run, NextState("due", START, "lost"), now=almost)[:2] == ("alive", "")
     assert store.at(almost).runs.heartbeat([run]) == ["ok"]
-    assert end(store, run, Placement("due", START, "lost"), now=START + LEASE)[:2] == ("alive", "")
+    assert end(store, run, NextState("due", START, "lost"), now=START + LEASE)[:2] == ("alive", "")
     assert survey(store.at(almost + LEASE - 0.001)).lost == []
     assert [lost.tag for lost in survey(store.at(almost + LEASE)).lost] == [run.tag]
 
@@ -436,11 +436,11 @@ def test_no_heartbeat_carries_a_run_past_its_deadline(store):
 def test_a_place_computed_from_an_old_schedule_is_refused(store):
     run = STATES["flight"](store)
     set_job(store.at(NOW), JOB, NEW, START)
-    first = store.at(NOW).runs.end(run, Placement("next", LATER))
-    assert first[:2] == store.at(NOW).runs.end(run, Placement("stop"))[:2] == ("changed", NEW)
+    first = store.at(NOW).runs.end(run, NextState("next", LATER))
+    assert first[:2] == store.at(NOW).runs.end(run, NextState("stop"))[:2] == ("changed", NEW)
     assert place(inspect(store)) == "flight+missed"
     set_job(store.at(NOW), JOB, "EVERY:9@0.0", START)
-    again = store.at(NOW).runs.end(replace(run, schedule=first.detail), Placement("next", LATER, left=first.left))
+    again = store.at(NOW).runs.end(replace(run, schedule=first.detail), NextState("next", LATER, left=first.left))
     assert again == ("changed", "EVERY:9@0.0", first.left, "")
 
 
@@ -448,7 +448,7 @@ def test_a_schedule_set_during_the_run_counts_and_not_how_the_run_ends(store):
     run = STATES["flight"](store)
     store.jobs.unset(JOB)
     set_job(store.at(NOW), JOB, OLD, LATER)
-    assert end(store, run, Placement("unset"), now=NOW)[:2] == ("ok", "timeline")
+    assert end(store, run, NextState("unset"), now=NOW)[:2] == ("ok", "timeline")
     assert inspect(store).schedule == OLD
 
 
@@ -560,7 +560,7 @@ def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
         jobid = f"{n}:A"
         set_job(store.at(NOW + n), jobid, "NOW", "now", once=True)
         run = take(store, f"t{n}", now=NOW + n)
-        store.at(NOW + n).runs.end(run, Placement("die", failure={"jobid": jobid}))
+        store.at(NOW + n).runs.end(run, NextState("die", failure={"jobid": jobid}))
         assert client.hlen(store.keys.failures) == client.zcard(store.keys.failure_times) == min(n + 1, 3)
     assert list_failures(store) == ["2:A", "3:A", "4:A"]
 
@@ -583,11 +583,11 @@ def test_a_job_whose_first_occurrence_has_passed_on_the_way_is_not_set(store):
 @pytest.mark.parametrize("record", ["garbage", "soon work-A", "1050", "", " "])
 def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client, record):
     STATES["queue"](store)
-    for key in (store.keys.queued, store.keys.streaks):
+    for key in (store.keys.queued, store.keys.retry_states):
         client.hset(key, JOB, record)
     run = take(store, "other", now=NOW)
     assert (run.jobid, run.due, run.failures, run.losses) == (JOB, NOW, 0, 0)
-    assert end(store, run, Placement("next", LATER), now=NOW)[:2] == ("ok", "timeline")
+    assert end(store, run, NextState("next", LATER), now=NOW)[:2] == ("ok", "timeline")
     assert list_problems(store) == []
     client.hset(store.keys.queued, JOB, record)
     set_job(store.at(NOW), JOB, NEW, LATER)
@@ -613,11 +613,11 @@ def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
 def test_a_tag_that_is_not_the_runs_any_more_changes_nothing(store, why):
     """Its run was lost, and another worker has the job by now."""
     old = STATES["flight"](store)
-    assert end(store, old, Placement("due", START, "lost", "0 1"), now=START + LEASE)[:2] == ("ok", "queue")
+    assert end(store, old, NextState("due", START, "lost", "0 1"), now=START + LEASE)[:2] == ("ok", "queue")
     assert take(store, "other", now=NOW).jobid == JOB
     untouched = dump(store)
     for how in ("next", "stop", "die", "unset"):
-        assert end(store, old, Placement(how, LATER, why), now=NOW + 2 * TIMEOUT)[:2] == ("stale", "")
+        assert end(store, old, NextState(how, LATER, why), now=NOW + 2 * TIMEOUT)[:2] == ("stale", "")
     assert store.at(NOW).runs.heartbeat([old]) == store.at(NOW).runs.release([old]) == ["stale"]
     assert dump(store) == untouched
 
@@ -627,7 +627,7 @@ def test_a_request_that_comes_once_more_after_its_run_starts_no_other(store, sen
     STATES["stopped"](store)
     sent.clear()
     VERBS[verb](store, NOBODY)
-    store.at(NOW).runs.end(take(store, now=NOW), Placement("next", None))
+    store.at(NOW).runs.end(take(store, now=NOW), NextState("next", None))
     settled = dump(store)
     repeat(store, sent[0])
     assert dump(store) == settled
@@ -649,9 +649,9 @@ def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
 @pytest.mark.parametrize("verb", ["set later", "set now", "set again"])
 def test_a_job_that_is_set_anew_is_not_tried_again(store, verb):
     STATES["waiting_to_retry"](store)
-    assert inspect(store).streak
+    assert inspect(store).retry_state
     VERBS[verb](store, NOBODY)
-    assert inspect(store).streak == ""
+    assert inspect(store).retry_state == ""
 
 
 def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
@@ -689,7 +689,7 @@ def test_a_one_off_is_stored_as_stop_when_its_last_run_has_ended(store, text, pl
     set_job(store.at(START), JOB, text, START, once=True)
     run = take(store, "mine")
     assert inspect(store).schedule == text, "while it runs it keeps its text"
-    outcome = Placement(placed.rstrip("+"), None if kept else LATER, why)
+    outcome = NextState(placed.rstrip("+"), None if kept else LATER, why)
     word = "stopped" if kept else "timeline"
     assert end(store, run, outcome, now=START + after)[:2] == ("ok", word)
     assert inspect(store).schedule == (kept or text)
@@ -709,7 +709,7 @@ def test_a_run_that_happens_again_is_also_the_one_that_was_asked_for(store, why)
     """It keeps its due time, from which what came due since is counted."""
     run = STATES["flight"](store)
     run_job(store.at(NOW), JOB)
-    assert end(store, run, Placement("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
+    assert end(store, run, NextState("due", run.due, why), now=START + max(LEASE, TIMEOUT))[:2] == ("ok", "queue")
     assert inspect(store).queued == f"{run.due:.6f} {QUEUE}"
 
 
@@ -734,7 +734,7 @@ def failed(attempt, due=START):
         (STATES["dead"], START, 2, START),
         # What failed for good, with its next occurrence on the timeline.
         (
-            lambda store: end(store, STATES["flight"](store), Placement("next", LATER, failure=failed(3))),
+            lambda store: end(store, STATES["flight"](store), NextState("next", LATER, failure=failed(3))),
             START,
             4,
             LATER,
@@ -754,10 +754,10 @@ def test_an_explicit_run_takes_what_failed_and_leaves_the_place_of_the_schedule(
 @pytest.mark.parametrize(
     ("outcome", "after"),
     [
-        (Placement("next", DUE), DUE - 1e-6),  # as with catchup: all, where that is in the past
-        (Placement("die"), START),
-        (Placement("next"), None),
-        (Placement("next", "+5"), None),
+        (NextState("next", DUE), DUE - 1e-6),  # as with catchup: all, where that is in the past
+        (NextState("die"), START),
+        (NextState("next"), None),
+        (NextState("next", "+5"), None),
     ],
 )
 def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store, outcome, after):
@@ -772,7 +772,7 @@ def test_what_was_asked_for_during_a_run_leaves_the_place_of_the_schedule(store,
 def test_a_retry_that_is_asked_for_too_happens_once_and_at_once(store):
     run = STATES["flight"](store)
     run_job(store.at(NOW), JOB)
-    assert end(store, run, Placement("due", "+50", streak=f"1 0 1 {START:.6f} -"), now=NOW)[:2] == ("ok", "queue")
+    assert end(store, run, NextState("due", "+50", retry_state=f"1 0 1 {START:.6f} -"), now=NOW)[:2] == ("ok", "queue")
     again = take(store, "again", now=NOW)
     assert (again.due, again.attempt, again.failures) == (START, 2, 1)
 
@@ -806,16 +806,16 @@ def list_failures(store):
 @pytest.mark.parametrize(
     ("outcome", "left"),
     [
-        (Placement("next", LATER), []),
-        (Placement("stop"), []),
-        (Placement("next"), []),
+        (NextState("next", LATER), []),
+        (NextState("stop"), []),
+        (NextState("next"), []),
         # The failure is of an earlier occurrence.
-        (Placement("due", "+5", streak=f"1 0 1 {NOW:.6f} -", retried=True), [JOB]),
+        (NextState("due", "+5", retry_state=f"1 0 1 {NOW:.6f} -", retried=True), [JOB]),
     ],
 )
 def test_a_success_forgets_the_failure_and_a_retry_does_not(store, outcome, left):
     run = STATES["flight"](store)
-    store.at(NOW).runs.end(run, Placement("next", NOW, failure=failed(1)))
+    store.at(NOW).runs.end(run, NextState("next", NOW, failure=failed(1)))
     assert list_failures(store) == [JOB]
     store.at(NOW).runs.end(take(store, "other", now=NOW), outcome)
     assert list_failures(store) == left

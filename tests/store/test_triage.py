@@ -61,10 +61,10 @@ def test_a_failure_that_is_kept_counts_and_so_does_a_job_that_stopped_while_it_w
     client.zadd(store.keys.failure_times, {JOB: START})
     assert triage(store) == [Triage(2, [JOB], [])]
     client.delete(store.keys.failure_times)
-    client.hset(store.keys.streaks, JOB, "1 0")
+    client.hset(store.keys.retry_states, JOB, "1 0")
     assert triage(store) == [Triage(2, [], [])]
     set_job(store.at(START), JOB, "STOP", None)
-    client.hset(store.keys.streaks, JOB, "1 0")
+    client.hset(store.keys.retry_states, JOB, "1 0")
     assert triage(store) == [Triage(2, [JOB], [])]
 
 

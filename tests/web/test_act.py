@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import Redbike
-from redbike.loop.policies import place_cancelled
-from redbike.store.run import Placement
+from redbike.loop.policies import decide_cancelled
+from redbike.store.run import NextState
 from redbike.web import app
 from tests.states import dump, end
 from tests.verbs import Quiet, set_job, take_one
@@ -97,7 +97,7 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
     page = press(browser, "/jobs?queue=A", "Cancel", tick=("nightly:A", "hourly:A"))
     page = browser.send(page, "Cancel 2 jobs")
     assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 told before, and its run still goes on."]
-    end(bike.store, run, place_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
+    end(bike.store, run, decide_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
     assert "being told" not in browser.get(f"/job?id={run.jobid}").text
 
 
@@ -187,22 +187,22 @@ def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
 
 @pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
 def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, subject):
-    gate = {"queue": "A"} if "queue" in query else {}
-    pause, resume = (bike.pause_queue, bike.resume_queue) if gate else (bike.pause_all, bike.resume_all)
+    limits = {"queue": "A"} if "queue" in query else {}
+    pause, resume = (bike.pause_queue, bike.resume_queue) if limits else (bike.pause_all, bike.resume_all)
     bike.run("nightly:A")
-    pause(**gate, reason="holiday")
+    pause(**limits, reason="holiday")
     rehearsal = browser.get(f"/rehearse?action=resume&{query}")
-    resume(**gate)
-    pause(**gate, reason="disk is full")
+    resume(**limits)
+    pause(**limits, reason="disk is full")
     page = browser.send(rehearsal, f"Resume {subject}")
     assert page.status == 409
     assert "The pause has changed since it was shown, so nothing was done." in page.text
     assert "disk is full" in page.text
-    assert [each.pause.reason for each in bike.gates() if each.pause] == ["disk is full"]
+    assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["disk is full"]
     assert browser.send(page, f"Resume {subject}").notes == [f"{subject[0].upper()}{subject[1:]} goes on."]
     page = press(browser, f"/rehearse?action=pause&{query}&reason=holiday", f"Pause {subject}")
     assert page.notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
-    assert [each.pause.reason for each in bike.gates() if each.pause] == ["holiday"]
+    assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["holiday"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def fail(bike, jobid):
     bike.run(jobid)
     run = take_one(bike.store, [(bike.store.queue_for(jobid), 100.0)], f"tag-{jobid}")
     failure = {"jobid": jobid, "due": run.due, "attempt": 1, "failed": 1e9, "error": "no disk"}
-    bike.store.runs.end(run, Placement("die", failure=failure))
+    bike.store.runs.end(run, NextState("die", failure=failure))
 
 
 @pytest.fixture
@@ -271,9 +271,9 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     page = press(browser, "/queues", "Pause it", until="4000000000", reason="full")
     assert page.notes == ["The queue work-A is paused."]
     assert "full" in page.text, "the table shows it at once"
-    [gate] = bike.gates()
-    assert (gate.queue, gate.pause.until, gate.pause.reason, gate.pause.by) == ("work-A", 4e9, "full", WHO)
-    for button, typed, said, gates in (
+    [limits] = bike.queue_limits()
+    assert (limits.queue, limits.pause.until, limits.pause.reason, limits.pause.by) == ("work-A", 4e9, "full", WHO)
+    for button, typed, said, queue_limits in (
         ("Pause it", {}, "was paused already", 1),
         ("Resume it", {}, "goes on", 0),
         ("Resume it", {}, "was not paused", 0),
@@ -282,19 +282,19 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
         ("Take back its limits", {}, "has these limits now: at once none, rate none", 0),
     ):
         page = browser.send(page, button, **typed)
-        assert (page.notes, len(bike.gates())) == ([f"The queue work-A {said}."], gates)
+        assert (page.notes, len(bike.queue_limits())) == ([f"The queue work-A {said}."], queue_limits)
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume", "limit", "limit", "limit"]
     assert {entry.who for entry in bike.log()} == {WHO}
 
 
 def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
     page = press(browser, "/", "Pause everything")
-    assert ("Pause everything?" in page.text, bike.gates()) == (True, [])
+    assert ("Pause everything?" in page.text, bike.queue_limits()) == (True, [])
     page = browser.send(page, "Pause everything", reason="flood")
     assert page.notes == ["Everything is paused."]
-    assert [(gate.queue, gate.pause.reason) for gate in bike.gates()] == [("", "flood")]
+    assert [(limits.queue, limits.pause.reason) for limits in bike.queue_limits()] == [("", "flood")]
     assert press(browser, "/", "Resume everything", "Resume everything").notes == ["Everything goes on."]
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
 
 

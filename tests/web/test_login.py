@@ -1,4 +1,4 @@
-"""The gate of the page: who may look, who may change something, and what a browser may do with an answer."""
+"""The limits of the page: who may look, who may change something, and what a browser may do with an answer."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from redbike import BadConfig
 from redbike.web import app, keys, pages
-from redbike.web import login as gate
+from redbike.web import login as limits
 from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
 from redbike.web.rendering import name_asset
 from tests.commandline import ROOT
@@ -57,7 +57,7 @@ def dump(client):
 def test_every_answer_has_the_headers(browse, method, path, status):
     answer = browse().request(method, path, content=b"" if method == "POST" else None, headers={"content-length": "0"})
     assert answer.status_code == status
-    for name, value in gate.HEADERS.items():
+    for name, value in limits.HEADERS.items():
         assert answer.headers.get_list(name) == [value]
     assert answer.headers["cache-control"] == ("no-cache" if "style" in path else "no-store")
     policy = answer.headers["content-security-policy"]
@@ -78,7 +78,7 @@ def test_files_are_kept_for_ever_only_under_the_address_that_changes_with_them(b
 
 def test_no_other_file_is_served(browse):
     page = browse(token=TOKEN)
-    for name in ("../gate.py", "..%2fgate.py", "%2e%2e/gate.py", "..\\gate.py", "style.css%00", "", "%2e"):
+    for name in ("../limits.py", "..%2fgate.py", "%2e%2e/limits.py", "..\\limits.py", "style.css%00", "", "%2e"):
         answer = page.get(f"/static/{name}")
         assert answer.status_code in (303, 404), name
         assert len(answer.text) < 30, name
@@ -96,7 +96,7 @@ def test_an_error_inside_is_a_page_without_a_traceback(browse, monkeypatch, capl
     assert "<h1>" in answer.text
     assert not {"Traceback", "secret", "ValueError"} & set(re.findall(r"\w+", answer.text))
     assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["content-security-policy"] == gate.POLICY
+    assert answer.headers["content-security-policy"] == limits.POLICY
     [record] = caplog.records
     told = (record.name, record.getMessage(), str(record.exc_info[1]))
     assert told == ("redbike", "a page could not be shown", "a secret")

@@ -38,7 +38,7 @@ def plant(bike, text):
     client, keys = bike.client, bike.store.keys
     raw = text.encode(errors="surrogatepass") if "\ud800" in text else text.encode(errors="surrogateescape")
     dumped = json.dumps(dict.fromkeys(("jobid", "error", "traceback", "output", "failed", "attempt"), text))
-    for key in (keys.schedules, keys.statuses, keys.options, keys.data, keys.groups, keys.pauses, keys.streaks):
+    for key in (keys.schedules, keys.statuses, keys.options, keys.data, keys.groups, keys.pauses, keys.retry_states):
         client.hset(key, mapping={raw: raw, "known:A": raw})
     for key in (keys.queued, keys.running, keys.history, keys.outputs):
         client.hset(key, raw, raw)
@@ -46,7 +46,7 @@ def plant(bike, text):
     for key in (keys.timeline, keys.failure_times):
         client.zadd(key, {raw: float("inf"), "known:A": -5.0, "other": 1e300})
     client.sadd(keys.queues, raw)
-    client.hset(keys.gates, raw, json.dumps({"paused": {"since": 1, "by": text, "reason": text}, "at_once": 3}))
+    client.hset(keys.queue_limits, raw, json.dumps({"paused": {"since": 1, "by": text, "reason": text}, "at_once": 3}))
     lost = {"kind": "worker", "host": "<b>h", "pid": 1, "queues": ["<i>q"], "version": "<u>"}
     seen = {"kind": text, "host": text, "pid": 1, "queues": [text], "version": text}
     for owner, entry in (("abcdefgh", seen), ("abcdefgi", lost)):

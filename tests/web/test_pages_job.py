@@ -116,11 +116,11 @@ def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
     assert "bad schedule" in found.words
     bike.set("torn:A", "EVERY:1h")
     keys = bike.store.keys
-    for key in (keys.options, keys.pauses, keys.streaks, keys.failures, keys.history):
+    for key in (keys.options, keys.pauses, keys.retry_states, keys.failures, keys.history):
         bike.client.hset(key, "torn:A", b"\xff{damaged")
     bike.client.hset(keys.schedules, "torn:A", "EVERY:<never>")
     found = show(page, "torn:A")
-    assert "Damaged: streak, failure, pause, options, history" in found.words
+    assert "Damaged: retry state, failure, pause, options, history" in found.words
     assert "Its schedule cannot be read" in found.words
     bike.client.hset(keys.running, "ghost:A", "x 1.000000 2.000000 3.000000 0 0 - work-A")
     show(page, "ghost:A")

@@ -178,7 +178,7 @@ def test_workers_that_run_less_than_would_go_on_are_named(bike, page, monkeypatc
     for number in range(30):
         bike.set(f"{number}:A", "*/15 * * * *")
     known = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "concurrency": 2}
-    bike.store.workers.sign("Owner001", json.dumps(known))
+    bike.store.workers.register("Owner001", json.dumps(known))
     monkeypatch.setattr(rehearser, "read_duration", lambda history: 90.0)
     html = page.get("/rehearse?action=run&id=0%3AA").text
     # 30 runs of 90 s each in 15 minutes are 3 at a time.

@@ -13,8 +13,8 @@ from redbike.loop.queues import Queues
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.records import Streak, parse_batch
-from redbike.store.run import GRACE, LEASE, SLACK, Placement
+from redbike.store.records import RetryState, parse_batch
+from redbike.store.run import GRACE, LEASE, SLACK, NextState
 from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, STALE, TARGET, UNTOLD, Batch, Pace, Watch
 from redbike.worker.worker import Worker
@@ -73,19 +73,19 @@ def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
     other = take(store, 5, "other")
     assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}, "the oldest first"
     assert take(store, MOST, "third") == []
-    store.scripts.run(store.at(NOW).runs.pack_end([(run, Placement("next", None)) for run in (runs[3], runs[0])]))
+    store.scripts.run(store.at(NOW).runs.pack_end([(run, NextState("next", None)) for run in (runs[3], runs[0])]))
     assert batches(store)["tag"] == ["001:A", "002:A", "004:A"], "in their order"
     assert store.at(NOW).runs.release(runs[4:]) == ["queue"]
     assert batches(store)["tag"] == ["001:A", "002:A"]
     # What has ended already takes no other with it.
-    assert store.at(NOW).runs.end(runs[0], Placement("next", None)).word == "stale"
+    assert store.at(NOW).runs.end(runs[0], NextState("next", None)).word == "stale"
     assert store.at(NOW).runs.release([runs[3], runs[4]]) == ["stale", "stale"]
     store.jobs.unset("001:A")
     assert batches(store)["tag"] == ["001:A", "002:A"]
     for run in runs[1:3]:
-        assert store.at(NOW).runs.end(run, Placement("next", None)).word == "ok"
+        assert store.at(NOW).runs.end(run, NextState("next", None)).word == "ok"
     assert batches(store) == {"other": jobids[5:]}
-    store.at(NOW).runs.end(other[0], Placement("unset"))
+    store.at(NOW).runs.end(other[0], NextState("unset"))
     assert batches(store) == {}
     assert list(fsck(store)) == []
 
@@ -96,7 +96,7 @@ def test_an_end_under_another_tag_changes_nothing(store):
     before = dump(store)
     for run, tag in ((first[0], "second"), (second[0], "first")):
         run = replace(run, tag=tag)
-        assert store.at(NOW).runs.end(run, Placement("unset")).word == "stale"
+        assert store.at(NOW).runs.end(run, NextState("unset")).word == "stale"
         assert store.at(NOW).runs.release([run]) == ["stale"]
         assert store.at(NOW).runs.heartbeat([run]) == ["stale"]
     assert dump(store) == before
@@ -118,7 +118,7 @@ def test_a_lease_is_no_reason_for_complaint_when_the_run_with_the_last_deadline_
     for jobid in ("slow:A", "quick:B"):
         set_job(store, jobid, "NOW", "now", once=True)
     slow, quick = take_many(store, [("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 2)
-    store.runs.end(slow, Placement("next", None))
+    store.runs.end(slow, NextState("next", None))
     assert store.questions.inspect([quick.jobid])[0].lease > now + 3.0 + GRACE + SLACK
     assert list(fsck(store)) == []
     # Nobody would notice for a long time if that worker died.
@@ -157,7 +157,7 @@ def test_weights_are_exact_also_when_several_are_taken(store, most):
         fill(store, 30, queue)
     rotation, order = Queues(RoundRobin("A:A:B"), 100.0), []
     while True:
-        queues, turns, _ = next(rotation.looks())
+        queues, turns, _ = next(rotation.polls())
         runs = take_many(store.at(NOW), queues, turns, f"tag{len(order)}", most)
         if not runs:
             break
@@ -191,9 +191,9 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
 def test_many_queues_are_looked_at_some_at_a_time():
     names = [f"q{n}" for n in range(70)]
     rotation = Queues(RoundRobin(":".join(names)), 10.0)
-    next(rotation.looks())
+    next(rotation.polls())
     rotation.advance("work-q9")
-    looks = list(rotation.looks())
+    looks = list(rotation.polls())
     assert [len(look.queues) for look in looks] == [32, 32, 6]
     assert [name for look in looks for name, _ in look.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
     assert looks[2].turns == [1, 2, 3, 4, 5, 6]
@@ -202,14 +202,14 @@ def test_many_queues_are_looked_at_some_at_a_time():
 @pytest.mark.parametrize(
     "outcome",
     [
-        Placement("next", NOW + 50),
-        Placement("next", "+0"),
-        Placement("next", None),
-        Placement("stop"),
-        Placement("unset"),
-        Placement("die", failure={"error": "it broke"}),
-        Placement("next", NOW + 50, missed=3, overlapped=2),
-        Placement("due", "+5", streak="1 0"),
+        NextState("next", NOW + 50),
+        NextState("next", "+0"),
+        NextState("next", None),
+        NextState("stop"),
+        NextState("unset"),
+        NextState("die", failure={"error": "it broke"}),
+        NextState("next", NOW + 50, missed=3, overlapped=2),
+        NextState("due", "+5", retry_state="1 0"),
     ],
 )
 def test_ending_many_is_ending_each(client, store, outcome):
@@ -258,20 +258,20 @@ def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_
     for jobid in jobids:
         state = store.questions.inspect([jobid])[0]
         assert state.queued
-        assert state.streak == "0 0 alone"
+        assert state.retry_state == "0 0 alone"
     for n in range(2):
         (run,) = take(store, MOST, f"alone{n}", now=NOW + LEASE)
         assert (run.losses, run.attempt) == (0, 1)
-        store.at(NOW + LEASE).runs.end(run, Placement("next", None))
+        store.at(NOW + LEASE).runs.end(run, NextState("next", None))
     # Alone, it is known which run was lost.
     (run,) = take(store, MOST, "last", now=NOW + LEASE)
     dispatcher.dispatch_due(NOW + 2 * LEASE)
-    assert store.questions.inspect([run.jobid])[0].streak == f"0 1 1 {run.due:.6f} -"
+    assert store.questions.inspect([run.jobid])[0].retry_state == f"0 1 1 {run.due:.6f} -"
 
 
 def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
     jobids = fill(store, 5)
-    store.client.hset(store.keys.streaks, jobids[2], "0 0 alone")
+    store.client.hset(store.keys.retry_states, jobids[2], "0 0 alone")
     taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
     assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
 
@@ -325,11 +325,11 @@ def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(stor
                 return super().popleft()
             except IndexError:
                 if batch.todo:
-                    self.append((batch.todo.popleft(), Placement("next", None)))
+                    self.append((batch.todo.popleft(), NextState("next", None)))
                     batch.todo.popleft()
                 raise
 
-    batch.done = Meanwhile([(batch.todo.popleft(), Placement("next", None))])
+    batch.done = Meanwhile([(batch.todo.popleft(), NextState("next", None))])
     worker.batches.split(batch)
     worker.heartbeat.stop()
     assert not batch.done, "all that is done is ended"
@@ -431,7 +431,7 @@ def test_short_deadlines_and_jobs_that_must_not_be_repeated_are_taken_one_by_one
     handler.timeout = lambda name: timeout
     worker = Worker(store, handler, settings)
     worker.pace.number = MOST
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     assert worker.most() == 1
 
 
@@ -536,7 +536,7 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):
         assert deaths <= 4
         # As if the time of the lease had passed.
         dispatcher.dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
-        losses = {state.jobid: Streak.parse(state.streak).losses for state in store.questions.inspect(jobids)}
+        losses = {state.jobid: RetryState.parse(state.retry_state).losses for state in store.questions.inspect(jobids)}
         assert {jobid for jobid in jobids if losses[jobid]} <= {"killer:A"}, "whatever was taken with it"
     # The third worker that it killed had run all the others.
     assert store.client.zcard(store.keys.leases) == store.client.llen(store.keys.queue("work-A")) == 0

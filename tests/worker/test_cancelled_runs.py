@@ -190,8 +190,8 @@ def test_a_run_that_is_cancelled_before_it_begins_is_not_worked(store):
     set_job(store.at(START), JOB, "EVERY:100@0", START)
     run, handler = take(store), Handler()
     run.cancelled = True
-    placement = Runner(handler, Settings(), Pings()).run(run)
-    assert (placement.place, placement.due, placement.left) == ("next", START + 100, "cancelled+-")
+    next_state = Runner(handler, Settings(), Pings()).run(run)
+    assert (next_state.place, next_state.due, next_state.left) == ("next", START + 100, "cancelled+-")
     assert not handler.began.is_set()
 
 

@@ -236,7 +236,7 @@ def test_limits_of_queues_hold(client, prefix):
     jobs.job("mail")(lambda: None)
     bike = Redbike(jobs, prefix, client)
     apply_limits(bike.store, jobs, jobs.queue_names())
-    assert [(gate.queue, gate.at_once) for gate in bike.gates()] == [("work-mail", 1)]
+    assert [(limits.queue, limits.at_once) for limits in bike.queue_limits()] == [("work-mail", 1)]
 
 
 PROGRAM = """

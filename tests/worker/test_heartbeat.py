@@ -4,7 +4,7 @@ import pytest
 
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.run import GRACE, LEASE, Placement
+from redbike.store.run import GRACE, LEASE, NextState
 from redbike.worker.heartbeat import Heartbeat
 from tests.states import dump, take
 from tests.verbs import set_job, survey, take_many
@@ -82,7 +82,7 @@ def test_a_lease_ends_a_little_after_the_last_deadline(store):
     assert leases(store) == {"tag": NOW + 8 + GRACE}
     assert store.at(NOW + 5).runs.heartbeat(runs) == ["overrun", "ok"]
     assert leases(store) == {"tag": NOW + 8 + GRACE}
-    assert store.at(NOW + 5).runs.end(quick, Placement("die", why="overrun")).word == "ok"
+    assert store.at(NOW + 5).runs.end(quick, NextState("die", why="overrun")).word == "ok"
     assert store.at(NOW + 7.9).runs.heartbeat(runs) == ["stale", "ok"]
     assert store.at(NOW + 8).runs.heartbeat(runs) == ["stale", "overrun"]
     assert leases(store) == {"tag": NOW + 8 + GRACE}
@@ -93,7 +93,7 @@ def test_a_sign_of_life_wakes_nothing_that_has_ended(store):
     """Neither a tag whose runs are all gone, nor one that has lost its lease."""
     first, second = take_together(store, {"A": 100.0, "B": 100.0})
     other = take_together(store, {"A": 100.0}, "other")
-    store.at(NOW).runs.end(first, Placement("next", NOW + 50))
+    store.at(NOW).runs.end(first, NextState("next", NOW + 50))
     assert store.at(NOW).runs.release([second]) == ["queue"]
     store.client.zrem(store.keys.leases, "other")
     before = dump(store)
@@ -110,12 +110,12 @@ def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_ali
     for run in runs:
         heartbeat.add(run)
     wait_until(lambda: over)
-    store.runs.end(quick, Placement("die", why="overrun"))
+    store.runs.end(quick, NextState("die", why="overrun"))
     lease = leases(store)["tag"]
     wait_until(lambda: leases(store)["tag"] > lease)
     assert over == [quick.jobid]
     heartbeat.remove(slow)
-    store.runs.end(slow, Placement("stop"))
+    store.runs.end(slow, NextState("stop"))
     heartbeat.stop()
     assert leases(store) == {}
     assert list(fsck(store)) == []

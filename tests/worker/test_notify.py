@@ -163,7 +163,7 @@ def tell_others(bike, now=None):
 def make_worker(bike, now=None):
     """A worker that knows its queues."""
     worker = Worker(bike.store if now is None else bike.store.at(now), bike.worker, bike.settings)
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     return worker
 
 
@@ -411,9 +411,9 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
     with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):
         wait_until(lambda: bike.worker.told)
         other = make(Quiet("A"))
-        other.store.gates.pause("work-A")
+        other.store.queue_limits.pause("work-A")
         other.set("other:A", "NOW")
-        other.store.gates.open("work-A", resume=True)
+        other.store.queue_limits.open("work-A", resume=True)
         wait_until(lambda: len(bike.worker.told) == 2)
         # From a queue that it does not work yet, so that it cannot take it itself.
         other.set("third:B", "NOW")

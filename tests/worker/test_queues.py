@@ -44,7 +44,7 @@ def clock():
 
 
 def queues(rotation):
-    return [name for look in rotation.looks() for name, _ in look.queues]
+    return [name for look in rotation.polls() for name, _ in look.queues]
 
 
 def test_names_are_read_again_within_a_second(clock):
@@ -66,7 +66,7 @@ def test_more_names_than_ten_thousand_are_worked(clock):
     names = [f"q{n}" for n in range(25_000)]
     rotation = Queues(Changing(*names), 10.0, clock)
     assert queues(rotation) == names
-    assert max(len(look.queues) for look in rotation.looks()) == WINDOW
+    assert max(len(look.queues) for look in rotation.polls()) == WINDOW
 
 
 def fail():
@@ -91,7 +91,7 @@ def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_not
     handler = Changing()
     handler.names = names
     with pytest.raises((BadConfig, BadQueueName), match=said):
-        next(Queues(handler, 10.0, clock).looks())
+        next(Queues(handler, 10.0, clock).polls())
     handler.names = ["a"]
     rotation = Queues(handler, 10.0, clock)
     assert queues(rotation) == ["a"]

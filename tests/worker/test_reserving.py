@@ -39,22 +39,22 @@ def test_nothing_takes_the_place_of_a_function_that_goes_on(bike, client):
     thread = start(lambda: bike.work(3))
     wait_until(lambda: bike.tell("hung:A")["status"].startswith("DIE"))
     bike.set("next:A", "NOW")
-    before = client.hget(bike.store.keys.gates, "work-A")
-    wait_until(lambda: client.hget(bike.store.keys.gates, "work-A") != before)
+    before = client.hget(bike.store.keys.queue_limits, "work-A")
+    wait_until(lambda: client.hget(bike.store.keys.queue_limits, "work-A") != before)
     assert worker.begun == ["hung:A"]
     assert list(bike.fsck()) == []
     worker.go.set()
     wait_until(lambda: worker.begun == ["hung:A", "next:A"])
-    wait_until(lambda: b"held" not in client.hget(bike.store.keys.gates, "work-A"))
+    wait_until(lambda: b"held" not in client.hget(bike.store.keys.queue_limits, "work-A"))
     bike.stop()
     join(thread)
 
 
 def test_a_reservation_ends_by_itself(bike):
     store, now = bike.store, bike.store.timeline.read_clock()
-    store.at(now).gates.reserve("work-A", "tag", "hung:A", 10.0)
+    store.at(now).queue_limits.reserve("work-A", "tag", "hung:A", 10.0)
     bike.set("next:A", "NOW")
     assert take_one(store.at(now + 9), [("work-A", 10.0)], "one") == "empty"
-    assert store.at(now + 5).gates.reserve("work-A", "tag", "hung:A", 10.0)
+    assert store.at(now + 5).queue_limits.reserve("work-A", "tag", "hung:A", 10.0)
     assert take_one(store.at(now + 11), [("work-A", 10.0)], "two") == "empty"
     assert take_one(store.at(now + 16), [("work-A", 10.0)], "three").jobid == "next:A"

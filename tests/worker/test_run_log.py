@@ -15,7 +15,7 @@ from redbike import Again, Redbike
 from redbike.cli.messages import _JsonFormatter
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
-from redbike.store.run import Answer, Placement
+from redbike.store.run import Answer, NextState
 from redbike.worker import run_log
 from redbike.worker.run_log import RunLog
 from tests.verbs import Quiet, take_one
@@ -50,8 +50,8 @@ def end(bike, number=1, jobid="job:A", outcome=Outcome.OK):
     for _ in range(number):
         bike.set(jobid, "NOW")
         run = take_one(bike.store, [("work-A", 10.0)], make_tag())
-        bike.store.runs.end(run, Placement("stop"))
-        ended.append((run, Placement("stop", outcome=outcome)))
+        bike.store.runs.end(run, NextState("stop"))
+        ended.append((run, NextState("stop", outcome=outcome)))
     return ended, [Answer("ok", "stopped")] * number
 
 

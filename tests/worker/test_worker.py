@@ -74,7 +74,7 @@ def test_the_order_of_queues_may_change_from_round_to_round():
     rotation = Queues(Moody(), 10.0)
     served = []
     for _ in range(3):
-        name = next(rotation.looks()).queues[0][0]
+        name = next(rotation.polls()).queues[0][0]
         served.append(name)
         rotation.advance(name)
     assert served == ["x", "y", "z"]
@@ -152,16 +152,16 @@ def test_a_job_is_retried_with_pauses_until_it_succeeds_or_dies(store, work, sta
     set_job(store, "job:A", "CONTINUE", "now")
     due = float(state().queued.split(" ")[0])
     worker = work(raising(ValueError("no")), on_error="retry", retries=2, backoff=0.05)
-    assert (state().streak, state().status[:3]) == (f"1 0 1 {due:.6f} -", "TML")
+    assert (state().retry_state, state().status[:3]) == (f"1 0 1 {due:.6f} -", "TML")
     dispatch_next(store, state)
     assert worker.work_one() == "job:A"
-    assert (state().streak, state().status[:3]) == (f"2 0 2 {due:.6f} -", "TML")
+    assert (state().retry_state, state().status[:3]) == (f"2 0 2 {due:.6f} -", "TML")
     dispatch_next(store, state)
     if succeeds:
         worker.runner.worker.act = lambda _: None
     assert worker.work_one() == "job:A"
     if succeeds:
-        assert (state().streak, state().status[:3]) == ("", "ENQ")
+        assert (state().retry_state, state().status[:3]) == ("", "ENQ")
     else:
         assert (state().status[:3], state().failure["attempt"], state().failure["due"]) == ("DIE", 3, due)
 
@@ -323,7 +323,7 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     """Its worker waits for a server that is away for longer than the timeout."""
     worker = Worker(store, Acting(lambda jobid: time.sleep(work), timeout=0.2), Settings())
     set_job(store, "job:A", "EVERY:1h@0", "now")
-    next(worker.queues.looks())
+    next(worker.queues.polls())
     runs = worker.source.take(1)
     worker.heartbeat.add = lambda run: None  # nobody else tells
     ended = worker.run_all(runs)

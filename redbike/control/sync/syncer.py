@@ -176,7 +176,7 @@ class Syncer:
             yield replies
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         setter.set_requests(changed, from_now, step)
-        self._store.jobs.own(memberships)
+        self._store.jobs.set_groups(memberships)
         for pause, jobids in pauses.items():
             setter.store.pauses.pause(jobids, **pause.to_dict())
 

@@ -19,7 +19,7 @@ from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.keys import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE
-from redbike.store.records import STREAK, Pause, RunRecord, Status, Waiting
+from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.store import Store
 from redbike.store.workers import Process
 
@@ -170,7 +170,7 @@ class JobsCheck:
             (keys.queued, "place in its queue", Waiting.parse),
             (keys.running, "run", RunRecord.parse),
             (keys.pauses, "pause", Pause.parse),
-            (keys.streaks, "streak", STREAK.fullmatch),
+            (keys.retry_states, "retry state", RETRY_STATE.fullmatch),
             (keys.failures, "failure", parse_failure),
         )
         for key, name, read in readers:

@@ -9,27 +9,27 @@ The policies of workers place a job whose run is in flight: its record says what
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from redbike.loop.occurrences import JUST_BEFORE, pass_late_ones, place_next
-from redbike.loop.policies import ON_TIMELINE, PAUSED, place_again, place_done, place_unwanted
-from redbike.loop.resuming import place_resumed
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, pass_late_ones
+from redbike.loop.policies import ON_TIMELINE, PAUSED, decide_again, decide_done, decide_unwanted
+from redbike.loop.resuming import decide_resumed
 from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
-from redbike.store.records import ANEW, NOTHING, ONCE, OWED, SET, Pause, RunRecord, Streak, Waiting, format_time
-from redbike.store.run import Answer, Placement
+from redbike.store.records import ANEW, NOTHING, ONCE, OWED, SET, Pause, RetryState, RunRecord, Waiting, format_time
+from redbike.store.run import Answer, NextState
 
 
-def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, Placement]:
+def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, NextState]:
     """Return a job as ``lua/end.lua`` leaves it, and how it was placed. Raise `BadSchedule`."""
     state, pause, settings = outlook.state, outlook.state.pause, outlook.own
-    flying = make_run(outlook, run.due, replace(Streak.parse(state.streak), due=None), run.start)
-    placed = place_done(flying, None, settings, state.now)
+    flying = make_run(outlook, run.due, replace(RetryState.parse(state.retry_state), due=None), run.start)
+    placed = decide_done(flying, None, settings, state.now)
     left = _describe_left(state, run, pause)
     if left != NOTHING:
         answer = Answer("changed", state.schedule or "", left, state.options)
-        placed = place_again(flying, placed, answer, settings, state.now)
-    ended = replace(state, running="", streak=placed.streak, status=None)
+        placed = decide_again(flying, placed, answer, settings, state.now)
+    ended = replace(state, running="", retry_state=placed.retry_state, status=None)
     if placed.place == "stay":
         return ended, placed
     due = read_due(placed, state.now)
@@ -62,14 +62,14 @@ def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool
     if waits and due is not None and due <= state.now and not once:
         missed = replace(run, next=f"{ANEW}{format_time(due)}").format()
         paused = replace(state.pause, due=None).format() if state.pause else ""
-        return replace(state, timeline=None, paused=paused, running=missed, streak="")
+        return replace(state, timeline=None, paused=paused, running=missed, retry_state="")
     if once and due is not None and due <= state.now and not state.pause:
-        return replace(owe(state, run, due), streak="")
+        return replace(owe(state, run, due), retry_state="")
     later = due if due is not None and (due > state.now or once) else None
     running = replace(run, next=ONCE if once and later is not None else SET).format()
     if state.pause:
-        return replace(state, paused=replace(state.pause, due=later).format(), running=running, streak="")
-    return replace(state, timeline=later, running=running, streak="")
+        return replace(state, paused=replace(state.pause, due=later).format(), running=running, retry_state="")
+    return replace(state, timeline=later, running=running, retry_state="")
 
 
 def resume_in_flight(state: JobState, run: RunRecord) -> JobState:
@@ -113,17 +113,17 @@ def follow(outlook: Outlook) -> Course:
         return course
     if state.pause:
         return _follow_pause(outlook, state.pause)
-    streak = Streak.parse(state.streak)
+    retry_state = RetryState.parse(state.retry_state)
     if state.waiting:
-        return walk(outlook, state.waiting.due, streak, state.now)
-    return walk(outlook, state.timeline, streak, state.now, is_enqueued=False)
+        return walk(outlook, state.waiting.due, retry_state, state.now)
+    return walk(outlook, state.timeline, retry_state, state.now, is_enqueued=False)
 
 
 def _follow_pause(outlook: Outlook, pause: Pause) -> Course:
     state = outlook.state
     if state.waiting and _outlasts(pause, outlook):
         # Somebody has asked for this run since the pause.
-        return _run_paused(outlook, pause, state.waiting.due, Streak.parse(state.streak))
+        return _run_paused(outlook, pause, state.waiting.due, RetryState.parse(state.retry_state))
     if pause.until is None or pause.until >= outlook.end:
         return Course()
     return resume(replace(outlook, state=replace(state, now=max(state.now, pause.until))))
@@ -134,13 +134,13 @@ def _outlasts(pause: Pause, outlook: Outlook) -> bool:
     return pause.until is None or pause.until > outlook.start
 
 
-def _run_paused(outlook: Outlook, pause: Pause, due: float, streak: Streak) -> Course:
+def _run_paused(outlook: Outlook, pause: Pause, due: float, retry_state: RetryState) -> Course:
     """Return what a job runs all the same while it is paused, and what comes after that. Raise `BadSchedule`."""
     state, start = outlook.state, outlook.start
-    placed = place_next(make_run(outlook, due, streak, start), outlook.schedule, outlook.own, pause.since)
+    placed = decide_next(make_run(outlook, due, retry_state, start), outlook.schedule, outlook.own, pause.since)
     kept = replace(pause, due=read_due(placed, start))
     # It does not wait in a queue any more, as its status may say.
-    after = replace(state, paused=kept.format(), streak=placed.streak, status=None, queued="", running="")
+    after = replace(state, paused=kept.format(), retry_state=placed.retry_state, status=None, queued="", running="")
     course = follow(replace(outlook, state=after))
     if start < outlook.end:
         course.runs.insert(0, start)
@@ -154,14 +154,14 @@ def resume(outlook: Outlook) -> Course:
         return follow(replace(outlook, state=replace(state, paused="")))
     if state.run:
         return follow(replace(outlook, state=resume_in_flight(state, state.run)))
-    placed = place_resumed(state, outlook.own)
-    streak = Streak.parse(placed.streak or state.streak)
-    course = walk(outlook, placed.due, replace(streak, due=placed.occurrence or streak.due), state.now)
+    placed = decide_resumed(state, outlook.own)
+    retry_state = RetryState.parse(placed.retry_state or state.retry_state)
+    course = walk(outlook, placed.due, replace(retry_state, due=placed.occurrence or retry_state.due), state.now)
     course.skipped.update(placed.skipped)
     return course
 
 
-def walk(outlook: Outlook, due: float | None, streak: Streak, now: float, is_enqueued: bool = True) -> Course:
+def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: float, is_enqueued: bool = True) -> Course:
     """Return what a job will run that is due first at `due`, as seen at `now`. Raise `BadSchedule`.
 
     One that `is_enqueued` is not late, however long it has waited.
@@ -174,31 +174,31 @@ def walk(outlook: Outlook, due: float | None, streak: Streak, now: float, is_enq
     if ready >= outlook.end:
         return course
     held_back = max(now, outlook.dispatched_from)
-    if due is not None and not is_enqueued and due <= held_back and streak.due is None:
+    if due is not None and not is_enqueued and due <= held_back and retry_state.due is None:
         due, late = pass_late_ones(schedule, due, held_back, outlook.own)
         course.skipped[Skip.LATE] += late
     while due is not None and due < outlook.end:
-        is_plain = (streak.due, streak.after) == (None, None)
+        is_plain = (retry_state.due, retry_state.after) == (None, None)
         if due > ready and is_plain:
             break
         start = max(due, ready)
-        placed = _run(outlook, course, due, streak, start)
-        due, streak = read_due(placed, start), Streak.parse(placed.streak)
+        placed = _run(outlook, course, due, retry_state, start)
+        due, retry_state = read_due(placed, start), RetryState.parse(placed.retry_state)
     course.due = due if due is not None and due < outlook.end else None
     return course
 
 
-def _run(outlook: Outlook, course: Course, due: float, streak: Streak, start: float) -> Placement:
-    run = make_run(outlook, due, streak, start)
-    unwanted = place_unwanted(run, outlook.own, start)
-    placed = unwanted or place_done(run, None, outlook.own, start)
+def _run(outlook: Outlook, course: Course, due: float, retry_state: RetryState, start: float) -> NextState:
+    run = make_run(outlook, due, retry_state, start)
+    unwanted = decide_unwanted(run, outlook.own, start)
+    placed = unwanted or decide_done(run, None, outlook.own, start)
     if unwanted is None:
         course.runs.append(start)
     course.skipped.update(_count(placed))
     return placed
 
 
-def _count(placed: Placement) -> dict[Skip, int]:
+def _count(placed: NextState) -> dict[Skip, int]:
     found = {Skip.MISSED: placed.missed, Skip.RUNNING: placed.overlapped}
     found |= {Skip.LATE: placed.late, Skip.PAUSED: placed.paused}
     return {reason: number for reason, number in found.items() if number}
@@ -222,31 +222,31 @@ def run_now(outlook: Outlook) -> Course:
         return follow(outlook)
     if state.run:
         return follow(replace(outlook, state=owe(state, state.run, state.now)))
-    due, streak = _find_occurrence(state, state.held if state.pause else state.timeline)
+    due, retry_state = _find_occurrence(state, state.held if state.pause else state.timeline)
     if state.pause and _outlasts(state.pause, outlook):
-        return _run_paused(outlook, state.pause, due, streak)
-    return walk(outlook, due, streak, state.now)
+        return _run_paused(outlook, state.pause, due, retry_state)
+    return walk(outlook, due, retry_state, state.now)
 
 
-def _find_occurrence(state: JobState, due: float | None) -> tuple[float, Streak]:
-    """Return the due time of what an explicit run runs, and its streak."""
-    kept, goes_on = Streak.parse(state.streak), None if due is None else due - JUST_BEFORE
+def _find_occurrence(state: JobState, due: float | None) -> tuple[float, RetryState]:
+    """Return the due time of what an explicit run runs, and its retry_state."""
+    kept, goes_on = RetryState.parse(state.retry_state), None if due is None else due - JUST_BEFORE
     if kept.due is not None:
         return state.now, kept
     failed = (state.failure or {}).get("due")
     if isinstance(failed, int | float) and 0 <= failed < 1e12:
-        return state.now, Streak(tries=1, due=float(failed), after=goes_on)
+        return state.now, RetryState(tries=1, due=float(failed), after=goes_on)
     if due is not None and due < state.now:
-        kept = kept if state.pause else Streak()
+        kept = kept if state.pause else RetryState()
         return due, replace(kept, after=due if kept.after is None else kept.after)
-    return state.now, Streak(after=state.now if goes_on is None else goes_on)
+    return state.now, RetryState(after=state.now if goes_on is None else goes_on)
 
 
 def move(state: JobState, due: float | None) -> JobState:
     """Return a job that goes on at `due`: on the timeline, or held if it is paused."""
     if state.pause:
-        return replace(state, paused=replace(state.pause, due=due).format(), streak="", queued="", status=None)
-    return replace(state, timeline=due, queued="", streak="", running="")
+        return replace(state, paused=replace(state.pause, due=due).format(), retry_state="", queued="", status=None)
+    return replace(state, timeline=due, queued="", retry_state="", running="")
 
 
 def set_due(state: JobState, job: JobToSet) -> JobState:
@@ -258,7 +258,7 @@ def set_due(state: JobState, job: JobToSet) -> JobState:
         return move(state, due)
     # It is enqueued at once, or keeps its turn in the queue where it waits.
     waiting = replace(state.waiting or Waiting(due, job.queue), due=due)
-    return replace(state, timeline=None, queued=waiting.format(), streak="", running="")
+    return replace(state, timeline=None, queued=waiting.format(), retry_state="", running="")
 
 
 def is_same(job: JobToSet, before: str | None) -> bool:

@@ -15,13 +15,13 @@ from redbike.queries.counting import QUARTER, Counting
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
-from redbike.store.queue_limits import Gate
-from redbike.store.records import Streak
-from redbike.store.run import Placement, Run
+from redbike.store.queue_limits import QueueLimits
+from redbike.store.records import RetryState
+from redbike.store.run import NextState, Run
 from redbike.store.schedules import find_schedule
 
 ACTIONS = ("resume", "pause", "run", "cancel", "unset", "set")
-GATE_ACTIONS = ("resume", "pause")  # that are done to a queue or to everything
+QUEUE_ACTIONS = ("resume", "pause")  # that are done to a queue or to everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Outlook:
         return self.taken_from > self.state.now
 
     def find_last_hold(self, start: float) -> Hold | None:
-        """Return the pause that a run knows which begins at `start`, as ``lua/_gates.lua`` finds it."""
+        """Return the pause that a run knows which begins at `start`, as ``lua/_limits.lua`` finds it."""
         ended = (_find_last(holds, start) for holds in (self.queue_holds, self.common_holds))
         # `max` returns the first one of those that have ended at the same time.
         return max((hold for hold in ended if hold), key=lambda hold: hold.until, default=None)
@@ -89,18 +89,18 @@ def _find_last(holds: Sequence[Hold], start: float) -> Hold | None:
     return next((hold for hold in reversed(holds) if hold.until <= start), None)
 
 
-def make_run(outlook: Outlook, due: float, streak: Streak, start: float) -> Run:
+def make_run(outlook: Outlook, due: float, retry_state: RetryState, start: float) -> Run:
     """Return a run of a job that was taken at `start` when it was due at `due`."""
     state = outlook.state
-    occurrence = due if streak.due is None else streak.due
+    occurrence = due if retry_state.due is None else retry_state.due
     run = Run(state.jobid, occurrence, "", start, start, 0, 0, state.schedule or "", "", options=state.options)
-    run.tries, run.after = streak.tries, streak.after
+    run.tries, run.after = retry_state.tries, retry_state.after
     if hold := outlook.find_last_hold(start):
         run.queue_pause = hold.since, hold.last
     return run
 
 
-def read_due(placed: Placement, now: float) -> float | None:
+def read_due(placed: NextState, now: float) -> float | None:
     """Return when a job is due that was placed at `now`."""
     return now if isinstance(placed.due, str) else placed.due
 
@@ -113,7 +113,7 @@ class Change:
     until: float | None = None  # of a pause, in epoch seconds
     schedule: str = ""  # to be set, as it is typed
     tz: str | None = None
-    gate: str | None = None  # the queue that it is done to, "" for everything; None for the chosen jobs
+    limits: str | None = None  # the queue that it is done to, "" for everything; None for the chosen jobs
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ class Rehearsal:
     left_out: int = 0  #: jobs for which there was no time
     held: int = 0  #: whose queue is paused, or everything is, with the action too
     capacities: Mapping[str, Capacity] = field(default_factory=dict)  #: by queue
-    gates: Mapping[str, Gate] = field(default_factory=dict)
+    queue_limits: Mapping[str, QueueLimits] = field(default_factory=dict)
     clock_changes: Sequence[tuple[float, str]] = ()  #: when clocks change, and in which zone
 
     def find_peaks(self, side: Side) -> list[Peak]:

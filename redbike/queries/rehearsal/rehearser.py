@@ -17,7 +17,7 @@ from redbike.loop.cancelling import compute_cancellation
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
-from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change, Hold, Outlook, Rehearsal, Side
+from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Hold, Outlook, Rehearsal, Side
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
@@ -35,7 +35,7 @@ class Rehearser:
     """Rehearses `change` on the jobs of `store`, for `hours` hours from now on."""
 
     def __init__(self, store: Store, settings: Settings, change: Change, hours: float) -> None:
-        allowed = ACTIONS if change.gate is None else GATE_ACTIONS
+        allowed = ACTIONS if change.limits is None else QUEUE_ACTIONS
         if change.action not in allowed:
             raise BadConfig(f"bad action {change.action!r:.40}: {', '.join(allowed)} are allowed")
         if not 0 < hours <= MOST_HOURS:
@@ -45,8 +45,8 @@ class Rehearser:
         self._start = Start(settings)
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
-        self._gates = {gate.queue: gate for gate in store.gates.list_all()}
-        self._holds = list_holds(store.gates.list_pauses())
+        self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
+        self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
 
     def find_jobs(self, queue: str, limit: int, patience: float) -> tuple[list[str], bool]:
@@ -67,7 +67,8 @@ class Rehearser:
         if len(jobids) > MOST_JOBS:
             raise BadConfig(f"bad selection: it has {len(jobids):,} jobs, {MOST_JOBS:,} can be rehearsed")
         deadline = time.monotonic() + patience
-        rehearsal = Rehearsal(self._now, self._end, Side(self._count()), Side(self._count()), None, gates=self._gates)
+        sides = Side(self._count()), Side(self._count())
+        rehearsal = Rehearsal(self._now, self._end, *sides, None, queue_limits=self._limits)
         zones = {self._settings.timezone}
         for first in range(0, len(jobids), PAGE):
             if first and time.monotonic() > deadline:
@@ -120,7 +121,7 @@ class Rehearser:
 
     def _change_holds(self) -> dict[str, list[Hold]]:
         """Return what holds queues with the action, if that is done to one, or to everything."""
-        name = self._change.gate
+        name = self._change.limits
         if name is None:
             return self._holds
         holds = self._holds.get(name, [])
@@ -152,8 +153,8 @@ class Rehearser:
 
     def _apply(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         """Return what a job runs with the action, and how it is then."""
-        if self._change.gate is not None:
-            return self._pass_gate(outlook, queue)
+        if self._change.limits is not None:
+            return self._pass_limits(outlook, queue)
         if self._change.action == "set":
             return self._set(outlook, queue)
         verbs: dict[str, Callable[[Outlook], Course]] = {
@@ -168,7 +169,7 @@ class Rehearser:
         except BadSchedule:
             return Course(), outlook
 
-    def _pass_gate(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
+    def _pass_limits(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         changed = self._look(outlook.state, queue, self._changed_holds)
         try:
             return follow(changed), changed

@@ -7,7 +7,7 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Event, Skip
 from redbike.store.inspected import JobState
 from redbike.store.keys import OWNER
-from redbike.store.records import ProcessRecord, Status, Streak
+from redbike.store.records import ProcessRecord, RetryState, Status
 from redbike.store.workers import Process
 
 SOON = 10.0  # seconds within which a free worker takes the next job
@@ -60,17 +60,17 @@ def _describe_pause(since: float, until: float | None, by: str | None, reason: s
 
 def _find_closed(situation: Situation, clock: Clock) -> str:
     """Return what pauses its queue, as the end of a sentence; "" if nothing does."""
-    for gate in situation.gates:
-        pause = gate.pause
+    for limits in situation.queue_limits:
+        pause = limits.pause
         if pause and pause.holds(clock.now):
-            what = f"its queue {gate.queue} is" if gate.queue else "everything is"
+            what = f"its queue {limits.queue} is" if limits.queue else "everything is"
             return f"{what} paused {_describe_pause(pause.since, pause.until, pause.by, pause.reason, clock)}"
     return ""
 
 
 def explain_waiting(situation: Situation, clock: Clock) -> str:
     """Return for what a job waits in its queue."""
-    job, own = situation.job, situation.gates[0]
+    job, own = situation.job, situation.queue_limits[0]
     assert job.waiting
     waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"
     if situation.refusal:
@@ -115,7 +115,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
     due = situation.job.timeline
     assert due is not None
     if due > clock.now:
-        tried = Streak.parse(situation.job.streak)
+        tried = RetryState.parse(situation.job.retry_state)
         if tried.due is not None and (lack := _find_lack(situation)):
             waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
@@ -134,7 +134,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
         return f"{waits}, but the server takes no changes: {situation.refusal}"
     if not situation.list_alive("dispatcher"):
         return f"{waits}, but no dispatcher is there."
-    if situation.gates[1].pause:
+    if situation.queue_limits[1].pause:
         return f"{waits}, but {_find_closed(situation, clock)}."
     return f"{waits}, and a dispatcher is about to move it to {situation.queue}."
 

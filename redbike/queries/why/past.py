@@ -165,7 +165,7 @@ class Reasons:
             job=job,
             runs=runs,
             queue=queue,
-            gates=(store.gates.read(queue), store.gates.read("")),
+            queue_limits=(store.queue_limits.read(queue), store.queue_limits.read("")),
             processes=store.workers.list_all(),
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,

@@ -10,7 +10,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.store.schedules import find_schedule
 from redbike.store.workers import Process
 
@@ -33,7 +33,7 @@ class Situation:
     job: JobState
     runs: Sequence[PastRun]  # those that are kept, the newest first
     queue: str
-    gates: Sequence[Gate]  # that of its queue, and that of all queues
+    queue_limits: Sequence[QueueLimits]  # that of its queue, and that of all queues
     processes: Sequence[Process]
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
     flying: int = 0  # runs of its queue

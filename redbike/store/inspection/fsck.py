@@ -2,14 +2,14 @@
 
 1. A job whose schedule goes on is in exactly one of timeline, queue, in flight, held; only one that was set during its
    own run may be both in flight and on the timeline, or held. Only a paused job is held, and it is never on the
-   timeline. It has an alarm if its pause ends by itself.
+   timeline. It has a timer if its pause ends by itself.
 2. Nothing exists for an unset job, but the run that was in flight, and tombstones.
 3. No id is twice in the list of a queue. A job that has a tombstone in a queue has an entry in its list.
 4. Each run in flight has a record with a tag, a deadline, its due time and the count of losses. The tag lists the runs
    in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has nothing.
 5. A status agrees with the place.
 6. Each run in flight from a queue with a limit at once has a slot there, and no other job has. A pause that ends by
-   itself has an alarm.
+   itself has a timer.
 7. Each process that is registered has an entry, and the time when it was seen.
 8. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import find_wrong_types, list_all
-from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_gates
+from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_limits
 from redbike.store.records import decode
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
@@ -54,7 +54,7 @@ def fsck(store: Store) -> Iterator[str]:
                 yield f"{state.jobid!r}: {problem}"
     for tag in find_bad_tags(store, listing):
         yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
-    for subject, problems in list_bad_gates(store, listing):
+    for subject, problems in list_bad_limits(store, listing):
         yield f"{subject}: {'; '.join(problems)}"
     yield from (f"the process {owner!r}: {problem}" for owner, problem in store.workers.list_bad())
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)

@@ -17,7 +17,7 @@ from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.inspection.listing import Listing, get_home, get_own_queue
 from redbike.store.namespace import PAGE
-from redbike.store.records import Status, Streak
+from redbike.store.records import RetryState, Status
 from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
@@ -103,11 +103,11 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield f"it was never set, or is unset, but is still in: {', '.join(here)}"
     if state.status and not state.has_event(Event.BAD):
         yield f"it has no schedule, but the status {state.status}"
-    if state.paused or state.alarm is not None:
+    if state.paused or state.timer is not None:
         yield "it has no schedule, but is paused"
     if state.spent is not None:
         yield "it has no schedule, but is to be forgotten"
-    if state.streak or state.skipped or state.failure is not None:
+    if state.retry_state or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
     has_group = state.membership and not state.has_event(Event.BAD)
     if state.options or state.has_data or state.has_output or has_group or state.history:
@@ -123,8 +123,8 @@ def _check_place(state: JobState) -> Iterator[str]:
         yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
     if state.pause and state.timeline is not None:
         yield "it is paused, but on the timeline"
-    if state.alarm != (state.pause.until if state.pause else None):
-        yield "nothing ends its pause" if state.alarm is None else "its pause ends by itself at another time, or never"
+    if state.timer != (state.pause.until if state.pause else None):
+        yield "nothing ends its pause" if state.timer is None else "its pause ends by itself at another time, or never"
     if late := describe_lateness(state):
         yield late
     yield from _check_status(state, here)
@@ -159,7 +159,7 @@ def find_place(state: JobState) -> float | None:
         schedule = find_schedule(state.jobid, state.schedule or "", state.options)
     except RedbikeError:
         return None
-    if schedule.allows_pause or Streak.parse(state.streak).due is not None:
+    if schedule.allows_pause or RetryState.parse(state.retry_state).due is not None:
         # A pause, or another try of the same occurrence: it began when the clock was jobs.
         return state.now
     following = None if schedule.runs_once else schedule.next(state.now)

@@ -38,12 +38,12 @@ class Listing:
     bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
-    gates: dict[str, set[str]] = field(
+    queue_limits: dict[str, set[str]] = field(
         default_factory=dict
     )  # by queue: jobs that have a slot, or are in flight from it
-    stray_gates: list[str] = field(default_factory=list)  # names that no queue can have
+    stray_limits: list[str] = field(default_factory=list)  # names that no queue can have
     stray_slots: list[bytes] = field(default_factory=list)  # that name no queue and job
-    stray_alarms: list[str] = field(default_factory=list)  # that name no gate
+    stray_timers: list[str] = field(default_factory=list)  # that name no limits
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
     def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ def _list_all(store: Store) -> Listing:
     homes = {home for home in _list_jobs(store, listing) if home}
     homes.update(_list_tombstone_queues(store, found))
     _list_inflight(store, listing, found)
-    _list_gates(store, listing)
+    _list_limits(store, listing)
     listing.malformed_log += dict.fromkeys(store.log.list_damaged())
     listing.bad_journal += store.journal.list_bad()
     listing.bad_untold += store.untold.list_bad()
@@ -121,7 +121,7 @@ def _list_all(store: Store) -> Listing:
 def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
-    hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.streaks, keys.failures, keys.pauses)
+    hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.retry_states, keys.failures, keys.pauses)
     for key in (*hashes, keys.options, keys.groups, keys.history, keys.data, keys.outputs):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in (keys.data, keys.outputs) else PAGE):
             listing.jobs[decode(jobid)] = None
@@ -129,7 +129,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
                 yield get_home(Waiting.parse(decode(value)))
             elif key == keys.running and (run := RunRecord.parse(decode(value))):
                 listing.add_tag(run.tag, [decode(jobid)])
-                listing.gates.setdefault(run.queue, set()).add(decode(jobid))
+                listing.queue_limits.setdefault(run.queue, set()).add(decode(jobid))
                 yield get_home(run)
     for key in (keys.timeline, keys.failure_times, keys.spent):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
@@ -144,29 +144,29 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
         listing.add_tag(decode(member), ())
 
 
-def _list_gates(store: Store, listing: Listing) -> None:
-    """List the gates, with the jobs in flight from their queues and those that have a slot there."""
+def _list_limits(store: Store, listing: Listing) -> None:
+    """List the limits, with the jobs in flight from their queues and those that have a slot there."""
     keys, client = store.keys, store.client
-    flying, listing.gates = listing.gates, {}
-    for name, _ in client.hscan_iter(keys.gates, count=PAGE):
+    flying, listing.queue_limits = listing.queue_limits, {}
+    for name, _ in client.hscan_iter(keys.queue_limits, count=PAGE):
         if name and not is_queue_name(decode(name)):
-            listing.stray_gates.append(decode(name))
+            listing.stray_limits.append(decode(name))
         else:
-            listing.gates[decode(name)] = flying.get(decode(name), set())
+            listing.queue_limits[decode(name)] = flying.get(decode(name), set())
     for member, _ in client.zscan_iter(keys.slots, count=PAGE):
         name, newline, jobid = decode(member).partition("\n")
         if newline and jobid and is_queue_name(name):
-            listing.gates.setdefault(name, set()).add(jobid)
+            listing.queue_limits.setdefault(name, set()).add(jobid)
         else:
             listing.stray_slots.append(member)
-    for member, _ in client.zscan_iter(keys.alarms, count=PAGE):
+    for member, _ in client.zscan_iter(keys.timers, count=PAGE):
         kind, _, name = decode(member).partition(":")
         if kind == "job":
             listing.jobs.setdefault(name, None)
         elif kind == "queue" and (not name or is_queue_name(name)):
-            listing.gates.setdefault(name, set())
+            listing.queue_limits.setdefault(name, set())
         else:
-            listing.stray_alarms.append(decode(member))
+            listing.stray_timers.append(decode(member))
 
 
 def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Check tags: the list, the lease and the in-flight key of the runs that were taken together.
 
-Check and repair pauses and limits of queues, too: their records, the slots of their runs, and their alarms.
+Check and repair pauses and limits of queues, too: their records, the slots of their runs, and their timers.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from itertools import islice
 from redbike.store.inspected import TagState
 from redbike.store.inspection.listing import Listing
 from redbike.store.namespace import PAGE
-from redbike.store.queue_limits import GateState
+from redbike.store.queue_limits import QueueLimitsState
 from redbike.store.records import decode
 from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.store import Store
@@ -57,54 +57,54 @@ def check_tag(state: TagState) -> Iterator[str]:
         yield "its in-flight key is gone before the deadline"
 
 
-def list_bad_gates(store: Store, listing: Listing) -> Iterator[tuple[str, list[str]]]:
+def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[str]]]:
     """Yield what the problems are about, and a line for each of them."""
-    for name, jobids in listing.gates.items():
-        if problems := list(check_gate(store.gates.inspect(name, sorted(jobids)))):
+    for name, jobids in listing.queue_limits.items():
+        if problems := list(check_limits(store.queue_limits.inspect(name, sorted(jobids)))):
             yield _describe(name), problems
     keys = store.keys
-    for name in listing.stray_gates:
-        yield f"the key {keys.gates!r}", [f"holds {name!r}, which no queue can have as its name"]
+    for name in listing.stray_limits:
+        yield f"the key {keys.queue_limits!r}", [f"holds {name!r}, which no queue can have as its name"]
     for slot in listing.stray_slots:
         yield f"the key {keys.slots!r}", [f"holds {decode(slot)!r}, which names no queue and job"]
-    for alarm in listing.stray_alarms:
-        yield f"the key {keys.alarms!r}", [f"holds {alarm!r}, which names no gate"]
+    for timer in listing.stray_timers:
+        yield f"the key {keys.timers!r}", [f"holds {timer!r}, which names no limits"]
 
 
-def repair_gates(store: Store, listing: Listing) -> None:
-    """Repair what `list_bad_gates` finds."""
-    for name, jobids in listing.gates.items():
-        state = store.gates.inspect(name, sorted(jobids))
-        if state.stored is not None and state.gate is None:
-            store.gates.forget(name)
+def repair_limits(store: Store, listing: Listing) -> None:
+    """Repair what `list_bad_limits` finds."""
+    for name, jobids in listing.queue_limits.items():
+        state = store.queue_limits.inspect(name, sorted(jobids))
+        if state.stored is not None and state.limits is None:
+            store.queue_limits.forget(name)
         if state.wrong:
-            store.gates.occupy(name, sorted(state.wrong))
-        if _lacks_alarm(state) or state.stored is None:
-            store.gates.open(name)
-    for name in listing.stray_gates:
-        store.gates.forget(name)
+            store.queue_limits.rebuild_slots(name, sorted(state.wrong))
+        if _lacks_timer(state) or state.stored is None:
+            store.queue_limits.open(name)
+    for name in listing.stray_limits:
+        store.queue_limits.forget(name)
     for slot in listing.stray_slots:
-        store.gates.forget_slot(slot)
-    for alarm in listing.stray_alarms:
-        store.gates.forget_alarm(alarm)
+        store.queue_limits.forget_slot(slot)
+    for timer in listing.stray_timers:
+        store.queue_limits.forget_timer(timer)
 
 
-def check_gate(state: GateState) -> Iterator[str]:
-    """Yield what is wrong with the gate of a queue, and with its slots."""
-    if state.stored is None and state.alarm is not None:
-        yield "it has an alarm, but there is no gate"
-    if state.stored is not None and state.gate is None:
+def check_limits(state: QueueLimitsState) -> Iterator[str]:
+    """Yield what is wrong with the limits of a queue, and with its slots."""
+    if state.stored is None and state.timer is not None:
+        yield "it has a timer, but there is no limits"
+    if state.stored is not None and state.limits is None:
         yield f"its record cannot be read: {state.stored:.80}"
-    if _lacks_alarm(state):
+    if _lacks_timer(state):
         yield "nobody is told when its pause ends"
     for jobid, has_slot in sorted(state.wrong.items()):
         yield f"{jobid!r} has a slot, but needs none" if has_slot else f"{jobid!r} is in flight, but has no slot"
 
 
-def _lacks_alarm(state: GateState) -> bool:
-    pause = state.gate.pause if state.gate else None
-    return bool(pause and pause.until is not None and (state.alarm is None or state.alarm > pause.until))
+def _lacks_timer(state: QueueLimitsState) -> bool:
+    pause = state.limits.pause if state.limits else None
+    return bool(pause and pause.until is not None and (state.timer is None or state.timer > pause.until))
 
 
 def _describe(name: str) -> str:
-    return f"the gate of the queue {name!r}" if name else "the gate of everything"
+    return f"the limits of the queue {name!r}" if name else "the limits of everything"

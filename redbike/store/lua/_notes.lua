@@ -29,11 +29,11 @@ local function is_repeated()  -- whether the request was made before; if not, it
 end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 local function forget(job)  -- all that is kept of it, wherever it is
-  for _, key in ipairs({schedules, statuses, streaks, failures, pauses, options, data, outputs, groups, history}) do
+  for _, key in ipairs({schedules, statuses, retry_states, failures, pauses, options, data, outputs, groups, history}) do
     change('HDEL', key, {job})
   end
   change('ZREM', failure_times, {job})
-  change('ZREM', alarms, {'job:' .. job})
+  change('ZREM', timers, {'job:' .. job})
   change('ZREM', spent, {job})
   change('HDEL', skipped, skip_fields(job))
   if call('LLEN', journal) > 0 and call('HEXISTS', schedules, job) == 1 then

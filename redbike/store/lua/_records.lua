@@ -27,23 +27,23 @@ local function event_of(status) return string.match(status or '', '^(%u+):') end
 local function due_of(record) return string.match(record or '', '^(%d+%.%d+) .') end  -- of a job in a queue
 local function waiting_of(record) return string.match(record or '', WAITING) end  -- due time, queue
 
-local function streak_of(record)  -- what is kept of a job that is to be tried again; zeros and dashes for nothing
-  local streak = {counts = ' 0 0', failures = '0', losses = '0', tries = '0', due = '-', after = '-'}
+local function retry_state_of(record)  -- what is kept of a job that is to be tried again; zeros and dashes for nothing
+  local retry_state = {counts = ' 0 0', failures = '0', losses = '0', tries = '0', due = '-', after = '-'}
   local failures, losses, rest = string.match(record or '', '^(%d+) (%d+)(.*)$')
-  if not failures then return streak end
-  streak.failures, streak.losses, streak.counts = failures, losses, ' ' .. failures .. ' ' .. losses
-  streak.alone, streak.failed = string.find(rest, ' alone', 1, true), string.match(rest, ' failed=(%d+)')
+  if not failures then return retry_state end
+  retry_state.failures, retry_state.losses, retry_state.counts = failures, losses, ' ' .. failures .. ' ' .. losses
+  retry_state.alone, retry_state.failed = string.find(rest, ' alone', 1, true), string.match(rest, ' failed=(%d+)')
   local tries, due, after = string.match(rest, '^ (%d+) (%S+) (%S+)')
   if tries then
-    streak.tries, streak.due, streak.after = tries, tonumber(due) and due or '-', tonumber(after) and after or '-'
+    retry_state.tries, retry_state.due, retry_state.after = tries, tonumber(due) and due or '-', tonumber(after) and after or '-'
   end
-  return streak
+  return retry_state
 end
 
-local function streak_record_of(streak, due)
-  local tried = streak.tries .. ' ' .. (due or streak.due) .. ' ' .. streak.after
-  local failed = streak.failed and ' failed=' .. streak.failed or ''
-  return streak.failures .. ' ' .. streak.losses .. ' ' .. tried .. failed .. (streak.alone and ' alone' or '')
+local function retry_record_of(retry_state, due)
+  local tried = retry_state.tries .. ' ' .. (due or retry_state.due) .. ' ' .. retry_state.after
+  local failed = retry_state.failed and ' failed=' .. retry_state.failed or ''
+  return retry_state.failures .. ' ' .. retry_state.losses .. ' ' .. tried .. failed .. (retry_state.alone and ' alone' or '')
 end
 
 local function pause_of(record)  -- of a paused job; its `due` is '-' unless something is held

@@ -2,8 +2,8 @@
 local function wake(home)  -- a worker, if it may take a job of this queue
   if home.awake then return end
   home.awake = true
-  local keeper = gatekeeper()
-  if keeper then keeper.wake(home) else token(home.wake) end
+  local limiter = make_limiter()
+  if limiter then limiter.wake(home) else token(home.wake) end
 end
 local function wait_in(home, job, due) note(homes, job, due .. ' ' .. home.name) end
 local function enqueue(job, due, home)
@@ -27,7 +27,7 @@ local function push(home)  -- a job has its old entry again, if that is there as
 end
 local function land(tag, jobs, slotted)  -- they are not in flight any more, and neither is the tag if it has no others
   if slotted then
-    for _, home in ipairs(gatekeeper(true).free_slots(jobs)) do wake(home) end
+    for _, home in ipairs(make_limiter(true).free_slots(jobs)) do wake(home) end
   end
   local left = without(call('HGET', batches, tag) or '', jobs)
   change('HDEL', running, jobs)

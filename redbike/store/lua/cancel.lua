@@ -16,7 +16,7 @@ if run and run.cancelled then return {'ok', 'unchanged'} end
 local function drop()  -- nothing is looked for in a list: its entry stays there, as a tombstone
   if found.queued then change('SADD', queue[1].tombstones, {job}) end
   change('HDEL', queued, {job})
-  change('HDEL', streaks, {job})
+  change('HDEL', retry_states, {job})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end

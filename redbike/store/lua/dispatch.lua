@@ -8,14 +8,14 @@
 -- returns {'ok', how many were moved, job, its instant, …}: those that are late stay where they are, to be skipped; a job
 --         that is not due then any more is passed over: a repetition moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
-local NO_STREAK = streak_of()
-local special = call('EXISTS', gates, streaks, options) > 0  -- mostly no job is, and nothing is paused
+local NO_RETRY = retry_state_of()
+local special = call('EXISTS', queue_limits, retry_states, options) > 0  -- mostly no job is, and nothing is paused
 local jobs, gone, moved, late, timely = given.jobs, {}, 0, {}, given.late_too or not (given.grace or special)
-local keeper = special and gatekeeper()
-if keeper and keeper.is_paused(keeper.gate_of('')) then return {'ok', 0} end
+local limiter = special and make_limiter()
+if limiter and limiter.is_paused(limiter.limits_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
-local streak = special and call('HLEN', streaks) > 0 and call('HMGET', streaks, unpack(jobs)) or {}
+local retry_state = special and call('HLEN', retry_states) > 0 and call('HMGET', retry_states, unpack(jobs)) or {}
 local optional = special and call('HLEN', options) > 0 and call('HMGET', options, unpack(jobs)) or {}
 
 local function setting(i, name) return optional[i] and option_of(optional[i], name) or given[name] end
@@ -32,14 +32,14 @@ local function overtake(job, due, run, overlap)  -- the last occurrence is still
 end
 
 local function put_off(job, due, kept)  -- it keeps its due time
-  change('HSET', streaks, {job, streak_record_of(kept, due)})
+  change('HSET', retry_states, {job, retry_record_of(kept, due)})
   note(waits, stamp(now + PAUSE), job)
 end
 
 for i, job in ipairs(jobs) do
   local due, score = tonumber(given.dues[i]), scores[i]
   if due <= now and score and (score == given.dues[i] or tonumber(score) == due) then
-    local home, run, kept = queue[given.homes[i]], run_of(records[i]), streak[i] and streak_of(streak[i]) or NO_STREAK
+    local home, run, kept = queue[given.homes[i]], run_of(records[i]), retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
     local tried = kept.due ~= '-' and kept.due or stamp(due)
     if not run and not timely and kept.due == '-' and is_late(i, due) then
       note(late, job, given.dues[i])

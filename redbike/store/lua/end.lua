@@ -11,9 +11,9 @@ local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest f
 local TELLING = 30  -- seconds until others may tell what has ended
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local special = call('EXISTS', pauses, streaks, failures, slots) > 0  -- mostly no job is
+local special = call('EXISTS', pauses, retry_states, failures, slots) > 0  -- mostly no job is
 local paused = special and call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
-local trying, failing = special and call('HLEN', streaks) > 0, special and call('HLEN', failures) > 0
+local trying, failing = special and call('HLEN', retry_states) > 0, special and call('HLEN', failures) > 0
 local alive = call('EXISTS', inflight .. tag) == 1  -- until the last deadline
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
@@ -37,8 +37,8 @@ local function conflict(job, run, how, schedule, expected, pause)
   return 'changed'
 end
 local forgotten = false  -- whether any job is unset
--- Placement: where the job goes, by how its run ended.
-local function placement(job, how, due, home, run, pause)
+-- NextState: where the job goes, by how its run ended.
+local function next_state(job, how, due, home, run, pause)
   local place = how.place
   if place == 'unset' then
     forget(job)
@@ -78,15 +78,15 @@ for i = 1, #jobs do
   if not words[i] then
     gone[#gone + 1] = job
     if schedule then
-      words[i] = placement(job, how, given.dues[i], home, run, pause)
+      words[i] = next_state(job, how, given.dues[i], home, run, pause)
     else
       words[i], forgotten = 'unset', true
     end
-    if trying and not how.streak then calm[#calm + 1] = job end
+    if trying and not how.retry_state then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL and words[i] ~= 'unset' then
       for reason, number in pairs(how.skipped or {}) do count(reason, job, number) end
-      if how.streak then change('HSET', streaks, {job, how.streak}) end
+      if how.retry_state then change('HSET', retry_states, {job, how.retry_state}) end
       if how.output then note(printed, job, how.output) end
       if how.failure then note(failed, job, how.failure) note(failed_at, stamp(now), job) end
     end
@@ -100,7 +100,7 @@ if #gone > 0 and tells(tag) then
   change('HSET', untold, {tag .. ' ' .. gone[1], untold_record_of(at, 0, entry)})
 end
 if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
-if #calm > 0 then change('HDEL', streaks, calm) end
+if #calm > 0 then change('HDEL', retry_states, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
 if #spends > 0 then change('ZADD', spent, spends) end
 if #printed > 0 then change('HSET', outputs, printed) end

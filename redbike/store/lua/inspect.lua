@@ -3,7 +3,7 @@
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
---         left to the in-flight key of that tag, streak, skipped: [count, …], failure, pause (record), alarm, spent
+--         left to the in-flight key of that tag, retry state, skipped: [count, …], failure, pause (record), timer, spent
 --         (scores), options, data, has_data, output, has_output, group (record), history (in hexadecimal), now, worker: record of
 --         the process that runs it, if data are told, entries: how often it is in each list, dead: for each list 1 if it
 --         has a tombstone there}; what is not there is missing
@@ -18,8 +18,8 @@ return {'ok', cjson.encode({
   schedule = text, status = call('HGET', statuses, job) or nil,
   timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil, running = record,
   tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
-  streak = call('HGET', streaks, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
-  pause = call('HGET', pauses, job) or nil, alarm = call('ZSCORE', alarms, 'job:' .. job) or nil,
+  retry_state = call('HGET', retry_states, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
+  pause = call('HGET', pauses, job) or nil, timer = call('ZSCORE', timers, 'job:' .. job) or nil,
   spent = call('ZSCORE', spent, job) or nil,
   options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
   group = call('HGET', groups, job) or nil,

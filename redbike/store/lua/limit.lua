@@ -3,32 +3,32 @@
 -- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any more, and missing for
 --        no change; code: whether a worker class asks: then what an operator has set stays
 -- returns {'ok'}, or {'unchanged'}
-local home, keeper = queue[1], gatekeeper(true)
-local gate = keeper.gate_of(home.name)
-local before = {gate.at_once or 0, gate.count or 0, gate.seconds or 0, gate.code}
-local first, last = keeper.range_of_slots(home.name)
-if given.code and (gate.at_once or gate.count) and not gate.code then return {'unchanged'} end
-if given.at_once ~= nil then gate.at_once = given.at_once or nil end
-if given.rate ~= nil then gate.count, gate.seconds = unpack(given.rate or {}) end
-if not gate.count then gate.count, gate.seconds, gate.full_at = nil, nil, nil end
+local home, limiter = queue[1], make_limiter(true)
+local limits = limiter.limits_of(home.name)
+local before = {limits.at_once or 0, limits.count or 0, limits.seconds or 0, limits.code}
+local first, last = limiter.range_of_slots(home.name)
+if given.code and (limits.at_once or limits.count) and not limits.code then return {'unchanged'} end
+if given.at_once ~= nil then limits.at_once = given.at_once or nil end
+if given.rate ~= nil then limits.count, limits.seconds = unpack(given.rate or {}) end
+if not limits.count then limits.count, limits.seconds, limits.full_at = nil, nil, nil end
 -- What the old rate has used up fits into the new bucket at most.
-if gate.full_at then gate.full_at = math.min(gate.full_at, now + gate.seconds) end
-gate.code = given.code and (gate.at_once or gate.count) and true or nil
-if not gate.at_once then
-  gate.held = nil
+if limits.full_at then limits.full_at = math.min(limits.full_at, now + limits.seconds) end
+limits.code = given.code and (limits.at_once or limits.count) and true or nil
+if not limits.at_once then
+  limits.held = nil
   change('ZREMRANGEBYLEX', slots, {first, last})
 end
-if next(gate) then
-  change('HSET', gates, {home.name, keeper.record_of(gate)})
+if next(limits) then
+  change('HSET', queue_limits, {home.name, limiter.record_of(limits)})
 else
-  change('HDEL', gates, {home.name})
-  change('ZREM', alarms, {'queue:' .. home.name})
+  change('HDEL', queue_limits, {home.name})
+  change('ZREM', timers, {'queue:' .. home.name})
 end
 if call('LLEN', home.list) > 0 then
-  home.gate = gate
+  home.limits = limits
   wake(home)
 end
-local after = {gate.at_once or 0, gate.count or 0, gate.seconds or 0, gate.code}
+local after = {limits.at_once or 0, limits.count or 0, limits.seconds or 0, limits.code}
 local changed = false
 for i = 1, 4 do changed = changed or before[i] ~= after[i] end
 if given.who and changed then log_change('limit', {}) end

@@ -31,8 +31,8 @@ for i, job in ipairs(jobs) do
   end
 end
 if #ending > 0 then
-  wake_dispatcher(alarms, given.ends)
-  change('ZADD', alarms, ending)
+  wake_dispatcher(timers, given.ends)
+  change('ZADD', timers, ending)
 end
 if given.who and #done > 0 then log_change('pause', done) end
 return write(reply)

@@ -3,14 +3,14 @@
 -- given  queues: the queue, or none; until: an instant, or none; by; reason
 -- returns {'ok'}, or {'unchanged'} if it is paused already
 local name = queue[1] and queue[1].name or ''
-local keeper = gatekeeper(true)
-local gate = keeper.gate_of(name)
-if keeper.is_paused(gate) then return {'unchanged'} end
-gate.paused = {since = stamp(now), by = given.by, reason = given.reason}
+local limiter = make_limiter(true)
+local limits = limiter.limits_of(name)
+if limiter.is_paused(limits) then return {'unchanged'} end
+limits.paused = {since = stamp(now), by = given.by, reason = given.reason}
 if given['until'] then
-  gate.paused['until'] = stamp(given['until'])
-  keeper.alarm(name, given['until'])
+  limits.paused['until'] = stamp(given['until'])
+  limiter.timer(name, given['until'])
 end
-change('HSET', gates, {name, keeper.record_of(gate)})
+change('HSET', queue_limits, {name, limiter.record_of(limits)})
 if given.who then log_change('pause', {}) end
 return write({'ok'})

@@ -8,7 +8,7 @@
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
-local keeper = gatekeeper()
+local limiter = make_limiter()
 for i = #jobs, 1, -1 do
   local job, run = jobs[i], run_of(records[i])
   if not run or run.tag ~= tag then
@@ -34,9 +34,9 @@ for _, home in ipairs(queue) do
   if home.used then
     local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0  -- by somebody, and not by us
     if deleted then change('DEL', home.tombstones, {}) end
-    if keeper then
-      home.gate, home.slots = keeper.gate_of(home.name), {}
-      keeper.spend(home, -home.used)
+    if limiter then
+      home.limits, home.slots = limiter.limits_of(home.name), {}
+      limiter.spend(home, -home.used)
     end
   end
 end

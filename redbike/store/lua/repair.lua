@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- repair: wherever damage has left a job → where it belongs, unless it is not as it was found any more.
--- given  job; found: its schedule, status, timeline and alarm (scores), queued, running and pause (records), where they
+-- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause (records), where they
 --        are there;
 --        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and
 --        buried: whether it was found to have a tombstone there (1 or 0), and is to have one;
---        wanted: {status: its event, timeline, alarm: times, queued, running, pause, streak, failure, options, data,
+--        wanted: {status: its event, timeline, timer: times, queued, running, pause, retry_state, failure, options, data,
 --        output, group, history, spent}, of which those that are missing stay and those that are false go;
 --        skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests
@@ -13,9 +13,9 @@ local read = {schedule = schedules, status = statuses, queued = queued, running 
 for field, key in pairs(read) do
   if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
 end
-local alarm = 'job:' .. job
+local timer = 'job:' .. job
 if (call('ZSCORE', timeline, job) or nil) ~= found.timeline then return {'stale'} end
-if (call('ZSCORE', alarms, alarm) or nil) ~= found.alarm then return {'stale'} end
+if (call('ZSCORE', timers, timer) or nil) ~= found.timer then return {'stale'} end
 for i, home in ipairs(queue) do
   local entry = given.entries[i]
   if #call('LPOS', home.list, job, 'COUNT', 0) ~= entry.found then return {'stale'} end
@@ -33,13 +33,13 @@ end
 if wanted.status then mark(job, wanted.status) end
 if wanted.timeline then note(waits, wanted.timeline, job) end
 if wanted.timeline == false then change('ZREM', timeline, {job}) end
-if wanted.alarm then change('ZADD', alarms, {wanted.alarm, alarm}) token(wakeup) end
-if wanted.alarm == false then change('ZREM', alarms, {alarm}) end
+if wanted.timer then change('ZADD', timers, {wanted.timer, timer}) token(wakeup) end
+if wanted.timer == false then change('ZREM', timers, {timer}) end
 for field, key in pairs({queued = queued, running = running, pause = pauses}) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end
 local hashes = {
-  status = statuses, queued = queued, running = running, pause = pauses, streak = streaks, failure = failures,
+  status = statuses, queued = queued, running = running, pause = pauses, retry_state = retry_states, failure = failures,
   options = options, data = data, output = outputs, group = groups, history = history
 }
 for field, key in pairs(hashes) do

@@ -3,19 +3,19 @@
 --          reservation ends by itself, in case nobody does that.
 -- given  queues: the queue; run: the tag and the job; seconds: from now on, 0 to end it
 -- returns {'ok'}, or {'unchanged'} if the queue has no such limit, or there was no reservation
-local home, keeper = queue[1], gatekeeper(true)
-local gate, held = keeper.gate_of(home.name), {}
-local had = gate.held and gate.held[given.run]
-if not gate.at_once or given.seconds == 0 and not had then return {'unchanged'} end
-for run, ends in pairs(gate.held or {}) do if ends > now and run ~= given.run then held[run] = ends end end
+local home, limiter = queue[1], make_limiter(true)
+local limits, held = limiter.limits_of(home.name), {}
+local had = limits.held and limits.held[given.run]
+if not limits.at_once or given.seconds == 0 and not had then return {'unchanged'} end
+for run, ends in pairs(limits.held or {}) do if ends > now and run ~= given.run then held[run] = ends end end
 if given.seconds > 0 then
   held[given.run] = now + given.seconds
-  keeper.alarm(home.name, held[given.run])
+  limiter.timer(home.name, held[given.run])
 end
-gate.held = next(held) and held or nil
-change('HSET', gates, {home.name, keeper.record_of(gate)})
+limits.held = next(held) and held or nil
+change('HSET', queue_limits, {home.name, limiter.record_of(limits)})
 if given.seconds == 0 and call('LLEN', home.list) > 0 then
-  home.gate = gate
+  home.limits = limits
   wake(home)
 end
 return write({'ok'})

@@ -4,14 +4,14 @@
 --        that all of this was computed from; flies: whether the job is in flight; and where they apply
 --          due: when what is held is due now; occurrence: its own due time, if it is tried again then
 --          spent: its schedule has nothing left; once: if it was a one-off, the setting forget-after
---          streak: its record; skipped: {reason: how many occurrences are passed over}
+--          retry_state: its record; skipped: {reason: how many occurrences are passed over}
 -- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job is not paused, or
 --         {'stale'} when it has changed meanwhile
 local job, home = given.job, queue[1]
 local record, flight = call('HGET', pauses, job), call('HGET', running, job)
 local run, moment, place = run_of(flight), given.due and stamp(given.due), 'resumed'
 if not record then
-  if call('ZSCORE', alarms, 'job:' .. job) then change('ZREM', alarms, {'job:' .. job}) end
+  if call('ZSCORE', timers, 'job:' .. job) then change('ZREM', timers, {'job:' .. job}) end
   return write({'unchanged'})
 end
 if record ~= given.pause or (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'} end
@@ -38,9 +38,9 @@ elseif moment then
   mark(job, TML)
 end
 for reason, number in pairs(given.skipped or {}) do count(reason, job, number) end
-if given.streak then change('HSET', streaks, {job, given.streak}) end
+if given.retry_state then change('HSET', retry_states, {job, given.retry_state}) end
 change('HDEL', pauses, {job})
-change('ZREM', alarms, {'job:' .. job})
+change('ZREM', timers, {'job:' .. job})
 marks[event_of(call('HGET', statuses, job)) or ''] = nil  -- where a job is in the place that it had, its status stays
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

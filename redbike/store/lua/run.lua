@@ -21,7 +21,7 @@ end
 
 local pause = pause_of(call('HGET', pauses, job))
 local held = pause and tonumber(pause.due)
-local kept = streak_of(call('HGET', streaks, job))
+local kept = retry_state_of(call('HGET', retry_states, job))
 kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
   if run.next:find('^from:') then count(WITHDRAWN, job, 1) end
@@ -37,7 +37,7 @@ elseif call('HEXISTS', queued, job) == 0 then
     kept.tries, kept.due, kept.after = attempt, moment, goes_on
   elseif due and due < now then
     -- What is overdue is what is run, and what came due since it was is counted then.
-    moment, kept = stamp(due), held and kept or streak_of()
+    moment, kept = stamp(due), held and kept or retry_state_of()
     if kept.after == '-' then kept.after = moment end
   else
     moment, kept.tries, kept.after = stamp(now), '0', due and goes_on or stamp(now)
@@ -49,9 +49,9 @@ change('ZREM', timeline, {job})
 change('HDEL', failures, {job})
 change('ZREM', failure_times, {job})
 if kept.tries .. kept.due .. kept.after == '0--' then
-  change('HDEL', streaks, {job})
+  change('HDEL', retry_states, {job})
 else
-  change('HSET', streaks, {job, streak_record_of(kept)})
+  change('HSET', retry_states, {job, retry_record_of(kept)})
 end
 if given.who then log_change('run', {job}) end
 return write(reply)

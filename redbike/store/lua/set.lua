@@ -20,7 +20,7 @@
 local ids, texts, calm, gone, changed, reply = {}, {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
-local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', streaks) > 0
+local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', retry_states) > 0
 local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(ids)) or {}
 local stored = call('HLEN', options) > 0 and call('HMGET', options, unpack(ids)) or {}
 local besides = {  -- what becomes of a job besides its schedule
@@ -111,8 +111,8 @@ local function pause_at_once(job)
   hold(job.id, job.pause, '-')
   local ends = tonumber(job.pause.till)
   if ends then
-    wake_dispatcher(alarms, ends)
-    change('ZADD', alarms, {job.pause.till, 'job:' .. job.id})
+    wake_dispatcher(timers, ends)
+    change('ZADD', timers, {job.pause.till, 'job:' .. job.id})
   end
 end
 
@@ -158,7 +158,7 @@ for _, found in pairs(besides) do
   if #found.gone > 0 then change('HDEL', found.key, found.gone) end
 end
 if #texts > 0 then change('HSET', schedules, texts) end
-if trying and #calm > 0 then change('HDEL', streaks, calm) end
+if trying and #calm > 0 then change('HDEL', retry_states, calm) end
 if #calm > 0 and call('ZCARD', spent) > 0 then change('ZREM', spent, calm) end
 if #gone > 0 then change('ZREM', timeline, gone) end
 if #changed > 0 then

@@ -1,23 +1,23 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
 -- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
---        runs no further tag is looked at; coming: how many jobs of those that are due next; alarms: how many
--- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_alarm, alarms: those that have come,
+--        runs no further tag is looked at; coming: how many jobs of those that are due next; timers: how many
+-- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_timer, timers: those that have come,
 --         due: [job, due time, …], coming: the same, ripe: whether a one-off is to be forgotten,
 --         lost: for each tag whose worker is not heard of any more {tag,
---         jobs, runs, schedules, streaks, options, worker: record of the process that has taken them}, journal: how
+--         jobs, runs, schedules, retry states, options, worker: record of the process that has taken them}, journal: how
 --         many entries it has}; what is not there is missing. Nothing is due while all is paused.
 local MOST = 1000  -- jobs that are told of each tag: where there are more, its list is damaged
 local instant, lost, many = stamp(now), {}, 0
-local special = call('EXISTS', alarms, gates, leases) > 0  -- not while it is idle, which is to cost little
-local alarmed = special and call('ZCARD', alarms) > 0
+local special = call('EXISTS', timers, queue_limits, leases) > 0  -- not while it is idle, which is to cost little
+local alarmed = special and call('ZCARD', timers) > 0
 for _, tag in ipairs(special and call('ZRANGEBYSCORE', leases, '-inf', instant, 'LIMIT', 0, given.lost) or {}) do
   local jobs = jobs_of(call('HGET', batches, tag))
   for i = #jobs, MOST + 1, -1 do jobs[i] = nil end
   local held = {tag = tag, jobs = jobs}
   if #jobs > 0 then
     held.worker = call('HGET', workers, owner_of(tag)) or nil
-    local columns = {runs = running, schedules = schedules, streaks = streaks}
+    local columns = {runs = running, schedules = schedules, retry_states = retry_states}
     if call('HLEN', options) > 0 then columns.options = options end
     for name, key in pairs(columns) do
       held[name] = call('HMGET', key, unpack(jobs))
@@ -26,14 +26,14 @@ for _, tag in ipairs(special and call('ZRANGEBYSCORE', leases, '-inf', instant, 
   lost[#lost + 1], many = held, many + #jobs
   if many >= given.lost then break end
 end
-local keeper = special and gatekeeper()
-local held = keeper and keeper.is_paused(keeper.gate_of(''))
+local limiter = special and make_limiter()
+local held = limiter and limiter.is_paused(limiter.limits_of(''))
 return {'ok', cjson.encode({
   now = instant, control = call('GET', control) or nil, lost = lost, journal = call('LLEN', journal),
   dispatched = call('ZSCORE', dispatched, 'until') or nil,
   ripe = #call('ZRANGEBYSCORE', spent, '-inf', instant, 'LIMIT', 0, 1) > 0,
-  alarms = alarmed and call('ZRANGEBYSCORE', alarms, '-inf', instant, 'LIMIT', 0, given.alarms) or nil,
-  next_alarm = alarmed and call('ZRANGEBYSCORE', alarms, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
+  timers = alarmed and call('ZRANGEBYSCORE', timers, '-inf', instant, 'LIMIT', 0, given.timers) or nil,
+  next_timer = alarmed and call('ZRANGEBYSCORE', timers, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
   next_lease = special and call('ZRANGEBYSCORE', leases, '(' .. instant, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or nil,
   due = not held and call('ZRANGEBYSCORE', timeline, '-inf', instant, 'WITHSCORES', 'LIMIT', given.passed_over, given.due)
     or {},

@@ -10,7 +10,7 @@ local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COU
 local fields, bad, passed, reasons = found[2], {}, {}, {}
 -- What no job has is not looked up.
 local has = {}
-for _, key in ipairs({queued, running, pauses, streaks}) do has[key] = call('HLEN', key) > 0 end
+for _, key in ipairs({queued, running, pauses, retry_states}) do has[key] = call('HLEN', key) > 0 end
 local failing = call('ZCARD', failure_times) > 0
 for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED}) do
   if tonumber(call('HGET', skipped, reason .. ':') or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
@@ -18,7 +18,7 @@ end
 local function read(key, jobs) return has[key] and call('HMGET', key, unpack(jobs)) or {} end
 
 local function look(jobs, events)
-  local waiting, runs, paused, tried = read(queued, jobs), read(running, jobs), read(pauses, jobs), read(streaks, jobs)
+  local waiting, runs, paused, tried = read(queued, jobs), read(running, jobs), read(pauses, jobs), read(retry_states, jobs)
   local dues, past = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', history, unpack(jobs))
   local failed = failing and call('ZMSCORE', failure_times, unpack(jobs)) or {}
   local skips = {}

@@ -39,19 +39,19 @@ def carry_out(sent: Sent) -> Response:
     given = Given.read(order, clock)
     if order.of == "jobs":
         return _act_on_jobs(sent, order, given, clock)
-    return _act_on_gate(sent, order, given, clock)
+    return _act_on_queue(sent, order, given, clock)
 
 
-def _act_on_gate(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
+def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
     steerer = sent.make_steerer()
     name = steerer.find_queue(order.queue) if order.of == "queue" else ""
     # Only a rehearsal sends the digest of the pause that it was about.
-    pause = steerer.store.gates.read(name).pause if order.digest else None
+    pause = steerer.store.queue_limits.read(name).pause if order.digest else None
     is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
     if given.errors or is_other or (order.of == "all" and not order.is_confirmed):
         subject = f"the queue {show_text(name)}" if name else "everything"
         return _ask(sent, order, given, clock, subject, is_other=is_other, pause=pause)
-    return sent.do_once(lambda: _steer_gate(steerer, order, given, name))
+    return sent.do_once(lambda: _steer_queue(steerer, order, given, name))
 
 
 def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
@@ -149,7 +149,7 @@ def _describe(order: Order, found: Found, done: Done) -> Note:
     return Note(said, is_open=GOES_ON in done.words)
 
 
-def _steer_gate(steerer: Steerer, order: Order, given: Given, name: str) -> Note:
+def _steer_queue(steerer: Steerer, order: Order, given: Given, name: str) -> Note:
     """Steer the queue of this full name, or everything: ""."""
     what = f"The queue {show_text(name)}" if name else "Everything"
     try:
@@ -158,9 +158,9 @@ def _steer_gate(steerer: Steerer, order: Order, given: Given, name: str) -> Note
         elif order.action == "resume":
             said = "goes on" if steerer.resume_queue(name) else "was not paused"
         else:
-            gate = steerer.limit(name, given.limits)
-            said = f"has these limits now: at once {gate.at_once or 'none'}, rate {gate.rate or 'none'}"
-        is_unknown = bool(name) and name not in steerer.store.gates.list_queues()
+            limits = steerer.limit(name, given.limits)
+            said = f"has these limits now: at once {limits.at_once or 'none'}, rate {limits.rate or 'none'}"
+        is_unknown = bool(name) and name not in steerer.store.queue_limits.list_queues()
     except RedbikeError as error:
         return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
     return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}")

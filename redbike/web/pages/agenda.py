@@ -6,7 +6,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.queries.forecast import Agenda
+from redbike.queries.forecast import Forecast
 from redbike.queries.heat import HOURS, Span, list_strips, make_grid
 from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
@@ -23,12 +23,12 @@ def show_agenda(site: Site, request: Request) -> Response:
     span = cast(Span, read_choice(request, "span", "day", "week"))
     queue, pattern = read_queue(site, request), read_pattern(request)
 
-    def count(report: Report) -> Agenda:
+    def count(report: Report) -> Forecast:
         patterns = (pattern,) if pattern else ()
         return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report)
 
     task = site.background.get(("agenda", span, pattern, queue), count)
-    agenda: Agenda | None = task.result
+    agenda: Forecast | None = task.result
     clock = site.read_clock()
     given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern")}
     counted = {quarter.queue for quarter in agenda.quarters} if agenda else set[str]()
@@ -51,7 +51,7 @@ def show_agenda(site: Site, request: Request) -> Response:
     )
 
 
-def _draw(agenda: Agenda, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
+def _draw(agenda: Forecast, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
     """Return for each strip its queue, its runs, its picture, and in words what the picture shows."""
     drawn = []
     for strip in list_strips(agenda, span):

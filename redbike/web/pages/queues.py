@@ -15,7 +15,7 @@ def show_queues(site: Site, request: Request) -> Response:
     """Show all queues."""
     view = site.view.get()
     clock = Clock(view.glance.now, site.bike.settings.timezone)
-    gates = {gate.queue: gate for gate in site.gates.get()}
+    queue_limits = {limits.queue: limits for limits in site.queue_limits.get()}
     return site.answer(
         request,
         "queues.html",
@@ -26,8 +26,8 @@ def show_queues(site: Site, request: Request) -> Response:
         more=max(0, len(view.glance.queues) - MOST),
         charts=draw_charts(site, clock.now),
         charts_since=site.samples.since,
-        gates=gates,
-        everything=gates[""].pause if view.glance.is_paused and "" in gates else None,
+        queue_limits=queue_limits,
+        everything=queue_limits[""].pause if view.glance.is_paused and "" in queue_limits else None,
     )
 
 

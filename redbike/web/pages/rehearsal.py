@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.control.operator import check_until
-from redbike.control.queues import Gatekeeper
+from redbike.control.queues import QueueController
 from redbike.errors import BadConfig, BadSchedule
 from redbike.facade.redbike import Redbike
-from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
+from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
@@ -70,56 +70,61 @@ class Aim:
             raise BadConfig(f"bad of {of!r:.40}: {', '.join(TARGETS)} are allowed")
         if of == "jobs":
             return cls(of, "", Selection.read(given))
-        return cls(of, Gatekeeper(bike.store, bike.worker).find_queue(given.get("name", "")) if of == "queue" else "")
+        if of != "queue":
+            return cls(of, "")
+        return cls(of, QueueController(bike.store, bike.worker).find_queue(given.get("name", "")))
 
     @property
-    def gate(self) -> str | None:
-        """The name of the gate that the action opens or closes; None for an action on jobs."""
+    def target_queue(self) -> str | None:
+        """The name of the queue that the action pauses or resumes, "" for all; None for an action on jobs."""
         return None if self.of == "jobs" else self.queue
 
     @property
     def actions(self) -> tuple[str, ...]:
         """The actions that can be rehearsed."""
-        return ACTIONS if self.gate is None else GATE_ACTIONS
+        return ACTIONS if self.target_queue is None else QUEUE_ACTIONS
 
     def params(self) -> list[tuple[str, str]]:
         """Return it as the parameters that `read` reads."""
-        if self.gate is None:
+        if self.target_queue is None:
             return self.selection.params()
         return [("of", self.of), *([("name", self.queue)] if self.queue else [])]
 
     def find(self, site: Site, rehearser: Rehearser) -> Found:
         """Return the jobs that it is about: up to `MOST_JOBS`."""
-        if self.gate is None:
+        if self.target_queue is None:
             return self.selection.find(site.bike, MOST_JOBS)
-        jobids, is_more = rehearser.find_jobs(self.gate, MOST_JOBS, SEARCH_TIMEOUT)
+        jobids, is_more = rehearser.find_jobs(self.target_queue, MOST_JOBS, SEARCH_TIMEOUT)
         return Found(tuple(jobids), is_more)
 
     def is_whole(self, found: Found) -> bool:
         """Tell whether `found` is all that the action would be done to."""
-        return self.gate is not None or (bool(found.jobids) and not found.is_more)
+        return self.target_queue is not None or (bool(found.jobids) and not found.is_more)
 
     def make_digest(self, site: Site, found: Found) -> str:
         """Return what the confirmation compares: the set of jobs, or the pause."""
-        return found.digest if self.gate is None else make_pause_digest(site.bike.store.gates.read(self.gate).pause)
+        if self.target_queue is None:
+            return found.digest
+        return make_pause_digest(site.bike.store.queue_limits.read(self.target_queue).pause)
 
     def find_remark(self, site: Site, change: Change, clock: Clock) -> str:
         """Return what one should know of a queue, or of everything, before it is paused or resumed; "" for nothing."""
-        if self.gate is None:
+        if self.target_queue is None:
             return ""
-        gates, name = site.bike.store.gates, f"The queue {show_text(self.gate)}" if self.gate else "Everything"
-        pause = gates.read(self.gate).pause
+        queue_limits = site.bike.store.queue_limits
+        name = f"The queue {show_text(self.target_queue)}" if self.target_queue else "Everything"
+        pause = queue_limits.read(self.target_queue).pause
         is_paused = pause is not None and pause.holds(clock.now)
         if is_paused == (change.action == "pause"):
             said = "paused already, and its pause would stay as it is" if is_paused else "not paused"
             return f"{name} is {said}."
-        is_known = not self.gate or self.gate in gates.list_queues()
+        is_known = not self.target_queue or self.target_queue in queue_limits.list_queues()
         return "" if is_known else f"{name} was never used."
 
     def describe(self, found: Found) -> str:
         """Name it in words."""
-        if self.gate is not None:
-            return f"the queue {show_text(self.gate)}" if self.gate else "everything"
+        if self.target_queue is not None:
+            return f"the queue {show_text(self.target_queue)}" if self.target_queue else "everything"
         return f"{len(found.jobids):,}{' or more' * found.is_more} job{'s' * (len(found.jobids) != 1)}"
 
 
@@ -133,7 +138,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
     found = aim.find(site, rehearser)
     if change.action == "set" and not found.jobids:
         found = Found(aim.selection.jobids)  # they may be new
-    if aim.gate is None:
+    if aim.target_queue is None:
         site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
     rehearsal = _rehearse(rehearser, found) if found.jobids else None
@@ -192,7 +197,7 @@ def _read_change(given: dict[str, str], clock: Clock, aim: Aim) -> Change:
             moment = check_until(parse_timestamp(until, clock.zone), clock.now, until)
         except BadSchedule as error:
             raise BadConfig(str(error)) from None
-    return Change(action, moment, schedule, given.get("tz") or None, aim.gate)
+    return Change(action, moment, schedule, given.get("tz") or None, aim.target_queue)
 
 
 def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
@@ -218,8 +223,8 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
 
 
 def _make_row(rehearsal: Rehearsal, without: Peak, changed: Peak) -> Row:
-    gate, capacity = rehearsal.gates.get(changed.queue), rehearsal.capacities.get(changed.queue, Capacity())
-    return Row(without, changed, capacity, gate.at_once if gate else None)
+    limits, capacity = rehearsal.queue_limits.get(changed.queue), rehearsal.capacities.get(changed.queue, Capacity())
+    return Row(without, changed, capacity, limits.at_once if limits else None)
 
 
 def _find_densest(side: Side) -> tuple[float, int]:

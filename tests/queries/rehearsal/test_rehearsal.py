@@ -13,11 +13,11 @@ import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
 from redbike.config.settings import override
-from redbike.loop.policies import place_again, place_done
+from redbike.loop.policies import decide_again, decide_done
 from redbike.loop.timefile import Timefile
 from redbike.queries.counting import MINUTE
 from redbike.queries.rehearsal import rehearser as rehearsals
-from redbike.queries.rehearsal.outlook import ACTIONS, GATE_ACTIONS, Capacity, Change
+from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change
 from redbike.queries.rehearsal.rehearser import Rehearser, list_clock_changes
 from tests.chance import ALWAYS_THE_SAME
 from tests.verbs import take_one
@@ -57,11 +57,11 @@ def rehearse(bike, action, jobids=("a:A",), hours=HOURS, patience=math.inf, **ho
     return Rehearser(bike.store, bike.settings, change, hours).run(jobids, patience)
 
 
-def do(bike, action, jobids=("a:A",), until=None, schedule="", tz=None, gate=None):
+def do(bike, action, jobids=("a:A",), until=None, schedule="", tz=None, limits=None):
     """Do for real what was rehearsed."""
-    if gate is not None:
+    if limits is not None:
         until = {"until": until} if action == "pause" else {}
-        _ = getattr(bike, f"{action}_queue")(gate, **until) if gate else getattr(bike, f"{action}_all")(**until)
+        _ = getattr(bike, f"{action}_queue")(limits, **until) if limits else getattr(bike, f"{action}_all")(**until)
         return
     for jobid in jobids:
         if action == "set":
@@ -116,9 +116,9 @@ def live(bike, steps, jobid="a:A"):
         elif verb.isdigit():
             skip_to(bike, int(verb))
         else:
-            gate = {"queue": QUEUE, "everything": ""}.get(verb)
-            action = "pause" if gate is not None else verb
-            do(bike, action, [jobid], until=START + int(until) if until else None, gate=gate)
+            limits = {"queue": QUEUE, "everything": ""}.get(verb)
+            action = "pause" if limits is not None else verb
+            do(bike, action, [jobid], until=START + int(until) if until else None, limits=limits)
 
 
 def describe(found):
@@ -170,10 +170,10 @@ RELEASED = [(LATEST, 1), (NONE, 0), (ALL | {"catchup_limit": 5}, 5)]
         (HOUR, {}, "3700 dispatch", "cancel", {}, {"without_at_once": 1, "at_once": 0, "skipped": {"cancelled": 1}}),
         (TEN, ALL, "", "pause", {"until": START + 3500}, {"runs": 17, "without": 17}),
         ("CONTINUE", {}, "", "unset", {}, {"continuous": (1, 0), "without": 0}),
-        # A gate that is so already stays so, and what everything holds is still held.
-        (TEN, {}, "queue@4000", "pause", {"gate": QUEUE}, {"runs": 12, "is_same": True}),
-        (TEN, {}, "", "resume", {"gate": QUEUE}, {"runs": 17, "is_same": True}),
-        (TEN, {}, "queue everything 3600", "resume", {"gate": QUEUE}, {"runs": 0, "held": 1}),
+        # Limits that is so already stays so, and what everything holds is still held.
+        (TEN, {}, "queue@4000", "pause", {"limits": QUEUE}, {"runs": 12, "is_same": True}),
+        (TEN, {}, "", "resume", {"limits": QUEUE}, {"runs": 17, "is_same": True}),
+        (TEN, {}, "queue everything 3600", "resume", {"limits": QUEUE}, {"runs": 0, "held": 1}),
     ],
 )
 def test_an_action(bike, schedule, options, steps, action, how, said):
@@ -194,10 +194,10 @@ class TestResume:
         assert (found.changed.at_once, found.without.runs) == (released, 0)
 
     @pytest.mark.parametrize("catchup", ["last", "none", "all"])
-    @pytest.mark.parametrize("gate", ["queue", "everything"])
-    def test_while_the_queue_or_everything_is_paused_too(self, bike, catchup, gate):
+    @pytest.mark.parametrize("limits", ["queue", "everything"])
+    def test_while_the_queue_or_everything_is_paused_too(self, bike, catchup, limits):
         bike.set("a:A", TEN, catchup=catchup, catchup_limit=4)
-        live(bike, f"pause {gate}@9000 3600")
+        live(bike, f"pause {limits}@9000 3600")
         found = check(bike, "resume")
         assert found.held == 1
         assert found.changed.at_once == 0 < found.changed.runs
@@ -250,24 +250,24 @@ def test_run_of_a_job_that_failed_for_good(bike):
 class TestGates:
     """A queue, or everything, is paused or resumed."""
 
-    @pytest.mark.parametrize(("gate", "name"), [(QUEUE, "queue"), ("", "everything")])
+    @pytest.mark.parametrize(("limits", "name"), [(QUEUE, "queue"), ("", "everything")])
     @pytest.mark.parametrize(("options", "released"), RELEASED)
     @pytest.mark.parametrize("waits", ["", "300 dispatch"])
-    def test_a_resumed_gate_releases_what_came_due(self, bike, gate, name, options, released, waits):
+    def test_a_resumed_gate_releases_what_came_due(self, bike, limits, name, options, released, waits):
         bike.set("a:A", "EVERY:7m", **options)
         live(bike, f"300 {name} {waits} 18000")
-        found = check(bike, "resume", gate=gate)
+        found = check(bike, "resume", limits=limits)
         assert found.without.runs == found.held == 0 < found.changed.runs
         assert found.changed.at_once >= released
 
-    @pytest.mark.parametrize("gate", [QUEUE, ""])
+    @pytest.mark.parametrize("limits", [QUEUE, ""])
     @pytest.mark.parametrize("until", [None, START + 5000])
-    def test_a_paused_gate_holds_its_jobs(self, bike, gate, until):
+    def test_a_paused_gate_holds_its_jobs(self, bike, limits, until):
         for number, catchup in enumerate(("last", "none", "all")):
             bike.set(f"{number}:A", TEN, catchup=catchup)
         bike.set("now:A", "NOW")
         bike.dispatch_due(bike.now)
-        found = check(bike, "pause", ["0:A", "1:A", "2:A", "now:A"], gate=gate, until=until)
+        found = check(bike, "pause", ["0:A", "1:A", "2:A", "now:A"], limits=limits, until=until)
         assert found.changed.at_once == 0 < found.without.at_once
         assert bool(found.changed.runs) == (until is not None)
 
@@ -278,7 +278,7 @@ class TestGates:
         bike.dispatch_due(bike.now)
         bike.set("held:A", HOUR)
         bike.pause("held:A", until=START + 60)
-        rehearser = Rehearser(bike.store, bike.settings, Change("resume", gate=QUEUE), HOURS)
+        rehearser = Rehearser(bike.store, bike.settings, Change("resume", limits=QUEUE), HOURS)
         assert rehearser.find_jobs(QUEUE, 10, 60.0) == (["late:A", "held:A", "a:A"], False)
         assert rehearser.find_jobs("", 10, 60.0) == (["late:A", "held:A", "a:A", "b:B"], False)
         assert rehearser.find_jobs("", 3, 60.0) == (["late:A", "held:A", "a:A"], True)
@@ -288,7 +288,7 @@ class TestGates:
 @pytest.mark.parametrize(
     ("action", "how", "error", "said"),
     [
-        ("run", {"gate": QUEUE}, BadConfig, "bad action 'run': resume, pause are allowed"),
+        ("run", {"limits": QUEUE}, BadConfig, "bad action 'run': resume, pause are allowed"),
         ("halt", {}, BadConfig, "bad action 'halt'"),
         ("set", {"schedule": "0 0 30 2 *"}, BadSchedule, "never"),
         ("run", {"jobids": ["a:A"] * 10_001}, BadConfig, "10,001 jobs, 10,000 can be rehearsed"),
@@ -310,9 +310,9 @@ class TestWhole:
             ("Owner002", {"concurrency": 1}),
             ("Owner003", {"kind": "dispatcher", "queues": []}),
         ):
-            bike.store.workers.sign(owner, json.dumps(known | more))
+            bike.store.workers.register(owner, json.dumps(known | more))
         assert rehearse(bike, "run").capacities == {QUEUE: Capacity(2, 11)}
-        bike.store.workers.sign("Owner004", json.dumps(known))  # of an older version
+        bike.store.workers.register("Owner004", json.dumps(known))  # of an older version
         assert rehearse(bike, "run").capacities == {QUEUE: Capacity(3, None)}
 
     def test_the_peak_counts_other_jobs_and_what_runs_took(self, bike):
@@ -383,7 +383,7 @@ class TestAskedForWhilePaused:
     @pytest.mark.parametrize("steps", ["queue run", "queue@600 run"])
     def test_the_queue_of_a_run_that_was_asked_for_is_resumed(self, bike, steps):
         live(bike, steps)
-        assert check(bike, "resume", gate=QUEUE).changed.at_once == 1
+        assert check(bike, "resume", limits=QUEUE).changed.at_once == 1
 
 
 def take(bike):
@@ -495,12 +495,12 @@ def end_all(bike, flying):
     store = bike.store.at(bike.now)
     for run in flying:
         settings = override(bike.settings, run.options)
-        placement = place_done(run, None, settings, bike.now)
-        answer = store.runs.end(run, placement)
+        next_state = decide_done(run, None, settings, bike.now)
+        answer = store.runs.end(run, next_state)
         while answer.word == "changed":
-            placement = place_again(run, placement, answer, override(bike.settings, answer.options), bike.now)
+            next_state = decide_again(run, next_state, answer, override(bike.settings, answer.options), bike.now)
             run = replace(run, schedule=answer.detail)
-            answer = store.runs.end(run, placement)
+            answer = store.runs.end(run, next_state)
         assert answer.word == "ok", answer
 
 
@@ -525,11 +525,11 @@ def test_whatever_has_happened(redbike, number):
         meddle(bike, chance, jobids)
     bike.worker.failed = set(jobids)  # from now on, all succeed
     action, how = chance.choice([None, *ACTIONS]), {}
-    if action in GATE_ACTIONS and chance.random() < 0.5:
-        how = {"gate": chance.choice([QUEUE, ""])}
+    if action in QUEUE_ACTIONS and chance.random() < 0.5:
+        how = {"limits": chance.choice([QUEUE, ""])}
     if action == "set":
         how = {"schedule": chance.choice(SCHEDULES)}
     elif action == "pause" and chance.random() < 0.6:
         how |= {"until": bike.now + chance.uniform(1, 9000)}
-    chosen = chance.sample(jobids, 4) if action and "gate" not in how else jobids
+    chosen = chance.sample(jobids, 4) if action and "limits" not in how else jobids
     check(bike, action, chosen, flying=flying, others={*jobids} - {*chosen}, **how)

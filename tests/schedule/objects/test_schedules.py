@@ -171,7 +171,7 @@ def test_every_instant_may_be_a_datetime(bike):
     assert bike.tell("job:A")["paused"]["until"] == MOMENT.timestamp()
     bike.pause_queue("A", until=MOMENT)
     bike.pause_all(until=MOMENT)
-    assert [gate.pause.until for gate in bike.gates()] == [MOMENT.timestamp()] * 2
+    assert [limits.pause.until for limits in bike.queue_limits()] == [MOMENT.timestamp()] * 2
 
 
 CALLS = {
@@ -216,7 +216,7 @@ def test_what_is_no_instant_is_refused_by_every_call(bike, name, call):
             call(bike, value)
     assert [jobid for jobid, _ in bike.get_schedules()] == ["other:A"]
     assert list(bike.fsck()) == []
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     assert "paused" not in bike.tell("other:A")
 
 

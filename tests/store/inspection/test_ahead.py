@@ -9,7 +9,7 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.store.run import AHEAD, Placement
+from redbike.store.run import AHEAD, NextState
 from redbike.store.schedules import find_schedule
 from tests.servers import Node, free_ports
 from tests.states import QUEUE
@@ -31,7 +31,7 @@ def jump(bike, days=400.0):
     store = bike.store.at(then)
     for run in take_many(store, [(QUEUE, 100.0)], [1], "tag", 10):
         schedule = find_schedule(run.jobid, run.schedule, run.options)
-        store.runs.end(run, Placement("next", schedule.next(then)))
+        store.runs.end(run, NextState("next", schedule.next(then)))
     store.timeline.advance(then)
     return then
 
@@ -80,7 +80,7 @@ def test_a_paused_job_and_another_try_are_brought_back(bike):
     bike.pause("paused:A")
     bike.run("tried:A")
     run = take_one(bike.store.at(then), [(QUEUE, 100.0)], "tag")
-    bike.store.at(then).runs.end(run, Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
+    bike.store.at(then).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} -"))
     now = bike.store.timeline.read_clock()
     assert len([line for line in bike.fsck() if "by a clock that was ahead" in line]) == 2
     assert all(is_well for _, is_well in bike.repair())

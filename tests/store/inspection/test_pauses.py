@@ -48,8 +48,8 @@ DAMAGES = {
     "there, and nothing is held": (held, lambda c, k: (pull(c, k), c.zadd(k.timeline, {JOB: LATER})), ON_TIMELINE),
     "nowhere": (held, pull, "but it is nowhere"),
     "nowhere, and due": (held_from_queue, pull, "but it is nowhere"),
-    "without an alarm": (held, lambda c, k: c.delete(k.alarms), "nothing ends its pause"),
-    "with another alarm": (held, lambda c, k: c.zadd(k.alarms, {f"job:{JOB}": UNTIL + 1}), "at another time, or never"),
+    "without a timer": (held, lambda c, k: c.delete(k.timers), "nothing ends its pause"),
+    "with another timer": (held, lambda c, k: c.zadd(k.timers, {f"job:{JOB}": UNTIL + 1}), "at another time, or never"),
     "without a tombstone": (held_from_queue, lambda c, k: c.delete(k.tombstones(QUEUE)), "without a record"),
     "in its queue as well": (held, queue, f"{TWO_PLACES}queue, held"),
     "in flight as well": (in_flight, lambda c, k: pull(c, k, f"{LATER:.6f}"), f"{TWO_PLACES}in flight, held"),
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_named_and_repaired_and_the_job_stays_paused(bike, clie
     assert any(said in line for line in bike.fsck()), list(bike.fsck())
     repaired(bike)
     found = state_of(bike)
-    assert (found.pause.until, found.alarm) == (UNTIL, UNTIL)
+    assert (found.pause.until, found.timer) == (UNTIL, UNTIL)
     assert found.timeline is None
     # What is in flight, or has a whole record in a queue, may have been asked for.
     assert (found.held is None) == ("as well" in damage)
@@ -83,17 +83,17 @@ def test_a_job_whose_pause_is_lost_goes_on(bike, client, prepare, record):
         client.hset(bike.store.keys.pauses, JOB, record)
     assert list(bike.fsck())
     repaired(bike)
-    assert client.exists(bike.store.keys.pauses, bike.store.keys.alarms) == 0
+    assert client.exists(bike.store.keys.pauses, bike.store.keys.timers) == 0
     assert state_of(bike).timeline or state_of(bike).queued
 
 
 def test_pauses_of_jobs_that_do_not_exist_are_removed(bike, client):
     keys = bike.store.keys
     pull(client, keys)
-    client.zadd(keys.alarms, {"job:nobody:A": 5})
+    client.zadd(keys.timers, {"job:nobody:A": 5})
     assert len(list(bike.fsck())) == 2
     repaired(bike)
-    assert client.exists(keys.pauses, keys.alarms) == 0
+    assert client.exists(keys.pauses, keys.timers) == 0
 
 
 def test_a_repair_does_not_undo_a_resumption(bike):

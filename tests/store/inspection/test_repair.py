@@ -16,8 +16,8 @@ from redbike.control.correction import Correction
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import check_job, list_places
 from redbike.store.keys import FIXED
-from redbike.store.records import Streak
-from redbike.store.run import GRACE, LEASE, Placement, Run
+from redbike.store.records import RetryState
+from redbike.store.run import GRACE, LEASE, NextState, Run
 from tests.chance import ALWAYS_THE_SAME
 from tests.cuts import check_all
 from tests.states import dump, end
@@ -99,13 +99,13 @@ FOUND = st.builds(
     lease=st.sampled_from([None, NOW - 20, NOW + 5, NOW + 1e9]),
     tag=st.sampled_from(["", "", TAG, "other", "a tag", "\x7f"]),
     inflight_ms=st.just(-2),
-    streak=st.sampled_from(["", "0 1", "2 0 alone"]),
+    retry_state=st.sampled_from(["", "0 1", "2 0 alone"]),
     skipped=st.sampled_from([{}, {"missed": 3}]),
     failure=st.sampled_from([None, {"error": "it broke"}]),
     now=st.just(NOW),
     entries=st.fixed_dictionaries({QUEUE: st.integers(0, 3), "elsewhere": st.integers(0, 2)}),
     tombstones=st.frozensets(st.sampled_from([QUEUE, "elsewhere"])),
-    unreadable=st.sampled_from([(), ("streak",), ("missed", "failure")]),
+    unreadable=st.sampled_from([(), ("retry_state",), ("missed", "failure")]),
     paused=st.sampled_from(
         [
             "",
@@ -116,7 +116,7 @@ FOUND = st.builds(
             f"{NOW + 5:.6f} {NOW - 100:.6f} {NOW + 9:.6f} {{}}",
         ]
     ),
-    alarm=st.sampled_from([None, None, NOW + 9]),
+    timer=st.sampled_from([None, None, NOW + 9]),
 ).flatmap(
     lambda state: st.sampled_from([-1, -2, 5000] if state.tag else [-2]).map(
         lambda left: dataclasses.replace(
@@ -201,7 +201,7 @@ DAMAGE = {
         "no status in the queue": ("HDEL .statuses job:A", "status ENQ"),
         "a malformed status": ("HSET .statuses job:A ENQ", "status ENQ"),
         "a wrong status": ("HSET .statuses job:A STP:1", "status ENQ"),
-        "a malformed streak": ("HSET .streaks job:A often", "its streak removed"),
+        "a malformed retry state": ("HSET .retry-states job:A often", "its retry state removed"),
         "a malformed failure": ("HSET .failures job:A 'it broke'", "its failure removed"),
         "a malformed count": ("HSET .skipped missed:job:A many", "its missed removed"),
         "a tombstone and no list": (
@@ -223,7 +223,7 @@ DAMAGE = {
         "stopped, but queued by its status": ("HSET .statuses job:A ENQ:1", "status STP"),
         "stopped and in the list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
         "its failure unset": ("DEL .schedules .statuses; HSET .failures job:A {}", "failure removed"),
-        "its streak unset": ("DEL .schedules .statuses; HSET .streaks job:A '1 0'", "streak removed"),
+        "its retry state unset": ("DEL .schedules .statuses; HSET .retry-states job:A '1 0'", "retry state removed"),
         "its counts unset": ("DEL .schedules .statuses; HSET .skipped missed:job:A 1", "skipped removed"),
     },
     ("EVERY:1h", 0): {"on the timeline unset": ("DEL .schedules", "taken off the timeline, its status removed")},
@@ -289,7 +289,7 @@ OF_RECORD = {
     "a malformed record": ("HSET .running job:A 'x y'", ANEW),
     "a record that scripts can read": ("HSET .running job:A 'tag 1.0 2.0 3.0 0 0 - work-A'", ANEW),
     "a record of a queue that cannot be": ("HSET .running job:A 'tag 1.000000 2.000000 3.000000 0 0 - queues'", ANEW),
-    "the key alone": ("DEL .running .statuses .leases .streaks .batches", ANEW),
+    "the key alone": ("DEL .running .statuses .leases .retry_states .batches", ANEW),
     "in its queue too": ("LPUSH .work-A job:A", "taken out of the queue 'work-A'"),
     "on the timeline too": ("ZADD .timeline 1 job:A", "taken off the timeline"),
     "a wrong status": ("HSET .statuses job:A STP:1", "status WRK"),
@@ -343,7 +343,7 @@ def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others
     assert (sorted(held.listed), sorted(held.named), held.kind) == (sorted(jobids), sorted(jobids), "string")
     # Whatever of it each worker tells first.
     for run in reversed(runs):
-        assert bike.store.runs.end(run, Placement("next", clock(bike) + 100))[:2] == ("ok", "timeline")
+        assert bike.store.runs.end(run, NextState("next", clock(bike) + 100))[:2] == ("ok", "timeline")
         assert list(bike.fsck()) == []
     assert nothing_is_held(bike)
     assert runs_of(bike) == sorted(["idle:A", *jobids])
@@ -362,9 +362,9 @@ def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, othe
     bike.dispatch_due(held.lease)
     assert nothing_is_held(bike)
     assert list(bike.fsck()) == []
-    streaks = {Streak.parse(state.streak) for state in bike.store.questions.inspect(jobids)}
+    retry_states = {RetryState.parse(state.retry_state) for state in bike.store.questions.inspect(jobids)}
     # One that was alone counts as a loss; several are given back, and each runs alone.
-    assert {(streak.losses, streak.alone) for streak in streaks} == {
+    assert {(retry_state.losses, retry_state.alone) for retry_state in retry_states} == {
         (losses, True) if others != "alone" else (1, False)
     }
     assert sorted(drained(bike)) == sorted(jobids)
@@ -404,7 +404,7 @@ def test_several_runs_under_one_tag_of_which_one_is_damaged_and_cannot_be_made_a
     assert bike.store.runs.heartbeat([one, two, three]) == ["ok", "stale", "ok"]
     assert drained(bike) == ["two:A"]
     due = clock(bike) + 100
-    assert [bike.store.runs.end(run, Placement("next", due))[0] for run in (one, two, three)] == ["ok", "stale", "ok"]
+    assert [bike.store.runs.end(run, NextState("next", due))[0] for run in (one, two, three)] == ["ok", "stale", "ok"]
     assert nothing_is_held(bike)
     assert list(bike.fsck()) == []
 
@@ -440,8 +440,8 @@ def test_what_is_left_of_a_tag_whose_jobs_have_other_tags_by_now(bike):
     assert bike.store.runs.heartbeat(old) == ["stale"] * 3
     assert bike.store.runs.heartbeat(new) == ["ok"] * 3
     due = clock(bike) + 100
-    assert [bike.store.runs.end(run, Placement("next", due))[0] for run in old] == ["stale"] * 3
-    assert [bike.store.runs.end(run, Placement("next", due))[0] for run in new] == ["ok"] * 3
+    assert [bike.store.runs.end(run, NextState("next", due))[0] for run in old] == ["stale"] * 3
+    assert [bike.store.runs.end(run, NextState("next", due))[0] for run in new] == ["ok"] * 3
     assert nothing_is_held(bike)
     assert list(bike.fsck()) == []
 
@@ -459,8 +459,8 @@ def test_a_record_is_made_anew_under_the_tag_under_which_the_job_was_taken_last(
     assert ANEW in "\n".join(repaired(bike))
     assert state_of(bike).tag == "again"
     assert bike.store.runs.heartbeat([one, again, three]) == ["stale", "ok", "ok"]
-    assert bike.store.runs.end(again, Placement("next", clock(bike) + 100))[:2] == ("ok", "timeline")
-    assert bike.store.runs.end(three, Placement("next", clock(bike) + 100))[:2] == ("ok", "timeline")
+    assert bike.store.runs.end(again, NextState("next", clock(bike) + 100))[:2] == ("ok", "timeline")
+    assert bike.store.runs.end(three, NextState("next", clock(bike) + 100))[:2] == ("ok", "timeline")
     assert list(bike.fsck()) == []
 
 
@@ -550,7 +550,7 @@ def test_a_run_that_waits_in_a_queue_beside_the_one_in_flight_is_owed_unless_it_
     repaired(bike)
     assert state_of(bike).run.next == ("-" if is_the_same else f"due:{due}")
     word = "timeline" if is_the_same else "queue"
-    assert end(bike.store, run, Placement("next", clock(bike) + 100), clock(bike))[:2] == ("ok", word)
+    assert end(bike.store, run, NextState("next", clock(bike) + 100), clock(bike))[:2] == ("ok", word)
     assert drained(bike) == ([] if is_the_same else ["job:A"])
 
 
@@ -561,17 +561,17 @@ def test_what_was_set_during_a_run_stays_set(bike):
     give(bike, "DEL .running")
     repaired(bike)
     assert state_of(bike).timeline == float(f"{due:.0f}")
-    assert end(bike.store, run, Placement("stop"), clock(bike))[:2] == ("ok", "timeline")
+    assert end(bike.store, run, NextState("stop"), clock(bike))[:2] == ("ok", "timeline")
     assert runs_of(bike) == ["job:A"]
 
 
 def test_the_run_of_an_unset_job_completes(bike):
     run = flight(bike)
     bike.unset("job:A")
-    give(bike, "HSET .statuses job:A WRK:1; HSET .streaks job:A '1 0'")
+    give(bike, "HSET .statuses job:A WRK:1; HSET .retry-states job:A '1 0'")
     repaired(bike)
     assert bike.store.runs.heartbeat([run]) == ["ok"]
-    assert bike.store.runs.end(run, Placement("next"))[:2] == ("ok", "unset")
+    assert bike.store.runs.end(run, NextState("next"))[:2] == ("ok", "unset")
     assert list(bike.fsck()) == []
 
 
@@ -606,7 +606,7 @@ def test_a_job_that_waited_to_be_tried_again_is(bike):
     now = clock(bike)
     bike.set("job:A", f"AT:{now - 100:.0f}", after=now - 200)
     run = take_one(bike.store, [(QUEUE, 100.0)], "tag")
-    bike.store.runs.end(run, Placement("due", "+50", streak=f"1 0 1 {run.due:.6f} -"))
+    bike.store.runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} -"))
     give(bike, "DEL .timeline")
     repaired(bike)
     again = take_one(bike.store, [(QUEUE, 100.0)], "again")
@@ -734,7 +734,7 @@ def test_of_several_entries_the_oldest_keeps_its_turn(bike):
 def test_nothing_is_left_of_the_failure_of_an_unset_job(bike):
     bike.set("job:A", "NOW")
     run = take_one(bike.store, [(QUEUE, 100.0)], "tag")
-    bike.store.runs.end(run, Placement("die", failure={"error": "it broke"}))
+    bike.store.runs.end(run, NextState("die", failure={"error": "it broke"}))
     give(bike, "DEL .schedules")
     repaired(bike)
     for _ in bike.store.archiver.archive():
@@ -772,7 +772,7 @@ def test_any_one_key_may_be_lost(bike, name):
     assert list(bike.repair()) == []
     assert bike.store.runs.heartbeat([run]) == ["ok"]
     if name == "schedules":
-        assert bike.store.runs.end(run, Placement("next"))[:2] == ("ok", "unset")
+        assert bike.store.runs.end(run, NextState("next"))[:2] == ("ok", "unset")
         assert runs_of(bike) == []
         return
     assert runs_of(bike) == ["again:A", "flying:A", "later:A", "moved:A", "now:A", "once:A"]

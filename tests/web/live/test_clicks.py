@@ -129,15 +129,15 @@ def test_a_queue(several, tab):
         return tab.get_by_role("row", name="work-B")
 
     expect(act("Pause it", "is paused", until="2090-01-02 03:04", reason="full")).to_contain_text("full")
-    [gate] = bike.gates()
-    assert (gate.queue, gate.pause.by, gate.pause.reason, gate.pause.until) == ("work-B", PERSON, "full", UNTIL)
+    [limits] = bike.queue_limits()
+    assert (limits.queue, limits.pause.by, limits.pause.reason, limits.pause.until) == ("work-B", PERSON, "full", UNTIL)
     expect(act("Resume it", "goes on")).to_contain_text("open")
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     row = act("Limit it", "has these limits now: at once 5, rate 100/m", at_once="5", rate="100/m")
     expect(row).to_contain_text("5 at once, 100/m")
-    assert [(gate.queue, gate.at_once, gate.rate) for gate in bike.gates()] == [("work-B", 5, "100/m")]
+    assert [(limits.queue, limits.at_once, limits.rate) for limits in bike.queue_limits()] == [("work-B", 5, "100/m")]
     expect(act("Take back its limits", "has these limits now: at once none, rate none")).not_to_contain_text("at once")
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     assert [action for action, _ in read_log(bike)] == ["pause", "resume", "limit", "limit"]
 
 
@@ -147,14 +147,15 @@ def test_everything(several, tab, visit):
     expect(other.locator("#everything")).to_be_empty()
     press(tab, "Pause everything")
     expect_title(tab, "Pause everything?")
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     tab.get_by_label("Reason").fill("flood")
     press(tab, "Pause everything")
     expect_note(tab, "Everything is paused.")
-    assert [(gate.queue, gate.pause.reason, gate.pause.by) for gate in bike.gates()] == [("", "flood", PERSON)]
+    limited = [(each.queue, each.pause.reason, each.pause.by) for each in bike.queue_limits()]
+    assert limited == [("", "flood", PERSON)]
     expect(other.locator("#everything")).to_contain_text("Everything is paused")
     press(tab, "Resume everything")
     press(tab, "Resume everything")
     expect_note(tab, "Everything goes on.")
-    assert bike.gates() == []
+    assert bike.queue_limits() == []
     assert [action for action, _ in read_log(bike)] == ["pause", "resume"]

@@ -1,4 +1,4 @@
-"""Loops beside gates: pauses that end, rates that allow the next job, limits that a worker class names."""
+"""Loops beside limits: pauses that end, rates that allow the next job, limits that a worker class names."""
 
 import re
 import time
@@ -7,10 +7,10 @@ import pytest
 
 from redbike import BadConfig, Limit
 from redbike.config.settings import Settings
-from redbike.control.queues import Gatekeeper
+from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.queues import apply_limits
-from redbike.store.queue_limits import Gate
+from redbike.store.queue_limits import QueueLimits
 from redbike.worker.worker import Worker
 from tests.loops import beside
 from tests.verbs import Quiet, set_job
@@ -46,7 +46,7 @@ def count_scripts(client):
 @pytest.mark.parametrize("name", [QUEUE, ""])
 def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
     until = store.timeline.read_clock() + 0.8
-    store.gates.pause(name, until)
+    store.queue_limits.pause(name, until)
     handler, *actions = make(store)
     with beside(store, *actions):
         set_job(store, "a:A", "NOW", "now", once=True)
@@ -63,18 +63,18 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
 def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
     # Otherwise it would look after some seconds anyway.
     monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 600.0)
-    store.gates.pause(QUEUE, store.timeline.read_clock() + 0.4)
+    store.queue_limits.pause(QUEUE, store.timeline.read_clock() + 0.4)
     with beside(store, Dispatcher(store, Settings()).dispatch):
-        wait_until(lambda: store.gates.read(QUEUE).is_open, PATIENT)
+        wait_until(lambda: store.queue_limits.read(QUEUE).is_open, PATIENT)
 
 
 def test_a_worker_is_woken_when_its_queue_is_resumed(store):
-    store.gates.pause(QUEUE)
+    store.queue_limits.pause(QUEUE)
     handler, *actions = make(store)
     with beside(store, *actions):
         set_job(store, "a:A", "NOW", "now", once=True)
         wait_until(lambda: store.client.client_list(_type="normal"))
-        store.gates.open(QUEUE, resume=True)
+        store.queue_limits.open(QUEUE, resume=True)
         wait_until(lambda: handler.worked == ["a:A"], PATIENT)
 
 
@@ -83,7 +83,7 @@ def test_jobs_run_as_a_rate_allows(store):
         def work(self, jobid):
             self.worked.append(time.monotonic())
 
-    store.gates.limit(QUEUE, rate=(20, 1))
+    store.queue_limits.limit(QUEUE, rate=(20, 1))
     handler, *actions = make(store, Clocked())
     for n in range(24):
         set_job(store, f"{n}:A", "NOW", "now", once=True)
@@ -96,42 +96,42 @@ def test_jobs_run_as_a_rate_allows(store):
 def test_the_limits_of_a_worker_class_are_set_when_a_worker_starts(store):
     handler = Limited({QUEUE: Limit(at_once=3, rate="9/m")})
     with beside(store, Worker(store, handler, Settings()).work):
-        wait_until(lambda: not store.gates.read(QUEUE).is_open)
-        assert store.gates.read(QUEUE) == Gate(QUEUE, at_once=3, rate="9/m")
+        wait_until(lambda: not store.queue_limits.read(QUEUE).is_open)
+        assert store.queue_limits.read(QUEUE) == QueueLimits(QUEUE, at_once=3, rate="9/m")
 
 
 def test_limits_name_queues_as_the_command_line_does(store):
     handler = Limited({"A": Limit(at_once=3)})
     apply_limits(store, handler, [QUEUE])
-    assert store.gates.list_all() == [Gate(QUEUE, at_once=3)]
-    assert Gatekeeper(store, handler).find_queue("A") == QUEUE
+    assert store.queue_limits.list_all() == [QueueLimits(QUEUE, at_once=3)]
+    assert QueueController(store, handler).find_queue("A") == QUEUE
     # A queue that was used has its own name first.
     store.client.sadd(store.keys.queues, "A")
     apply_limits(store, handler, [QUEUE])
-    assert Gatekeeper(store, handler).find_queue("A") == "A"
-    assert store.gates.list_all() == [Gate("A", at_once=3)]
+    assert QueueController(store, handler).find_queue("A") == "A"
+    assert store.queue_limits.list_all() == [QueueLimits("A", at_once=3)]
 
 
 def test_limits_of_a_queue_of_other_workers_are_set_and_named(store, caplog):
     apply_limits(store, Limited({"A": Limit(at_once=3), "C": Limit(rate="1/s")}), [QUEUE, "work-B"])
     assert caplog.messages == ["limits() names the queue 'work-C', which this worker does not work: work-A, work-B"]
-    assert store.gates.list_all() == [Gate(QUEUE, at_once=3), Gate("work-C", rate="1/s")]
+    assert store.queue_limits.list_all() == [QueueLimits(QUEUE, at_once=3), QueueLimits("work-C", rate="1/s")]
 
 
 def test_two_limits_for_one_queue_are_refused(store):
     with pytest.raises(BadConfig, match="two limits for the queue 'work-A', one of them as 'A'"):
         apply_limits(store, Limited({QUEUE: Limit(at_once=3), "A": Limit(rate="1/s")}), [QUEUE])
-    assert store.gates.list_all() == []
+    assert store.queue_limits.list_all() == []
 
 
 def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store):
-    store.gates.limit("work-B", at_once=7)
+    store.queue_limits.limit("work-B", at_once=7)
     apply_limits(store, Limited({QUEUE: Limit(at_once=3), "work-B": Limit(rate="1/s")}), [QUEUE, "work-B"])
-    assert store.gates.list_all() == [Gate(QUEUE, at_once=3), Gate("work-B", at_once=7)]
+    assert store.queue_limits.list_all() == [QueueLimits(QUEUE, at_once=3), QueueLimits("work-B", at_once=7)]
     apply_limits(store, Limited({}), [QUEUE, "work-B"])
-    assert store.gates.list_all() == [Gate("work-B", at_once=7)]
+    assert store.queue_limits.list_all() == [QueueLimits("work-B", at_once=7)]
     apply_limits(store, Quiet(), [QUEUE, "work-B"])
-    assert store.gates.list_all() == [Gate("work-B", at_once=7)]
+    assert store.queue_limits.list_all() == [QueueLimits("work-B", at_once=7)]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(st
 def test_limits_that_are_none_are_refused_when_a_worker_starts(store, found, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Worker(store, Limited(found), Settings()).work()
-    assert store.gates.list_all() == []
+    assert store.queue_limits.list_all() == []
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- occupy: the slots of a queue with a limit → those of its runs in flight, as far as these jobs go.
+-- rebuild_slots: the slots of a queue with a limit → those of its runs in flight, as far as these jobs go.
 -- given  queues: the queue; jobs
 -- returns {'ok', how many of them have a slot}
 local name, taken, free = queue[1].name, {}, {}
-local keeper = gatekeeper(true)
-local limited = keeper.gate_of(name).at_once
+local limiter = make_limiter(true)
+local limited = limiter.limits_of(name).at_once
 for i, record in ipairs(call('HMGET', running, unpack(given.jobs))) do
   local run = run_of(record)
-  local slot = keeper.slot_of(name, given.jobs[i])
+  local slot = limiter.slot_of(name, given.jobs[i])
   if limited and run and run.home == name then note(taken, 0, slot) else free[#free + 1] = slot end
 end
 if #taken > 0 then change('ZADD', slots, taken) end

@@ -1,5 +1,5 @@
 #!lua
--- own: records whose rows jobs are; each stays where it is.
+-- set_groups: records whose rows jobs are; each stays where it is.
 -- given  jobs: {job: record, or false}
 -- returns {'ok'}
 for job, record in pairs(given.jobs) do
