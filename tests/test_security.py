@@ -357,7 +357,7 @@ def asks(bike, helper):
     assert bike.agenda().jobs == 2
     assert bike.agenda("job:A", "due:A").jobs == 1
     assert read_view(bike.store, 10).soonest[0].jobid == "two:A"
-    assert "no dispatcher goes round" in bike.health("broken:A").problems
+    assert "no dispatcher is running" in bike.health("broken:A").problems
     figures = Metrics(lambda: bike.store)
     figures.format()
     if figures.problem:

@@ -37,7 +37,7 @@ def check_reason(reason: str) -> str:
 
 
 def check_until(until: float | None, now: float, text: str | None = None) -> float | None:
-    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`, with `text` if that is what it was."""
+    """Return `until` if it is None or an instant after `now`. Raise `BadConfig`, which quotes `text` if it is given."""
     if until is None:
         return None
     is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)

@@ -81,8 +81,8 @@ class Loops(Part):
     ) -> None:
         """Dispatch until halted or stopped; the rows of `csvfilename` are set first, a bad one is logged.
 
-        The first pass moves what is due by `after`. `ping_url` is called once a minute for as long as the dispatcher
-        goes round. Raises `BadConfig` for a bad one.
+        The first pass moves what is due by `after`. `ping_url` is called once a minute while the dispatcher runs.
+        Raises `BadConfig` for a bad one.
         """
         with self.calls.run() as stay:
             self.dispatch_in(stay, after, csvfilename, ping_url)

@@ -44,7 +44,7 @@ class Queries(Part):
 
         Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``, ``worker``,
         ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
-        ``paused`` (``since``, ``until``, ``by``, ``reason``), ``held_for`` (when that which is held is due) and
+        ``paused`` (``since``, ``until``, ``by``, ``reason``), ``held_for`` (the due time of the held occurrence) and
         ``runs`` (those that have ended and are kept, the newest first).
         """
         found = self._inspect(jobid).to_dict()
@@ -140,7 +140,7 @@ class Queries(Part):
         return self.store.workers.list_all()
 
     def health(self, *patterns: str, max_lag: float = MAX_LAG) -> Health:
-        """Whether all is well: a dispatcher goes round, nothing waits for over `max_lag` seconds, and nobody was lost.
+        """Whether all is well: a dispatcher is running, nothing waits for over `max_lag` seconds, and nobody was lost.
 
         With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
         job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.

@@ -75,8 +75,8 @@ class Redbike:
     or a client. None is what ``REDBIKE_URL`` or ``REDIS_URL`` in the environment names, or else the embedded server in
     ``.redbike/``. The default of `prefix` is ``REDBIKE_PREFIX``, or else ``redbike``. The other arguments are the
     settings of the same names, see `redbike.Settings`; `from_config` reads them. The log names `noted_as`, such as
-    ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for what cannot be used,
-    `ServerError` for a server that cannot.
+    ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for invalid settings,
+    `ServerError` for a server that Redbike cannot use.
     """
 
     @_name_settings
@@ -110,7 +110,7 @@ class Redbike:
         They are those of the config file at `path`, or else of ``.redbike.conf`` in the current folder if it is there;
         the environment overrides it: ``REDBIKE_URL``, ``REDIS_URL``, and ``REDBIKE_PREFIX`` and so on for settings.
         Without `worker`, that is the one of the config; without any it sets jobs and looks, but works none. Raises
-        `BadConfig` for what cannot be used, `ServerError` for a server that cannot.
+        `BadConfig` for invalid settings, `ServerError` for a server that Redbike cannot use.
         """
         config = load(None if path is None else fspath(path), os.environ)
         for warning in config.warnings:

@@ -1,4 +1,4 @@
-"""Whether all is well: loops that go round, jobs that are neither overdue nor wait for long, and nobody lost.
+"""Whether all is well: a running dispatcher, jobs that are neither overdue nor wait for long, and nobody lost.
 
 Nothing here takes longer because there are more jobs, but for those that are named.
 """
@@ -141,7 +141,7 @@ def describe_refusal(refusal: Refusal) -> str:
 def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
     # One that is alive has gone round: by that it is seen.
     if not any(each.kind == "dispatcher" for each in alive):
-        yield "no dispatcher goes round"
+        yield "no dispatcher is running"
 
 
 def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:

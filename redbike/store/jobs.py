@@ -26,7 +26,7 @@ class JobToSet:
     queue: str
     keeps: bool = False  # left where it is, if it has this schedule already
     stays: bool = False  # left where it is, whatever its schedule: only options, data and group are set
-    rests: bool = False  # so also if it has failed for good, or if it is stopped and the schedule never runs
+    rests: bool = False  # also if it has failed for good, or was stopped and its schedule never runs
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
     known: str = ""  # the options, as they are stored, with which `due` was computed

@@ -27,7 +27,7 @@ MOST_SCANNED = 10_000  # jobs that one script looks at, most of which are not as
 
 
 class StoredRow(NamedTuple):
-    """What is stored of a job that a row of a file says too; "" for what it has not."""
+    """What is stored of the values that a row of a file sets; "" for a missing one."""
 
     schedule: str | None  # None for no such job
     options: str

@@ -52,7 +52,7 @@ def test_a_killed_worker_is_a_problem_that_its_jobs_have(working):
     working.run("set", "good:A", "NOW")
     done = working.run("health")
     assert done.returncode == 1
-    assert "no dispatcher goes round" in done.stdout
+    assert "no dispatcher is running" in done.stdout
 
 
 def test_no_server(shell, tmp_path):

@@ -80,7 +80,7 @@ def test_health_is_served(shell, serving):
     shell.run("set", "job:A", "EVERY:1h")
     status, text, headers = get(serving, "/health")
     assert (status, headers["Content-Type"]) == (503, "text/plain; charset=utf-8")
-    assert text.startswith("PROBLEM: no dispatcher goes round | lag=0.000s;60 ")
+    assert text.startswith("PROBLEM: no dispatcher is running | lag=0.000s;60 ")
     shell.start("dispatch", log="dispatch")
     wait_until(lambda: get(serving, "/health")[0] == 200)
     assert get(serving, "/health?max-lag=5m&job=job:A&job=job:*")[1].startswith(

@@ -100,7 +100,7 @@ def test_it_shows_what_there_is_until_a_key_is_pressed(bike, shell, keys):
     assert max(map(cell_len, lines)) <= 80
     text = "\n".join(lines)
     assert lines[0].endswith("UTC  q ends it")
-    assert "no dispatcher goes round" in text
+    assert "no dispatcher is running" in text
     assert "32 jobs, 0 paused, 1 failing" in text
     assert re.search(r"work-A +1 ", text)
     assert "worker" in text
@@ -246,6 +246,6 @@ def test_ids_of_any_letters_and_what_could_control_the_terminal(bike):
 def test_nothing_is_there(client, server_url):
     lines = drawn(Redbike(RoundRobin("A"), redis_config=server_url), 80, 24)
     assert lines[0].startswith("redbike here")
-    assert "no dispatcher goes round" in lines[1]
+    assert "no dispatcher is running" in lines[1]
     assert "0 jobs" in lines[2]
     assert len(lines) == 3

@@ -68,7 +68,7 @@ def test_a_server_whose_memory_is_full_refuses_new_jobs(start):
         return
     health, why = ask(shell, "job:A")
     assert health.startswith("PROBLEM: the server refuses new jobs: Redis is out of memory: ")
-    assert "no dispatcher goes round" in health
+    assert "no dispatcher is running" in health
     assert "no worker is there" in why
 
 

@@ -314,7 +314,7 @@ def test_health_fails_as_a_unit_when_something_is_wrong(farm):
     farm.run("systemctl", "stop", DISPATCHER)
     assert check() == "1"
     assert state(farm, "redbike-health.service") == "failed"
-    assert "PROBLEM: no dispatcher goes round" in farm.journal("redbike-health.service")
+    assert "PROBLEM: no dispatcher is running" in farm.journal("redbike-health.service")
 
 
 def test_the_figures_are_served_and_so_is_health(farm):

@@ -71,19 +71,19 @@ def test_all_is_well(staffed):
 
 
 def test_no_dispatcher_goes_round(store):
-    assert check(store).problems == ("no dispatcher goes round",)
+    assert check(store).problems == ("no dispatcher is running",)
     sign(store, "worker")
     sign(store, "dispatcher", now=NOW - LOST - 1)
-    assert check(store).problems == ("no dispatcher goes round", "the dispatcher web1:1:Ownerd01 was lost 16 s ago")
+    assert check(store).problems == ("no dispatcher is running", "the dispatcher web1:1:Ownerd01 was lost 16 s ago")
 
 
 def test_a_recurring_job_that_has_failed_for_good_comes_first(store):
     bury(store, "once:A", f"AT:{START}")
-    assert check(store).problems == ("no dispatcher goes round",), "its only run was to be that one"
+    assert check(store).problems == ("no dispatcher is running",), "its only run was to be that one"
     bury(store, JOB, OLD)
     dead = f"{JOB} has failed for good, and its schedule does not go on: it broke"
     health = check(store, JOB)
-    assert health.problems == (dead, "no dispatcher goes round"), "once, whoever asks for it"
+    assert health.problems == (dead, "no dispatcher is running"), "once, whoever asks for it"
     assert (health.figures["failing"], health.figures["dead"], health.topics[0]) == (2, 1, "dead")
     view = read_view(store.at(NOW), 10)
     assert [failure.jobid for failure in view.failures] == [JOB, "once:A"]
@@ -94,7 +94,7 @@ def test_a_recurring_job_that_has_failed_for_good_comes_first(store):
     for number in range(MOST + 1):
         bury(store, f"more{number}:A", OLD)
     first = check(store, "*:A").problems
-    assert first[MOST : MOST + 2] == ("and 2 more of that kind", "no dispatcher goes round")
+    assert first[MOST : MOST + 2] == ("and 2 more of that kind", "no dispatcher is running")
     others = (JOB, "more0:A", "once:A", "twice:A")
     assert sorted(first[MOST + 2 :]) == sorted(f"{jobid} has failed for good" for jobid in others)
     run_job(store.at(NOW), JOB)
@@ -331,7 +331,7 @@ def test_one_line_however_ids_and_errors_look(staffed):
 
 def test_the_facade_asks_by_its_own_settings(client, prefix):
     bike = Redbike(RoundRobin("A"), prefix, client, timezone="Asia/Tokyo")
-    assert bike.health().problems == ("no dispatcher goes round",)
+    assert bike.health().problems == ("no dispatcher is running",)
     bike.set(JOB, "EVERY:1h")
     run_job(bike.store, JOB)
     assert f"{QUEUE} has 1 job and no worker (first {JOB})" in bike.health(JOB, max_lag=1e9).problems

@@ -27,7 +27,7 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
         "At 03:30",
         "Europe/Berlin; it is",
         "work-A",
-        "waits for its time; last change ",
+        "scheduled; last change ",
         "It is not due until",
         "Runs on each of the next days, Europe/Berlin",
         "12 running, 3 late",

@@ -120,7 +120,7 @@ def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeyp
 def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     found = read(page.get("/"))
     assert "Something is wrong" in found.words or "Some things are wrong" in found.words
-    assert "no dispatcher goes round (see)" in found.words
+    assert "no dispatcher is running (see)" in found.words
     assert "work-A has 1 job and no worker (first queued:A) (see)" in found.words
     assert {"workers", "queues"} <= set(found.links)
 
@@ -150,7 +150,7 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
         bike.work_one()
     found = read(page.get("/"))
     dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
-    assert found.words.index(dead) < found.words.index("no dispatcher goes round")
+    assert found.words.index(dead) < found.words.index("no dispatcher is running")
     assert found.words.index("What failed lately dead:A") > 0
 
 

@@ -23,7 +23,7 @@ from redbike.web.selection import ALL, FLAGS
 from redbike.web.site import Site
 
 STATUSES = {
-    Event.TML: "waits for its time",
+    Event.TML: "scheduled",
     Event.ENQ: "waits for a worker",
     Event.WRK: "runs",
     Event.STP: "stopped",
