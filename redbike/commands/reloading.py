@@ -44,7 +44,7 @@ class CommandFile:
         self._reading = threading.Lock()
 
     def get(self) -> CommandSet:
-        """Return the commands: those of the file, or those of before if the file is invalid by now.
+        """Return the commands of the file, or the last valid ones if the file has become invalid.
 
         Raise `BadConfig` if it is invalid the first time.
         """

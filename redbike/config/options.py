@@ -35,7 +35,7 @@ _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a job. Its default is that of the setting; None: the worker class decides."""
+    """An option of a job. `default` is also that of its setting; None: there is none, or the worker class decides."""
 
     name: str
     kind: Literal["duration", "count", "choice", "url"]

@@ -194,7 +194,7 @@ class Dispatcher:
         return True
 
     def _run_timers(self, store: Store, timers: Sequence[str]) -> None:
-        """Resume jobs and open queue_limits."""
+        """Resume the jobs, and open the queues, whose timers have come."""
         resume_over(store, self.settings, timers)
         for member in timers:
             kind, _, name = member.partition(":")

@@ -153,7 +153,7 @@ class Queries(Part):
     def metrics(self) -> str:
         """The figures for Prometheus, in its text format. Needs the extra ``metrics``.
 
-        If the server does not answer, the only one is ``redbike_up``, which is 0.
+        If the server does not answer, ``redbike_up`` is 0, and the others are missing but ``redbike_build_info``.
         """
         # Imported here, as this needs a package that is not always there.
         from redbike.queries.metrics import Metrics

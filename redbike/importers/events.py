@@ -228,7 +228,10 @@ class Groups(NamedTuple):
 
 
 def group(events: Iterable[Event]) -> Groups:
-    """Group the events of each UID. Of several versions, the one with the highest sequence number counts."""
+    """Group the events of each UID. Of several versions, the one with the highest sequence number counts.
+
+    One that cannot be read counts before all others, so that it is reported.
+    """
     found: dict[str, dict[str, Event]] = {}
     conflicts: list[Event] = []
     copies = 0

@@ -280,7 +280,7 @@ class SignalHandlers:
 
 
 def tell(number: int) -> bool:
-    """Act in any thread as on a signal, though nothing has sent it: a job may ignore the signal itself.
+    """Handle signal `number`, from any thread, as if it had been received: a job may ignore the real signal.
 
     Return whether somebody handles it. If not, nothing is done: the process may be at its end.
     """

@@ -20,7 +20,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Page(NamedTuple):
-    """What is answered: a status of HTTP, and a text."""
+    """A response: its HTTP status, its body, and its content type."""
 
     status: int
     text: str

@@ -88,7 +88,7 @@ def _judge_start(run: PastRun) -> Unusual | None:
 
 
 def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusual | None:
-    """Return the last change before the first failure that may have to do with it; None if there is none."""
+    """Return the last change shortly before `failure`, the first one, that may have caused it; None for none."""
     if failure is None:
         return None
     near = [

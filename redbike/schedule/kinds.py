@@ -68,7 +68,7 @@ class Schedule(ABC):
         return self
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text`, a complete one, says the same. Another anchor makes no other schedule."""
+        """Tell whether `text`, a stored schedule, means the same as this one; the anchor is not compared."""
         if self.anchor_span is None:
             return text == self.text
         head, tail = self.anchor_span

@@ -134,7 +134,7 @@ class QueueLimiter:
         return QueueLimitsState(name, found.get("limits"), parse_number(found.get("timer")), wrong, float(found["now"]))
 
     def forget(self, name: str) -> None:
-        """Remove a damaged limits."""
+        """Remove damaged limits."""
         with translate_errors():
             self._namespace.client.hdel(self._namespace.keys.queue_limits, name.encode(errors="surrogateescape"))
 
@@ -200,7 +200,7 @@ def _describe_limits(at_once: int | Unlimited | None, rate: tuple[int, int] | Un
 
 
 def parse_limits(name: str, text: str) -> QueueLimits | None:
-    """Return limits as it is kept; None for one that is missing or damaged."""
+    """Return limits as they are kept; None for one that is missing or damaged."""
     try:
         kept = json.loads(text)
         paused = kept.get("paused")

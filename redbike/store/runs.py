@@ -88,11 +88,11 @@ class Runs:
         return runs
 
     def read_registration(self, reply: Reply) -> str:
-        """Read the reply to `pack_take` with a idle_owner: ``seen``, ``unknown``, or "" if the server did not look."""
+        """Read the answer to `pack_take` with an `idle_owner`: ``seen``, ``unknown``, or "" for none."""
         return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
     def has_untold(self, reply: Reply) -> bool:
-        """Tell whether the reply to `pack_take` with a idle_owner says that there are runs to be told of."""
+        """Tell whether the reply to `pack_take` with an `idle_owner` says that there are runs to be told of."""
         return reply[0] == "empty" and len(reply) > 2
 
     def end(self, run: Run, next_state: NextState, late: float = 0.0) -> Answer:

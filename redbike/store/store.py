@@ -10,7 +10,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Jobs` for users,
 - `Timeline` for the dispatcher,
 - `Runs` for workers,
-- `Limits` for operators who pause or limit queues,
+- `QueueLimiter` for operators who pause or limit queues,
 - `Upkeep` for fsck,
 - `Pauses` for those who pause jobs,
 - `Log` for the changes that people have made,

@@ -88,7 +88,7 @@ def check_spec(spec: str) -> None:
 
 
 def find_instance(spec: str) -> Any:
-    """Return the instance that `spec` names; None if it is of a class. Only without arguments it may be an instance.
+    """Return the instance that `spec` names; None if it names a class. A spec with arguments always names a class.
 
     Raise `BadConfig` if there is neither.
     """

@@ -119,7 +119,7 @@ class Teller:
                 log.warning("ended() goes on for too long: other workers will be told of what is left")
 
     def wait(self, goes_on: Callable[[], bool]) -> None:
-        """Wait until it is not behind any more, for as long as `goes_on` says, which is asked once a second."""
+        """Wait until no run waits to be told, or until `goes_on`, which is called once a second, returns False."""
         calls = self._calls
         while self.is_behind and goes_on():
             with self._changed:

@@ -1,4 +1,4 @@
-"""The limits of the page: who may look, who may change something, and what a browser may do with an answer."""
+"""The login of the page: who may look, who may change something, and what a browser may do with an answer."""
 
 import asyncio
 import itertools

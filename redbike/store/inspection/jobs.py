@@ -160,7 +160,7 @@ def find_place(state: JobState) -> float | None:
     except RedbikeError:
         return None
     if schedule.allows_pause or RetryState.parse(state.retry_state).due is not None:
-        # A pause, or another try of the same occurrence: it began when the clock was jobs.
+        # A pause, or another try of the same occurrence: it began when the clock was ahead.
         return state.now
     following = None if schedule.runs_once else schedule.next(state.now)
     return following if following is not None and following < due else None

@@ -92,7 +92,7 @@ def repair_limits(store: Store, listing: Listing) -> None:
 def check_limits(state: QueueLimitsState) -> Iterator[str]:
     """Yield what is wrong with the limits of a queue, and with its slots."""
     if state.stored is None and state.timer is not None:
-        yield "it has a timer, but there is no limits"
+        yield "it has a timer, but there are no limits"
     if state.stored is not None and state.limits is None:
         yield f"its record cannot be read: {state.stored:.80}"
     if _lacks_timer(state):

@@ -45,7 +45,7 @@ DAMAGE = {
     "a timer is gone": (paused, lambda c, k: c.zrem(k.timers, f"queue:{QUEUE}"), "nobody is told"),
     "all timers are gone": (paused, lambda c, k: c.delete(k.timers), "limits of everything: nobody is told"),
     "a timer is too late": (paused, lambda c, k: c.zadd(k.timers, {f"queue:{QUEUE}": LATER + 1}), "nobody is told"),
-    "a timer of no limits": (nothing, lambda c, k: c.zadd(k.timers, {f"queue:{QUEUE}": LATER}), "there is no limits"),
+    "a timer of no limits": (nothing, lambda c, k: c.zadd(k.timers, {f"queue:{QUEUE}": LATER}), "there are no limits"),
     "a timer of nothing": (nothing, lambda c, k: c.zadd(k.timers, {"x": 1, "queue:halt": 2}), "names no limits"),
 }
 
