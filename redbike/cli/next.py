@@ -10,7 +10,7 @@ from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
 from redbike.schedule.clock import Clock, list_runs
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse, parse_stored
 
 
@@ -36,7 +36,7 @@ def print_next(arguments: Arguments, config: Config) -> int:
         if not goes_on:
             print(state)
             return DONE
-        schedule = spread(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
+        schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
     for line in filter(None, (schedule.explain(zone), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:

@@ -17,7 +17,7 @@ from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.overview import Wanted
@@ -94,7 +94,7 @@ def _parse(jobid: str, job: Job) -> Schedule | None:
     """Return the schedule as it is for the job; None if it has none, or a damaged one."""
     with suppress(BadSchedule):
         if job["schedule"] is not None:
-            return spread(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
+            return add_jitter(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
     return None
 
 

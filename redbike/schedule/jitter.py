@@ -1,4 +1,4 @@
-"""Spread the runs of many jobs: each job runs later by a share of its own of some seconds."""
+"""Add jitter to schedules: each job runs later by some seconds of its own, which a hash of its id gives."""
 
 from hashlib import sha1
 
@@ -6,27 +6,28 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 
 
-def spread(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
-    """Return `schedule` with each occurrence later by a share of `seconds`, which is hashed from `jobid`.
+def add_jitter(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
+    """Return `schedule` with each occurrence later by the jitter of `jobid`, less than `seconds`.
 
     One that follows no clock, such as NOW, stays as it is.
     """
-    share = compute_share(jobid, seconds)
-    return schedule if not share or schedule.is_immediate or schedule.never_runs else JitteredSchedule(schedule, share)
+    jitter = compute_jitter(jobid, seconds)
+    follows_no_clock = schedule.is_immediate or schedule.never_runs
+    return schedule if not jitter or follows_no_clock else JitteredSchedule(schedule, jitter)
 
 
-def compute_share(jobid: str, seconds: float) -> float:
-    """Return the share of `jobid`, from 0 to less than `seconds`, in whole milliseconds."""
+def compute_jitter(jobid: str, seconds: float) -> float:
+    """Return the jitter of `jobid`, from 0 to less than `seconds`, in whole milliseconds."""
     digest = sha1(jobid.encode(errors="surrogateescape"), usedforsecurity=False).digest()
     return int.from_bytes(digest[:6]) * int(seconds * 1000) // 2**48 / 1000
 
 
 class JitteredSchedule(Schedule):
-    """A schedule whose occurrences are `share` seconds later than those of `base`. Its text is that of `base`."""
+    """A schedule whose occurrences are `jitter` seconds later than those of `base`. Its text is that of `base`."""
 
-    def __init__(self, base: Schedule, share: float) -> None:
+    def __init__(self, base: Schedule, jitter: float) -> None:
         self._base = base
-        self._share = share
+        self._jitter = jitter
         self.text = base.text
         self.timezone = base.timezone
         self.runs_once = base.runs_once
@@ -35,26 +36,26 @@ class JitteredSchedule(Schedule):
 
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
-        due = self._base.next(self._without_share(after))
-        if due is not None and self._with_share(due) <= after:
+        due = self._base.next(self._without_jitter(after))
+        if due is not None and self._with_jitter(due) <= after:
             # Redis keeps six decimals, and the base may have more of them: this is the occurrence of `after` itself.
             due = self._base.next(due)
-        return None if due is None or self._with_share(due) >= END_OF_TIME else self._with_share(due)
+        return None if due is None or self._with_jitter(due) >= END_OF_TIME else self._with_jitter(due)
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`."""
-        return self._base.count(self._without_share(after), self._without_share(until), limit)
+        return self._base.count(self._without_jitter(after), self._without_jitter(until), limit)
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
-        return f"{self._base.explain(timezone)} Each run is {self._share:g} s later."
+        return f"{self._base.explain(timezone)} Each run is {self._jitter:g} s later."
 
     def with_zone(self) -> Schedule:
         """Return the same schedule with its zone in its text, even if that is UTC."""
-        return JitteredSchedule(self._base.with_zone(), self._share)
+        return JitteredSchedule(self._base.with_zone(), self._jitter)
 
-    def _with_share(self, instant: float) -> float:
-        return round(instant + self._share, 6)
+    def _with_jitter(self, instant: float) -> float:
+        return round(instant + self._jitter, 6)
 
-    def _without_share(self, instant: float) -> float:
-        return round(instant - self._share, 6)
+    def _without_jitter(self, instant: float) -> float:
+        return round(instant - self._jitter, 6)

@@ -1,7 +1,7 @@
 """The schedule of a job: its text, and what its options make of that."""
 
 from redbike.config.options import parse_options
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 
@@ -14,7 +14,7 @@ def find_schedule(jobid: str, text: str, options: str) -> Schedule:
 def apply_options(schedule: Schedule, jobid: str, options: str) -> Schedule:
     """Return `schedule` as a job with these stored options has it."""
     seconds = find_jitter(options)
-    return spread(schedule, jobid, seconds) if seconds else schedule
+    return add_jitter(schedule, jobid, seconds) if seconds else schedule
 
 
 def find_jitter(options: str) -> float:

@@ -15,7 +15,7 @@ from redbike.config.options import DATA, OPTIONS, format_data, list_texts, parse
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule
 from redbike.schedule.clock import Clock
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.store.keys import check_jobid
@@ -61,7 +61,7 @@ def make_preview(text: str, tz: str, jobid: str, share: str, zone: str, now: flo
         preview.errors["spread"] = str(error)
         return preview
     preview.clock = Clock(now, parsed.timezone or local)
-    _foresee(preview, spread(parsed, jobid, seconds if isinstance(seconds, int | float) else 0))
+    _foresee(preview, add_jitter(parsed, jobid, seconds if isinstance(seconds, int | float) else 0))
     return preview
 
 

@@ -8,7 +8,7 @@ import pytest
 from redbike import Redbike, RoundRobin, StopWork
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock
-from redbike.schedule.jitter import compute_share
+from redbike.schedule.jitter import compute_jitter
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -155,7 +155,7 @@ def test_a_one_off_that_is_past_is_told_to_be_due_at_once(shell):
 
 def test_next_of_a_job_counts_its_spread(shell):
     shell.run("set", "job:A", "EVERY:1h@0", "--spread=10m")
-    share = compute_share("job:A", 600)
+    share = compute_jitter("job:A", 600)
     sentence, first, second, *_ = lines(shell.run("next", "job:A"))
     assert f"Each run is {share:g} s later" in sentence
     due = json.loads(shell.run("tell", "job:A").stdout)["next_run"]

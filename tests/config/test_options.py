@@ -25,7 +25,7 @@ from redbike.config.options import (
     read_changes,
 )
 from redbike.config.settings import Settings, override
-from redbike.schedule.jitter import compute_share
+from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.store import Store
@@ -274,7 +274,7 @@ def test_a_job_whose_options_alone_change_keeps_its_place(store, state):
 def test_a_job_whose_spread_changes_goes_where_it_belongs(bike):
     bike.set("job:A", "EVERY:1h@0")
     plain = bike.tell("job:A")["next_run"]
-    share = compute_share("job:A", 600)
+    share = compute_jitter("job:A", 600)
     assert 0 < share < 600
     bike.set("job:A", "EVERY:1h@0", spread="10m")
     assert bike.tell("job:A")["next_run"] % 3600 == pytest.approx(share)

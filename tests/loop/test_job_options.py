@@ -15,7 +15,7 @@ from redbike.loop.policies import (
     decide_done,
     decide_failed,
 )
-from redbike.schedule.jitter import compute_share, spread
+from redbike.schedule.jitter import add_jitter, compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
@@ -439,33 +439,33 @@ def test_jobs_with_much_data_are_not_taken_together(store):
 @pytest.mark.parametrize("text", ["EVERY:1h@0.123456", "*/7 * * * *", "DTSTART:20200101T000000Z\nRRULE:FREQ=HOURLY"])
 def test_a_spread_schedule_has_each_occurrence_later_by_its_share(text):
     base = parse(text)
-    shares = {f"{n}:A": compute_share(f"{n}:A", 600) for n in range(200)}
+    shares = {f"{n}:A": compute_jitter(f"{n}:A", 600) for n in range(200)}
     assert len(set(shares.values())) > 190
     assert min(shares.values()) < 30 < 570 < max(shares.values()) < 600
     for jobid, share in shares.items():
-        spreaded, due, after = spread(base, jobid, 600), MIDNIGHT, MIDNIGHT
+        jittered, due, after = add_jitter(base, jobid, 600), MIDNIGHT, MIDNIGHT
         for _ in range(5):
-            due, after = base.next(due), spreaded.next(after) if after != MIDNIGHT else spreaded.next(due + share - 1)
+            due, after = base.next(due), jittered.next(after) if after != MIDNIGHT else jittered.next(due + share - 1)
             if after < due + share - 1:
                 continue
             # As Redis keeps it, and never the same again.
             after = float(f"{after:.6f}")
             assert after == pytest.approx(due + share, abs=1e-5)
-        assert spreaded.count(MIDNIGHT + share, MIDNIGHT + DAY + share, 10**6) == base.count(
+        assert jittered.count(MIDNIGHT + share, MIDNIGHT + DAY + share, 10**6) == base.count(
             MIDNIGHT, MIDNIGHT + DAY, 10**6
         )
 
 
 def test_a_spread_one_off_is_later_too_and_what_follows_no_clock_is_not():
-    share = compute_share(JOB, 600)
-    assert spread(parse("AT:1000"), JOB, 600).next(float("-inf")) == 1000 + share
-    assert spread(parse("AT:1000"), JOB, 600).next(1000 + share) is None
+    share = compute_jitter(JOB, 600)
+    assert add_jitter(parse("AT:1000"), JOB, 600).next(float("-inf")) == 1000 + share
+    assert add_jitter(parse("AT:1000"), JOB, 600).next(1000 + share) is None
     for text in ("NOW", "CONTINUE", "STOP"):
-        assert spread(parse(text), JOB, 600).next(5.0) == parse(text).next(5.0)
+        assert add_jitter(parse(text), JOB, 600).next(5.0) == parse(text).next(5.0)
 
 
 def test_after_a_run_the_schedule_goes_on_with_its_spread(store):
-    options, share = '{"spread":600}', compute_share(JOB, 600)
+    options, share = '{"spread":600}', compute_jitter(JOB, 600)
     due = find_schedule(JOB, HOURLY, options).next(MIDNIGHT)
     assert due == MIDNIGHT + HOUR + share or due == MIDNIGHT + share
     placed = decide_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.queries.calendar import MOST, list_coming, make_calendar
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse
 
 BERLIN = "Europe/Berlin"
@@ -61,7 +61,7 @@ def test_a_day_on_which_clocks_change_has_another_number_of_hours(now, day, runs
     ("schedule", "runs"),
     [
         (make("EVERY:1s"), (86400, False)),
-        (spread(make("EVERY:1s"), "some:A", 60), (86400, False)),
+        (add_jitter(make("EVERY:1s"), "some:A", 60), (86400, False)),
         (make("* * * * *"), (MOST, True)),
     ],
 )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from redbike.errors import BadSchedule
-from redbike.schedule.jitter import spread
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse
 from tests.exhaustive.oracle import random_line, random_rule
 
@@ -107,7 +107,7 @@ def test_it_is_said_in_plain_english(text, words):
 )
 def test_instants_are_said_in_a_zone_unless_the_schedule_has_one(text, words):
     assert parse(text).explain("Europe/Berlin") == words
-    assert spread(parse(text), "job:A", 60).explain("Europe/Berlin").startswith(f"{words} Each run is ")
+    assert add_jitter(parse(text), "job:A", 60).explain("Europe/Berlin").startswith(f"{words} Each run is ")
 
 
 def test_whatever_parses_can_be_explained():
