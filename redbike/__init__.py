@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from redbike.queries.check.findings import Finding
     from redbike.queries.forecast import Forecast, Minute, Plan, Quarter, Relief, Share
     from redbike.queries.health import Health
-    from redbike.schedule.objects.instants import InstantLike, ZoneLike
-    from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike
+    from redbike.schedule.moments import InstantLike, ZoneLike
+    from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
     from redbike.store.enums import Difference, Event, Outcome
     from redbike.store.history import PastRun
     from redbike.store.log import LogEntry
@@ -120,14 +120,14 @@ _PLACES = {
     "AsyncResults": "redbike.facade.results",
     "Change": "redbike.control.sync.changes",
     "Changes": "redbike.control.sync.changes",
-    "CronLike": "redbike.schedule.objects.schedules",
+    "CronLike": "redbike.schedule.objects",
     "Difference": "redbike.store.enums",
     "End": "redbike.worker.notify",
     "Event": "redbike.store.enums",
     "Finding": "redbike.queries.check.findings",
     "QueueLimits": "redbike.store.queue_limits",
     "Health": "redbike.queries.health",
-    "InstantLike": "redbike.schedule.objects.instants",
+    "InstantLike": "redbike.schedule.moments",
     "Job": "redbike.store.overview",
     "JobOptions": "redbike.config.options",
     "Jobs": "redbike.worker.functions",
@@ -149,15 +149,15 @@ _PLACES = {
     "Relief": "redbike.queries.forecast",
     "Results": "redbike.facade.results",
     "RoundRobin": "redbike.loop.worker_class",
-    "RuleLike": "redbike.schedule.objects.schedules",
+    "RuleLike": "redbike.schedule.objects",
     "Run": "redbike.store.run",
-    "ScheduleLike": "redbike.schedule.objects.schedules",
+    "ScheduleLike": "redbike.schedule.objects",
     "Settings": "redbike.config.settings",
     "Share": "redbike.queries.forecast",
     "Source": "redbike.importers.rows",
     "Steered": "redbike.store.patterns",
     "WorkerClass": "redbike.loop.worker_class",
-    "ZoneLike": "redbike.schedule.objects.instants",
+    "ZoneLike": "redbike.schedule.moments",
     "current_run": "redbike.worker.runner",
     "log": "redbike.facade.redbike",
 }

@@ -18,7 +18,7 @@ from redbike.errors import NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.objects.schedules import ScheduleLike, check_schedule
+from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Due, JobToSet, Refused

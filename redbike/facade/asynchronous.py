@@ -27,7 +27,7 @@ from redbike.facade.results import AsyncResults, Reader, run_in_thread
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
-from redbike.schedule.objects.instants import InstantLike
+from redbike.schedule.moments import InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
 from redbike.text.printable import describe

@@ -18,7 +18,7 @@ from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
 from redbike.facade.part import Part, Whole
-from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store.inspection.fsck import fsck
 from redbike.store.patterns import Steered, expand
 from redbike.store.queue_limits import QueueLimits

@@ -19,7 +19,7 @@ from redbike.importers.rows import Source, get_name
 from redbike.loop.lifecycle import OwnLoops, Stay
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import check_concurrency, read_concurrency
-from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store import rights
 from redbike.store.store import Store
 from redbike.worker.runner import is_in_run

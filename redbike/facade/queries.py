@@ -17,7 +17,7 @@ from redbike.queries.forecast import MOST_HOURS, Forecast, make_forecast
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
-from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState

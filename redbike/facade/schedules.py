@@ -15,8 +15,8 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.facade.results import Results
 from redbike.importers.rows import Row as FileRow
 from redbike.importers.rows import Source, get_name, read_entry, read_rows
-from redbike.schedule.objects.instants import InstantLike, ZoneLike, read_instant, read_zone
-from redbike.schedule.objects.schedules import ScheduleLike, check_schedule
+from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
+from redbike.schedule.objects import ScheduleLike, check_schedule
 
 log = logging.getLogger("redbike")
 Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]

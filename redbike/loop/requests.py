@@ -7,7 +7,7 @@ from redbike.config.settings import Settings, override
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.objects.schedules import ScheduleLike, format_schedule
+from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import parse
 from redbike.store.jobs import JobToSet
 from redbike.store.schedules import apply_options, find_jitter

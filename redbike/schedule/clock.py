@@ -6,7 +6,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.moments import END_OF_TIME, is_repeated
 
 NOTHING = "–"  # in place of what there is not
 
@@ -29,8 +29,7 @@ class Clock(NamedTuple):
         except (ValueError, OverflowError):
             # There the year 10000 has begun, which Python cannot write.
             return datetime.fromtimestamp(moment, UTC).isoformat(" ", "seconds")
-        is_twice = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
-        return (local if is_twice else local.replace(tzinfo=None)).isoformat(" ", "seconds")
+        return (local if is_repeated(local) else local.replace(tzinfo=None)).isoformat(" ", "seconds")
 
     def name(self, moment: float) -> str:
         """Return an instant in local time, with the zone."""

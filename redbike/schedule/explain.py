@@ -1,27 +1,27 @@
 """Explain in plain English when a schedule runs, so that people can check whether a text means what they want."""
 
-import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.crontab import CronFields, DayFields
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.moments import (
+    MONDAY_FIRST,
+    MONTHS,
+    format_day,
+    format_instant,
+    format_local,
+    format_time,
+    join_words,
+    make_local,
+)
 from redbike.schedule.rrule.days import complete_days
 from redbike.schedule.rrule.recurrence import Recurrence
 from redbike.schedule.rrule.rule import HOURLY, MINUTELY, MONTHLY, NO_END, SECONDLY, WEEKLY, YEARLY, Rule, parse_moment
-from redbike.schedule.zones import Offsets, find_zone
 
-SUNDAY_FIRST = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-MONDAY_FIRST = (*SUNDAY_FIRST[1:], "Sunday")
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
+SUNDAY_FIRST = (MONDAY_FIRST[-1], *MONDAY_FIRST[:-1])
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
-DAY = 86400  # seconds
-SET_BACK = 3 * 3600  # seconds by which clocks are set back at the most
 MAX_LISTED = 6  # times of day, or dates; more are not listed one by one
 
 
@@ -42,8 +42,8 @@ def explain_cron(cron: CronFields) -> str:
 def _describe_clock(hours: Sequence[int], minutes: Sequence[int], seconds: Sequence[int]) -> str:
     """Describe the times of a day: list them if they are few, else describe how often they come in which hours."""
     if len(hours) * len(minutes) * len(seconds) <= MAX_LISTED:
-        times = (_format_time(hour, minute, second) for hour in hours for minute in minutes for second in seconds)
-        return f"At {_join(times)}"
+        times = (format_time(hour, minute, second) for hour in hours for minute in minutes for second in seconds)
+        return f"At {join_words(times)}"
     often = _describe_often(minutes, 60, "minute", "of the hour")
     if seconds != [0]:
         by_second = _describe_often(seconds, 60, "second", "of the minute")
@@ -75,10 +75,11 @@ def _describe_hourly(minute: int) -> str:
 
 def _describe_hours(hours: Sequence[int]) -> str:
     step = _find_step(hours, 24)
-    if step:
-        return f"of every {_format_nth(step)} hour"
-    spans = [f"{first:02}:00 to {last:02}:59" for first, last in _find_spans(hours)]
-    return f"from {_join(spans)}"
+    return f"of every {_format_nth(step)} hour" if step else _describe_spans(hours)
+
+
+def _describe_spans(hours: Sequence[int]) -> str:
+    return f"from {join_words(f'{first:02}:00 to {last:02}:59' for first, last in _find_spans(hours))}"
 
 
 def _describe_cron_days(days: DayFields) -> str:
@@ -89,8 +90,8 @@ def _describe_cron_days(days: DayFields) -> str:
     by_month += [f"the weekday nearest day {day}" if day < 31 else "the last weekday" for day in days.nearest]
     by_week = [_join_names(_list_bits(days.dow), SUNDAY_FIRST)] if days.dow else []
     by_week += [f"the {_format_nth(nth) if nth else 'last'} {SUNDAY_FIRST[day]}" for day, nth in days.nth]
-    monthly = "" if days.dom == (2 << 31) - 2 else f"on {_join(by_month)} of the month"
-    weekly = "" if days.dow == 127 else f"{_join(by_week)}{' of the month' * bool(days.nth)}"
+    monthly = "" if days.dom == (2 << 31) - 2 else f"on {join_words(by_month)} of the month"
+    weekly = "" if days.dow == 127 else f"{join_words(by_week)}{' of the month' * bool(days.nth)}"
     if monthly and weekly:
         text = f"{monthly} or on {weekly}" if days.either else f"{monthly} if that is {_join_any(weekly)}"
     else:
@@ -108,15 +109,19 @@ def explain_amendments(source: AmendedCron) -> str:
     """Explain the dates that amend a cron expression, as the end of its sentence."""
     parts = []
     if source.closed or source.cancelled:
-        days = [_format_day(_make_local(day * 86400)) for day in source.closed]
+        days = [format_day(make_local(day * 86400)) for day in source.closed]
         parts.append(f", but not {_list_or_count([*days, *map(_format_wall, source.cancelled)])}")
     if source.added:
         parts.append(f", and also {_list_or_count(list(map(_format_wall, source.added)))}")
     return "".join(parts)
 
 
+def _format_wall(wall: int) -> str:
+    return format_local(make_local(wall))
+
+
 def _list_or_count(dates: list[str]) -> str:
-    return f"on {_join(dates) if len(dates) <= MAX_LISTED else f'{len(dates)} dates'}"
+    return f"on {join_words(dates) if len(dates) <= MAX_LISTED else f'{len(dates)} dates'}"
 
 
 # Recurrence rules.
@@ -124,27 +129,27 @@ def _list_or_count(dates: list[str]) -> str:
 
 def explain_recurrence(source: Recurrence) -> str:
     """Explain a set of rules and dates, without its zone."""
-    start, zone = _make_local(source.start.wall), source.zone
-    rules = [_describe_rule(rule, start, zone) for rule in source.rules]
+    start, timezone = make_local(source.start.wall), source.timezone
+    rules = [_describe_rule(rule, start, timezone) for rule in source.rules]
     parts = [_capitalize("; and ".join(rules))] if rules else []
     if source.dates:
-        parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '', zone)}")
-    parts += [f"except {_describe_rule(rule, start, zone)}" for rule in source.exrules]
+        parts.append(f"{'also ' if parts else 'On '}{_describe_dates(source.dates, 'on ' if parts else '', timezone)}")
+    parts += [f"except {_describe_rule(rule, start, timezone)}" for rule in source.exrules]
     if source.exdates:
-        parts.append(f"except {_describe_dates(sorted(source.exdates), 'on ', zone)}")
-    return f"{', '.join(parts)}, from {_format_local(start)} on" if source.rules else ", ".join(parts)
+        parts.append(f"except {_describe_dates(sorted(source.exdates), 'on ', timezone)}")
+    return f"{', '.join(parts)}, from {format_local(start)} on" if source.rules else ", ".join(parts)
 
 
-def _describe_rule(rule: Rule, start: datetime, zone: Offsets) -> str:
+def _describe_rule(rule: Rule, start: datetime, timezone: str) -> str:
     unit = UNITS[rule.freq]
     often = f"every {unit}" if rule.interval == 1 else f"every {rule.interval} {unit}s"
     parts = [often, _describe_rule_days(rule, start), _describe_rule_clock(rule, start)]
     if rule.setpos:
-        parts.append(f"of these only the {_join(_name_day(place) for place in rule.setpos)} in each {unit}")
+        parts.append(f"of these only the {join_words(_name_day(place) for place in rule.setpos)} in each {unit}")
     if rule.count:
         parts.append("once" if rule.count == 1 else f"{rule.count} times")
     if rule.until:
-        parts.append(f"until {_describe_until(rule.until, zone)}")
+        parts.append(f"until {_describe_until(rule.until, timezone)}")
     return ", ".join(filter(None, parts))
 
 
@@ -154,17 +159,17 @@ def _describe_rule_days(rule: Rule, start: datetime) -> str:
         rule = complete_days(rule, start.date())
     if rule.weekdays:
         days = (f"the {_name_day(nth)} {MONDAY_FIRST[day]}" if nth else MONDAY_FIRST[day] for nth, day in rule.weekdays)
-        parts.append(f"on {_join(days)}")
+        parts.append(f"on {join_words(days)}")
     if rule.monthdays:
-        parts.append(f"on the {_join(map(_name_day, rule.monthdays))} day of the month")
+        parts.append(f"on the {join_words(map(_name_day, rule.monthdays))} day of the month")
     if rule.yeardays:
-        parts.append(f"on the {_join(map(_name_day, rule.yeardays))} day of the year")
+        parts.append(f"on the {join_words(map(_name_day, rule.yeardays))} day of the year")
     if rule.weeks:
         parts.append(
-            f"in {_join(f'week {week}' if week > 0 else f'the {_name_day(week)} week' for week in rule.weeks)}"
+            f"in {join_words(f'week {week}' if week > 0 else f'the {_name_day(week)} week' for week in rule.weeks)}"
         )
     if rule.months:
-        parts.append(f"in {_join(MONTHS[month - 1] for month in rule.months)}")
+        parts.append(f"in {join_words(MONTHS[month - 1] for month in rule.months)}")
     if rule.wkst and (rule.weeks or (rule.freq == WEEKLY and (rule.interval > 1 or rule.setpos))):
         parts.append(f"of weeks that begin on {MONDAY_FIRST[rule.wkst]}")
     return " ".join(parts) or _describe_start_days(rule, start)
@@ -184,7 +189,7 @@ def _describe_rule_clock(rule: Rule, start: datetime) -> str:
     if rule.freq < HOURLY:
         clock = _describe_clock(hours or [start.hour], minutes or [start.minute], seconds or [start.second])
         return clock[0].lower() + clock[1:]
-    parts = [f"from {_join(f'{first:02}:00 to {last:02}:59' for first, last in _find_spans(hours))}"] if hours else []
+    parts = [_describe_spans(hours)] if hours else []
     if minutes or rule.freq < MINUTELY:
         parts.append(_describe_at("minute", minutes or [start.minute]))
     if seconds or (rule.freq < SECONDLY and start.second):
@@ -196,17 +201,17 @@ def _describe_at(unit: str, values: Sequence[int]) -> str:
     return f"at {unit}{'s' * (len(values) > 1)} {_join_runs(values)}"
 
 
-def _describe_until(text: str, zone: Offsets) -> str:
+def _describe_until(text: str, timezone: str) -> str:
     moment = parse_moment(text, text, last=NO_END)
     if moment.is_date:
-        return _format_day(_make_local(moment.wall))
-    return _format_instant(moment.wall, zone) if moment.is_utc else _format_wall(moment.wall)
+        return format_day(make_local(moment.wall))
+    return format_instant(moment.wall, timezone) if moment.is_utc else _format_wall(moment.wall)
 
 
-def _describe_dates(instants: Sequence[int], on: str, zone: Offsets) -> str:
+def _describe_dates(instants: Sequence[int], on: str, timezone: str) -> str:
     if len(instants) > MAX_LISTED:
         return f"{on}{len(instants)} dates"
-    return f"{on}{_join(_format_instant(instant, zone) for instant in instants)}"
+    return f"{on}{join_words(format_instant(instant, timezone) for instant in instants)}"
 
 
 def _name_day(number: int) -> str:
@@ -232,7 +237,7 @@ def _find_spans(values: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _join_runs(values: Iterable[int]) -> str:
-    return _join(str(low) if low == high else f"{low} to {high}" for low, high in _split_pairs(values))
+    return join_words(str(low) if low == high else f"{low} to {high}" for low, high in _split_pairs(values))
 
 
 def _split_pairs(values: Iterable[int]) -> Iterable[tuple[int, int]]:
@@ -242,71 +247,13 @@ def _split_pairs(values: Iterable[int]) -> Iterable[tuple[int, int]]:
 
 
 def _join_names(values: Iterable[int], names: Sequence[str]) -> str:
-    return _join(names[low] if low == high else f"{names[low]} to {names[high]}" for low, high in _split_pairs(values))
-
-
-def _join(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
+    pairs = _split_pairs(values)
+    return join_words(names[low] if low == high else f"{names[low]} to {names[high]}" for low, high in pairs)
 
 
 def _format_nth(number: int) -> str:
     teen = number % 100 in (11, 12, 13)
     return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
-
-
-def _format_time(hour: int, minute: int, second: int) -> str:
-    return f"{hour:02}:{minute:02}" + (f":{second:02}" if second else "")
-
-
-def format_moment(instant: float, timezone: str) -> str:
-    """Return an instant (epoch seconds) as a local time: ``Monday, 4 May 2026 at 09:00, Europe/Berlin time``.
-
-    In the last day of the year 9999 it is in UTC: other zones may have the year 10000 then.
-    """
-    if timezone == "UTC" or instant > END_OF_TIME - DAY:
-        return f"{_format_instant(instant, find_zone('UTC'))} UTC"
-    return f"{_format_instant(instant, find_zone(timezone))}, {timezone} time"
-
-
-def _format_instant(instant: float, zone: Offsets) -> str:
-    """Return an instant as a local time, with the distance from UTC if that day has this hour twice."""
-    second = math.floor(instant)
-    _, _, offset, reached = zone(second)
-    change, _, later, _ = zone(second + SET_BACK)
-    is_twice = second + offset <= reached or second < change <= second + offset - later
-    return _format_local(_make_local(instant + offset)) + f" (UTC{_format_offset(offset)})" * is_twice
-
-
-def _format_offset(seconds: int) -> str:
-    hours, minutes = divmod(abs(seconds) // 60, 60)
-    return f"{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}"
-
-
-def _format_local(moment: datetime) -> str:
-    return f"{_format_day(moment)} at {_format_time(moment.hour, moment.minute, moment.second)}"
-
-
-def _format_wall(wall: int) -> str:
-    return _format_local(_make_local(wall))
-
-
-def _format_day(moment: datetime) -> str:
-    return f"{MONDAY_FIRST[moment.weekday()]}, {moment.day} {MONTHS[moment.month - 1]} {moment.year}"
-
-
-def _make_local(wall: float) -> datetime:
-    return datetime(1970, 1, 1) + timedelta(seconds=wall)
-
-
-def format_duration(seconds: float) -> str:
-    """Return a number of seconds in words: 86400 is ``day``, 5400 is ``1 hour and 30 minutes``."""
-    words, rest = [], seconds
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        number, rest = divmod(rest, size)
-        words += [f"{number:g} {unit}{'s' * (number != 1)}"] if number else []
-    words += [f"{rest:g} second{'s' * (rest != 1)}"] if rest else []
-    return words[0][2:] if len(words) == 1 and words[0].startswith("1 ") else _join(words)
 
 
 def _capitalize(text: str) -> str:

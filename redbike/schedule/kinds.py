@@ -13,21 +13,14 @@ from functools import lru_cache
 from typing import Self
 
 from redbike.errors import BadSchedule, quoted
-from redbike.schedule.amendments import AmendedCron
-from redbike.schedule.cron import Cron
-from redbike.schedule.explain import (
-    explain_amendments,
-    explain_cron,
-    explain_recurrence,
+from redbike.schedule.moments import (
+    END_OF_TIME,
+    EPOCH,
     format_duration,
     format_moment,
+    parse_duration,
+    parse_timestamp,
 )
-from redbike.schedule.moments import END_OF_TIME, EPOCH, MAX_TEXT, check_size, parse_duration, parse_timestamp
-from redbike.schedule.rrule.recurrence import Recurrence
-from redbike.schedule.rrule.rule import format_day, write_dates
-from redbike.schedule.zones import resolve
-
-EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 
 
 class Schedule(ABC):
@@ -90,6 +83,7 @@ class Keyword(Schedule):
     """A schedule whose text begins with a keyword; with a colon if there is more behind it."""
 
     keyword: str
+    sentence: str  # which explains it
 
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
@@ -105,26 +99,28 @@ class Keyword(Schedule):
         """Tell whether the text behind the keyword has no instant to count from, but needs one."""
         return False
 
+    def next(self, after: float) -> float | None:
+        """Return None: it is due when it is set, or never."""
+        return None
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        return self.sentence
+
 
 class Now(Keyword):
     """Run once, right away."""
 
     keyword = text = "NOW"
+    sentence = "Once, right away."
     is_immediate = runs_once = is_command = True
-
-    def next(self, after: float) -> float | None:
-        """Return None: it is due when it is set, and never again."""
-        return None
-
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        return "Once, right away."
 
 
 class Continue(Keyword):
     """Run again as soon as a run has ended."""
 
     keyword = text = "CONTINUE"
+    sentence = "Again as soon as a run is done, or after the pause that it asks for."
     is_immediate = allows_pause = True
 
     def next(self, after: float) -> float | None:
@@ -135,24 +131,13 @@ class Continue(Keyword):
         """Return 0: there are no occurrences that could be missed."""
         return 0
 
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        return "Again as soon as a run is done, or after the pause that it asks for."
-
 
 class Stop(Keyword):
     """Do not run any more."""
 
     keyword = text = "STOP"
+    sentence = "Not any more."
     never_runs = is_command = True
-
-    def next(self, after: float) -> float | None:
-        """Return None."""
-        return None
-
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        return "Not any more."
 
 
 class At(Keyword):
@@ -289,65 +274,6 @@ class Every(Keyword):
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"Every {format_duration(self.period)}, counted from {format_moment(self.anchor, timezone)}."
-
-
-class CronSchedule(Schedule):
-    """Run as `cron` says, which may be amended by dates, in the zone `timezone`."""
-
-    def __init__(self, text: str, cron: Cron | AmendedCron, timezone: str) -> None:
-        self.text = check_size(text)  # the complete text is longer than what the user gave
-        self.timezone = timezone
-        self._cron = cron
-
-    def next(self, after: float) -> float | None:
-        """Return the first occurrence after `after`, both in epoch seconds; None after the year 9999."""
-        return self._cron.next(after)
-
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        words = explain_cron(self._cron.fields)
-        if isinstance(self._cron, AmendedCron):
-            words += explain_amendments(self._cron)
-        return f"{words}, {self.timezone} time."
-
-    def with_zone(self) -> Schedule:
-        """Return the same schedule with its zone in its text, even if that is UTC."""
-        if self.text.startswith("CRON_TZ="):
-            return self
-        return CronSchedule(f"CRON_TZ={self.timezone} {self.text}", self._cron, self.timezone or "UTC")
-
-    def exclude(self, days: Iterable[int]) -> str:
-        """Return a text with a line of EXDATE that has these days."""
-        return f"{self.text}\nEXDATE:{','.join(map(format_day, days))}"
-
-
-class RecurrenceSchedule(Schedule):
-    """Run as `recurrence` says, a set of iCal rules and dates."""
-
-    def __init__(self, recurrence: Recurrence) -> None:
-        self.text = check_size(recurrence.text)
-        self.timezone = recurrence.timezone
-        self._recurrence = recurrence
-
-    def next(self, after: float) -> float | None:
-        """Return the first occurrence after `after`, both in epoch seconds; None when there is none."""
-        return self._recurrence.next(after)
-
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
-
-    def exclude(self, days: Iterable[int]) -> str:
-        """Return a text with lines of EXDATE that have the runs on these days. Raise `BadSchedule` for too many."""
-        zone, runs = self._recurrence.zone, list[int]()
-        for day in days:
-            due, end = self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)
-            while due is not None and due < end:
-                runs.append(int(due))
-                if len(runs) > MAX_TEXT // EXDATE_SIZE:
-                    raise BadSchedule(f"bad schedule {quoted(self.text)}: it has too many runs on these days")
-                due = self.next(due)
-        return "\n".join((self.text, *write_dates("EXDATE", runs, zone)))
 
 
 # How `redbike.schedule.parser` finds the class of a text that begins with a keyword.

@@ -1,15 +1,28 @@
-"""Parse what schedules and options have in common: instants and durations. Limit the size of a text."""
+"""Parse and format instants and durations, as texts and as Python has them. Limit the size of a text."""
 
 import math
 import re
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta, tzinfo
 
-from redbike.errors import BadSchedule
+from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.zones import load_zone_info
 from redbike.text.durations import measure_duration
+from redbike.text.printable import quote
+
+InstantLike = float | datetime
+"""An instant: epoch seconds, or an aware datetime."""
+
+ZoneLike = str | tzinfo
+"""A time zone: the IANA name, or a tzinfo that has one, such as a ZoneInfo."""
 
 MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 END_OF_TIME = 253402300800.0  # the year 10000
+MONDAY_FIRST = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 EPOCH = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _BEYOND = re.compile(r"-?\d{13,}(\.\d+)?", re.ASCII)  # epoch seconds, but of no year with four digits
@@ -58,3 +71,115 @@ def parse_duration(duration: str) -> float:
     if not 0.001 <= seconds <= 1e10:
         raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
     return seconds
+
+
+def read_instant(name: str, value: InstantLike | None) -> float | None:
+    """Return the epoch seconds of the argument `name`; None for None.
+
+    Raise `TypeError` for anything but a number and an aware datetime, and `BadConfig` for an instant before 1970 or
+    after 9999, such as milliseconds, and for NaN.
+    """
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        check_aware(value)
+        seconds = value.timestamp()
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        kind = type(value).__name__
+        raise TypeError(f"bad {name} {value!r:.80}, which is a {kind}: epoch seconds or an aware datetime is needed")
+    else:
+        seconds = value
+    if not 0 <= seconds < END_OF_TIME:
+        what = "epoch seconds or an aware datetime is needed, from 1970 to 9999"
+        raise BadConfig(f"bad {name} {quote(value)}: {what}")
+    return seconds
+
+
+def read_zone(tz: ZoneLike | None) -> str | None:
+    """Return the name of a time zone; None for None.
+
+    Raise `TypeError` for anything but a text and a tzinfo, and `BadConfig` for a tzinfo without an IANA name.
+    """
+    if tz is None:
+        return None
+    if isinstance(tz, str):
+        return str.__str__(tz)
+    if not isinstance(tz, tzinfo):
+        kind = type(tz).__name__
+        raise TypeError(f"bad timezone {tz!r:.80}, which is a {kind}: a name or a ZoneInfo is needed")
+    name = find_zone_name(tz)
+    if name is None:
+        raise BadConfig(f"bad timezone {tz!r:.80}: it has no IANA name, such as 'Europe/Berlin'")
+    return name
+
+
+def check_aware(moment: datetime) -> None:
+    """Raise `TypeError` for a datetime without a time zone."""
+    if moment.utcoffset() is None:
+        raise TypeError(f"the datetime {moment!r:.80} is naive: give it a time zone, as datetime.now(UTC) has one")
+
+
+def find_zone_name(zone: tzinfo) -> str | None:
+    """Return the IANA name of a tzinfo, of the standard library, of dateutil or of pytz; None if it has none."""
+    for attribute in ("key", "zone"):
+        name = getattr(zone, attribute, None)
+        if isinstance(name, str):
+            return name
+    return "UTC" if zone.tzname(None) == "UTC" and zone.utcoffset(None) == timedelta(0) else None
+
+
+def format_moment(instant: float, timezone: str) -> str:
+    """Return an instant (epoch seconds) as a local time: ``Monday, 4 May 2026 at 09:00, Europe/Berlin time``.
+
+    In the last day of the year 9999 it is in UTC: other zones may have the year 10000 then.
+    """
+    if timezone == "UTC" or instant > END_OF_TIME - 86400:
+        return f"{format_instant(instant, 'UTC')} UTC"
+    return f"{format_instant(instant, timezone)}, {timezone} time"
+
+
+def format_instant(instant: float, timezone: str) -> str:
+    """Return an instant as a local time, with the distance from UTC if that day has this hour twice."""
+    local = datetime.fromtimestamp(math.floor(instant), load_zone_info(timezone))
+    return f"{format_local(local)} (UTC{local.isoformat()[19:25]})" if is_repeated(local) else format_local(local)
+
+
+def is_repeated(local: datetime) -> bool:
+    """Tell whether a local time comes twice, as clocks are set back."""
+    return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+
+
+def format_local(moment: datetime) -> str:
+    """Return a local time: ``Monday, 4 May 2026 at 09:00``."""
+    return f"{format_day(moment)} at {format_time(moment.hour, moment.minute, moment.second)}"
+
+
+def format_day(moment: datetime) -> str:
+    """Return the day of a local time: ``Monday, 4 May 2026``."""
+    return f"{MONDAY_FIRST[moment.weekday()]}, {moment.day} {MONTHS[moment.month - 1]} {moment.year}"
+
+
+def format_time(hour: int, minute: int, second: int) -> str:
+    """Return a time of day: ``09:00``, ``09:00:05``."""
+    return f"{hour:02}:{minute:02}" + (f":{second:02}" if second else "")
+
+
+def make_local(wall: float) -> datetime:
+    """Return the datetime of a local time, in seconds since 1970-01-01T00:00 on the wall clock."""
+    return datetime(1970, 1, 1) + timedelta(seconds=wall)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a number of seconds in words: 86400 is ``day``, 5400 is ``1 hour and 30 minutes``."""
+    words, rest = [], seconds
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        number, rest = divmod(rest, size)
+        words += [f"{number:g} {unit}{'s' * (number != 1)}"] if number else []
+    words += [f"{rest:g} second{'s' * (rest != 1)}"] if rest else []
+    return words[0][2:] if len(words) == 1 and words[0].startswith("1 ") else join_words(words)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return a list in words: ``1, 2 and 3``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

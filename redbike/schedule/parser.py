@@ -1,18 +1,21 @@
-"""Parse a text to a schedule."""
+"""Parse a text to a schedule: to one of `redbike.schedule.kinds`, or to one of cron or iCal, which are here."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from redbike.errors import BadSchedule
+from redbike.errors import BadSchedule, quoted
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
-from redbike.schedule.kinds import KEYWORDS, CronSchedule, Every, Keyword, RecurrenceSchedule, Schedule
-from redbike.schedule.moments import END_OF_TIME, check_size
+from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
+from redbike.schedule.kinds import KEYWORDS, Every, Keyword, Schedule
+from redbike.schedule.moments import END_OF_TIME, MAX_TEXT, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
-from redbike.schedule.rrule.rule import unfold
-from redbike.schedule.zones import find_zone
+from redbike.schedule.rrule.rule import format_day, unfold, write_dates
+from redbike.schedule.zones import find_zone, resolve
 
+_EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _UNANCHORED = re.compile(r"(?!.*dtstart).*freq=", re.IGNORECASE | re.DOTALL)
@@ -121,3 +124,62 @@ def _parse_cron(text: str, timezone: str, jobid: str) -> Schedule:
         return CronSchedule(f"{zoned}{cron.fields.text}", cron, name)
     amended = AmendedCron(expression, lines, name, jobid, find_zone)
     return CronSchedule("\n".join((f"{zoned}{amended.fields.text}", *map(str, amended.lines))), amended, name)
+
+
+class CronSchedule(Schedule):
+    """Run as `cron` says, which may be amended by dates, in the zone `timezone`."""
+
+    def __init__(self, text: str, cron: Cron | AmendedCron, timezone: str) -> None:
+        self.text = check_size(text)  # the complete text is longer than what the user gave
+        self.timezone = timezone
+        self._cron = cron
+
+    def next(self, after: float) -> float | None:
+        """Return the first occurrence after `after`, both in epoch seconds; None after the year 9999."""
+        return self._cron.next(after)
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        words = explain_cron(self._cron.fields)
+        if isinstance(self._cron, AmendedCron):
+            words += explain_amendments(self._cron)
+        return f"{words}, {self.timezone} time."
+
+    def with_zone(self) -> Schedule:
+        """Return the same schedule with its zone in its text, even if that is UTC."""
+        if self.text.startswith("CRON_TZ="):
+            return self
+        return CronSchedule(f"CRON_TZ={self.timezone} {self.text}", self._cron, self.timezone or "UTC")
+
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text with a line of EXDATE that has these days."""
+        return f"{self.text}\nEXDATE:{','.join(map(format_day, days))}"
+
+
+class RecurrenceSchedule(Schedule):
+    """Run as `recurrence` says, a set of iCal rules and dates."""
+
+    def __init__(self, recurrence: Recurrence) -> None:
+        self.text = check_size(recurrence.text)
+        self.timezone = recurrence.timezone
+        self._recurrence = recurrence
+
+    def next(self, after: float) -> float | None:
+        """Return the first occurrence after `after`, both in epoch seconds; None when there is none."""
+        return self._recurrence.next(after)
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        return f"{explain_recurrence(self._recurrence)}, {self.timezone} time."
+
+    def exclude(self, days: Iterable[int]) -> str:
+        """Return a text with lines of EXDATE that have the runs on these days. Raise `BadSchedule` for too many."""
+        zone, runs = self._recurrence.zone, list[int]()
+        for day in days:
+            due, end = self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)
+            while due is not None and due < end:
+                runs.append(int(due))
+                if len(runs) > MAX_TEXT // _EXDATE_SIZE:
+                    raise BadSchedule(f"bad schedule {quoted(self.text)}: it has too many runs on these days")
+                due = self.next(due)
+        return "\n".join((self.text, *write_dates("EXDATE", runs, zone)))

@@ -17,8 +17,7 @@ from redbike.importers.rows import Source
 from redbike.loop.pings import Pings
 from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.worker_class import WorkerClass
-from redbike.schedule.moments import END_OF_TIME
-from redbike.schedule.objects.instants import InstantLike
+from redbike.schedule.moments import END_OF_TIME, InstantLike
 from redbike.store.enums import Outcome
 from redbike.store.run import NextState, Run
 from redbike.store.store import Store

@@ -30,10 +30,10 @@ from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.queues import read_limits
 from redbike.loop.worker_class import RoundRobin, read_concurrency
-from redbike.schedule.kinds import CronSchedule, RecurrenceSchedule, Schedule
-from redbike.schedule.objects.instants import ZoneLike, read_zone
-from redbike.schedule.objects.schedules import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
-from redbike.schedule.parser import parse
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import ZoneLike, read_zone
+from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
+from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
 from redbike.store.keys import check_jobid, check_queue_name
 from redbike.store.run import Run
 from redbike.worker.cron_policies import go_on_as_cron

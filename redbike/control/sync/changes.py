@@ -13,7 +13,7 @@ from redbike.control.operator import name_operator
 from redbike.errors import BadConfig
 from redbike.importers.rows import Source, WantedPause
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.schedule.objects.schedules import ScheduleLike
+from redbike.schedule.objects import ScheduleLike
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Difference
 from redbike.store.log import describe_pause

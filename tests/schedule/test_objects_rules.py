@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike import BadSchedule
-from redbike.schedule.objects.schedules import format_schedule
+from redbike.schedule.objects import format_schedule
 from redbike.schedule.parser import parse
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike import BadSchedule
-from redbike.schedule.objects.schedules import format_schedule
+from redbike.schedule.objects import format_schedule
 from redbike.schedule.parser import parse
 
 START = datetime(2030, 1, 15, 9, 37, 15, tzinfo=UTC)

@@ -12,8 +12,8 @@ from croniter import croniter
 from dateutil import rrule, tz
 
 from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
-from redbike.schedule.objects.instants import read_instant, read_zone
-from redbike.schedule.objects.schedules import format_schedule
+from redbike.schedule.moments import read_instant, read_zone
+from redbike.schedule.objects import format_schedule
 from tests.commandline import ROOT
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -231,7 +231,7 @@ def test_an_instant_is_exact():
 
 def test_nothing_of_dateutil_or_croniter_is_imported_for_texts():
     code = (
-        "import datetime, sys; from redbike.schedule.objects.schedules import check_schedule, format_schedule\n"
+        "import datetime, sys; from redbike.schedule.objects import check_schedule, format_schedule\n"
         "print(format_schedule(datetime.timedelta(1), 'UTC'), {'dateutil', 'croniter'} & {*sys.modules})\n"
         "try:\n    check_schedule(object(), None)\nexcept TypeError:\n    print('refused')"
     )
