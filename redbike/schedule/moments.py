@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.zones import load_zone_info
@@ -139,8 +139,15 @@ def format_moment(instant: float, timezone: str) -> str:
 
 
 def format_instant(instant: float, timezone: str) -> str:
-    """Return an instant as a local time, with the distance from UTC if that day has this hour twice."""
-    local = datetime.fromtimestamp(math.floor(instant), load_zone_info(timezone))
+    """Return an instant as a local time, with the distance from UTC if that day has this hour twice.
+
+    It is in UTC where that zone has the year 10000.
+    """
+    try:
+        local = datetime.fromtimestamp(math.floor(instant), load_zone_info(timezone))
+    except (ValueError, OverflowError):
+        # There the year 10000 has begun, which Python cannot write.
+        return f"{format_local(datetime.fromtimestamp(math.floor(instant), UTC))} UTC"
     return f"{format_local(local)} (UTC{local.isoformat()[19:25]})" if is_repeated(local) else format_local(local)
 
 

@@ -103,6 +103,11 @@ def test_it_is_said_in_plain_english(text, words):
         ("AT:253402300799", "Once, on Friday, 31 December 9999 at 23:59:59 UTC."),
         ("CRON_TZ=Asia/Tokyo 0 9 * * *", "At 09:00, every day, Asia/Tokyo time."),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20260101T090000\nRRULE:FREQ=DAILY;UNTIL=99991231T235959Z",
+            "Every day, at 09:00, until Friday, 31 December 9999 at 23:59:59 UTC, "
+            "from Thursday, 1 January 2026 at 09:00 on, Asia/Tokyo time.",
+        ),
     ],
 )
 def test_instants_are_said_in_a_zone_unless_the_schedule_has_one(text, words):
