@@ -19,7 +19,7 @@ from redbike.errors import (
     Unreachable,
     UnsetJob,
 )
-from redbike.text.version import __version__ as __version__
+from redbike.text import __version__ as __version__
 
 if TYPE_CHECKING:
     from redbike.config.limits import Limit

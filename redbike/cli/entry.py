@@ -199,7 +199,7 @@ from redbike.errors import RedbikeError
 from redbike.process import streams
 from redbike.process.child import NAME, SUPERVISED
 from redbike.process.signals import die_as_process_1, reap_children
-from redbike.text.version import __version__
+from redbike.text import __version__
 
 # They read the config themselves, as they have to do something else if it is bad.
 READ_THE_CONFIG = ("check",)

@@ -11,7 +11,7 @@ from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.process.signals import SignalHandlers, StopFlag, leave_to_others
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health
 from redbike.queries.metrics_server import Page, Server, parse_address
-from redbike.text.durations import measure_duration
+from redbike.text.parsing import measure_duration
 
 ANSWER_TIMEOUT = 1.5  # seconds for all that is asked about health, so that the command takes two
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept

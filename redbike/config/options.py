@@ -16,7 +16,7 @@ from typing import Any, Literal, TypedDict
 
 from redbike.config.ping_urls import check_ping_url, mask
 from redbike.errors import BadConfig
-from redbike.text.durations import measure_duration
+from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
 Value = float | str  # a whole number of seconds is an int

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from redbike.config.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
 from redbike.errors import BadConfig
-from redbike.text.zone_names import load_zone
+from redbike.text.parsing import load_zone
 
 MAX_PREFIX = 128  # bytes
 MAX_GROUP = 4096  # bytes: as long as a path may be

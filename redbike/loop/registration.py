@@ -27,8 +27,8 @@ from redbike.store.namespace import make_owner, make_tag
 from redbike.store.records import ProcessRecord
 from redbike.store.store import Store
 from redbike.store.workers import INTERVAL, REFRESH
+from redbike.text import __version__
 from redbike.text.printable import name_host
-from redbike.text.version import __version__
 
 log = logging.getLogger("redbike")
 

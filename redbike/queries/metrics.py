@@ -22,7 +22,7 @@ from redbike.store.enums import Outcome, Skip
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from redbike.store.totals import Queue, Total
-from redbike.text.version import __version__
+from redbike.text import __version__
 
 log = logging.getLogger("redbike")
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.moments import parse_timestamp
-from redbike.text.durations import measure_duration
+from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
 WIDTH = "20m"  # before and after the instant, if nobody says

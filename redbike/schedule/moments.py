@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.zones import load_zone_info
-from redbike.text.durations import measure_duration
+from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
 InstantLike = float | datetime

@@ -10,7 +10,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from redbike.errors import BadSchedule
-from redbike.text.zone_names import load_zone
+from redbike.text.parsing import load_zone
 
 Segment = tuple[int, int, int, int]
 Offsets = Callable[[int], Segment]

@@ -1,10 +1,12 @@
-"""Durations as texts: 900, 15m, 1h30m, 1.5h, 2d."""
+"""Parse durations (900, 15m, 1h30m, 1.5h, 2d) and the names of IANA time zones."""
 
 import re
 from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d{{1,6}})?){unit})?" for unit in "dhms"), re.ASCII | re.IGNORECASE)
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}", re.ASCII)
 
 
 @lru_cache(4096)
@@ -18,3 +20,14 @@ def measure_duration(duration: str) -> float | None:
     days, hours, minutes, rest = (float(number or 0) for number in found.groups())
     # Six decimals of a second, a minute, an hour or a day are whole microseconds.
     return round(days * 86400 + hours * 3600 + minutes * 60 + rest, 6)
+
+
+def load_zone(name: str) -> ZoneInfo | None:
+    """Return the data of the IANA zone of that name; None if there is none."""
+    # The pattern refuses paths. The listed names depend on the machine, or their zones count leap seconds.
+    if not _ZONE.fullmatch(name) or name.partition("/")[0] in ("localtime", "posixrules", "posix", "right"):
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
