@@ -25,7 +25,8 @@ from redbike.connection.line import Line, pack
 from redbike.connection.refusals import translate_errors
 from redbike.errors import Unreachable
 from redbike.process import child, leaving, watchdog
-from redbike.process.signals import AGAIN, SignalHandlers, StopFlag, abort_and_die, die
+from redbike.process.leaving import AGAIN, abort_and_die, die
+from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.records import decode
 from redbike.store.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
 from redbike.store.store import Store

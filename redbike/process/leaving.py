@@ -5,9 +5,11 @@
 2. A call that holds Python's lock stops all threads. So `cover` tells a thread of the system until when it may last.
    That thread writes where each thread is, and ends the process.
 
-`leave_fork` ends a process that a job has forked. If it went on after ``work``, it would become a second worker.
+`die` ends the process by a signal, and `abort_and_die` calls ``abort`` before. `leave_fork` ends a process that a job
+has forked. If it went on after ``work``, it would become a second worker.
 """
 
+import _thread
 import contextlib
 import faulthandler
 import logging
@@ -29,8 +31,11 @@ _begin_again: Callable[[], object] | None = None
 _error_output = -1  # a copy, as a job may close the standard error; -1: not enabled
 _process = 0
 _covered_until = float("inf")
-log = logging.getLogger("redbike.worker")
+log = logging.getLogger("redbike")
+worker_log = logging.getLogger("redbike.worker")
 
+AGAIN = 1.0  # seconds after the first signal; an earlier second signal is ignored
+LONGEST_ABORT = 5.0  # seconds that an abort may take
 FORK_LAST_WORDS = 2.0  # seconds for what is printed at the end
 
 
@@ -105,7 +110,8 @@ def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:
 
     def speak() -> None:
         if is_told and error is not None:
-            log.error("%s: in process %d, which it has forked: %s", jobid, os.getpid(), describe(error), exc_info=error)
+            said = "%s: in process %d, which it has forked: %s"
+            worker_log.error(said, jobid, os.getpid(), describe(error), exc_info=error)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
@@ -115,3 +121,48 @@ def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:
     thread.start()
     thread.join(FORK_LAST_WORDS)
     os._exit(status)
+
+
+def die(number: int) -> None:
+    """End this process by the default action of the signal `number`, so that its exit status shows the signal."""
+    if os.getpid() == 1:
+        # Process 1 of a container has no default actions.
+        os._exit(128 + number)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, signal.SIG_DFL)
+    else:
+        set_default(number)
+    os.kill(os.getpid(), number)
+    time.sleep(AGAIN)
+    os._exit(128 + number)
+
+
+def set_default(number: int) -> None:
+    """Restore the default action of a signal, in any thread."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from ctypes import c_int, c_void_p, pythonapi
+
+        pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
+
+
+def abort_and_die(abort: Callable[[], object], number: int) -> None:
+    """Call `abort`, wait for at most `LONGEST_ABORT` seconds, and end this process by the signal `number`.
+
+    `abort` runs in a thread of its own, as the interrupted thread may hold a lock that `abort` needs.
+    """
+    finished = _thread.allocate_lock()
+    finished.acquire()
+
+    def run() -> None:
+        try:
+            abort()
+            log.warning("%s once more: ended at once", signal.Signals(number).name)
+        except BaseException as error:
+            log.error("abort() raised %s", type(error).__name__)
+        finally:
+            finished.release()
+
+    # Not a `threading.Thread`: starting one takes a lock that the interrupted code may hold.
+    _thread.start_new_thread(run, ())
+    finished.acquire(timeout=LONGEST_ABORT)
+    die(number)

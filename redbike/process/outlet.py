@@ -2,19 +2,29 @@
 
 - `Lines` splits the output of a child into lines, and shortens long ones.
 - `Outlet` takes lines and writes them in a thread of its own. It drops lines if its reader is too slow.
+- `Reader` reads the output of a child and its reports, and gives the lines to an outlet.
 """
 
+import contextlib
 import io
+import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from redbike.process.child import RUNNING
 from redbike.process.streams import is_final, replace_by_null, write_when_ready
 
 LINE_LIMIT = 16 * 1024  # bytes of a line; the rest is dropped
 BATCH_SIZE = 100  # the most lines that one call writes
 LINE_COST = 100  # bytes that a waiting line takes beside its text
+BAD_INPUT = 2  # the exit status of a child for which a restart is useless
+ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why it cannot begin
+OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
+CHUNK = 64 * 1024  # bytes
 
 
 class Lines:
@@ -124,3 +134,69 @@ class Outlet(io.TextIOBase):
         except OSError as error:
             if is_final(error):
                 replace_by_null(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a child: its exit status, its reports, and why it could not begin if that is not printed yet."""
+
+    status: int
+    reports: bytes
+    reason: str
+
+
+class Reader(threading.Thread):
+    """Prints the output of a child, and reads its reports, as long as any process keeps the output open."""
+
+    def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
+        super().__init__(name=f"redbike-{name}", daemon=True)
+        self._tag = f"{name:<8} | ".encode() if name else b""
+        self._output = output
+        self._reports: int | None = reports
+        self._outlet = outlet
+        self._received = b""
+        self._reason: bytes | None = None
+        self._reports_lock = threading.Lock()
+        self.start()
+
+    def run(self) -> None:
+        lines = Lines()
+        with open(self._output, "rb", buffering=0) as output:
+            while chunk := output.read(CHUNK):
+                for line in lines.feed(chunk):
+                    self._print(line)
+        for line in lines.finish():
+            self._print(line)
+
+    def finish(self, status: int) -> End:
+        """Return the end of the child, which has exited with `status`."""
+        self.join(OUTPUT_TIMEOUT)
+        reports = self._reports
+        assert reports is not None
+        received = self._read_reports()
+        reason = (self._reason or b"").removeprefix(ERROR_PREFIX).decode(errors="backslashreplace")
+        if RUNNING in received or status not in (BAD_INPUT, -signal.SIGTERM):
+            self._print_reason()
+        with self._reports_lock:
+            os.close(reports)
+            self._reports = None
+        return End(status, received, reason)
+
+    def _print(self, line: bytes) -> None:
+        self._print_reason()
+        if line.startswith(ERROR_PREFIX) and RUNNING not in self._read_reports():
+            # This may be the reason why it cannot begin, which is printed only once, at the end.
+            self._reason = line
+        else:
+            self._outlet.put(self._tag + line)
+
+    def _print_reason(self) -> None:
+        reason, self._reason = self._reason, None
+        if reason is not None:
+            self._outlet.put(self._tag + reason)
+
+    def _read_reports(self) -> bytes:
+        with self._reports_lock, contextlib.suppress(BlockingIOError):
+            if self._reports is not None:
+                self._received += os.read(self._reports, 1024)
+        return self._received

@@ -14,7 +14,6 @@ dropped. It takes no lock: the code that it interrupts may hold that lock.
 import _thread
 import contextlib
 import importlib
-import logging
 import os
 import select
 import signal
@@ -25,61 +24,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-log = logging.getLogger("redbike")
+from redbike.process.leaving import AGAIN, die, set_default
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-AGAIN = 1.0  # seconds after the first signal; an earlier second signal is ignored
 OVER = b"\0"  # no signal has this number
 BROKEN = 0.2  # seconds between two looks at a flag whose descriptors a job has closed
-LONGEST_ABORT = 5.0  # seconds that an abort may take
 
 _signal: Any = importlib.import_module("_signal")  # the part of `signal` that is in C
 _active: list["SignalHandlers"] = []
-
-
-def die(number: int) -> None:
-    """End this process by the default action of the signal `number`, so that its exit status shows the signal."""
-    if os.getpid() == 1:
-        # Process 1 of a container has no default actions.
-        os._exit(128 + number)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(number, signal.SIG_DFL)
-    else:
-        _set_default(number)
-    os.kill(os.getpid(), number)
-    time.sleep(AGAIN)
-    os._exit(128 + number)
-
-
-def _set_default(number: int) -> None:
-    """Restore the default action of a signal, in any thread."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from ctypes import c_int, c_void_p, pythonapi
-
-        pythonapi.PyOS_setsig(c_int(number), c_void_p(None))
-
-
-def abort_and_die(abort: Callable[[], object], number: int) -> None:
-    """Call `abort`, wait for at most `LONGEST_ABORT` seconds, and end this process by the signal `number`.
-
-    `abort` runs in a thread of its own, as the interrupted thread may hold a lock that `abort` needs.
-    """
-    finished = _thread.allocate_lock()
-    finished.acquire()
-
-    def run() -> None:
-        try:
-            abort()
-            log.warning("%s once more: ended at once", signal.Signals(number).name)
-        except BaseException as error:
-            log.error("abort() raised %s", type(error).__name__)
-        finally:
-            finished.release()
-
-    # Not a `threading.Thread`: starting one takes a lock that the interrupted code may hold.
-    _thread.start_new_thread(run, ())
-    finished.acquire(timeout=LONGEST_ABORT)
-    die(number)
 
 
 def die_as_process_1() -> None:
@@ -265,7 +217,7 @@ class SignalHandlers:
         time.sleep(AGAIN)
         with self._changing:
             for number in self._replaced:
-                _set_default(number)
+                set_default(number)
 
     def _watch(self, reader: int) -> None:
         """Act on signals in this thread: the main one may hang in a call into C."""

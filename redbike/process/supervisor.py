@@ -20,22 +20,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process import watchdog
 from redbike.process.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
-from redbike.process.outlet import Lines, Outlet
-from redbike.process.signals import AGAIN, SignalHandlers
+from redbike.process.leaving import AGAIN
+from redbike.process.outlet import BAD_INPUT, End, Outlet, Reader
+from redbike.process.signals import SignalHandlers
 
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
-BAD_INPUT = 2  # the exit status of a child for which a restart is useless
-ERROR_PREFIX = b"redbike: "  # the beginning of a line that says why it cannot begin
-OUTPUT_TIMEOUT = 0.5  # seconds to wait for the rest of the output of a child that has ended
 KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
-CHUNK = 64 * 1024  # bytes
 
 
 def supervise(
@@ -71,15 +67,6 @@ def _open_outlets() -> Iterator[Outlet]:
             handler.setStream(stream)
         for outlet in {output, errors}:
             outlet.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The end of a child: its exit status, its reports, and why it could not begin if that is not printed yet."""
-
-    status: int
-    reports: bytes
-    reason: str
 
 
 class _Supervisor:
@@ -203,17 +190,17 @@ class _Supervisor:
             log.debug("it is not known whether there was a HALT: %s", error)
             return False
 
-    def _run_once(self, name: str) -> _End:
+    def _run_once(self, name: str) -> End:
         try:
             child, output, reports = self._start(name)
         except OSError as error:
             # Too many processes, or too many open files: a retry may succeed.
             log.error("%s cannot be started: %s", name, error.strerror)
-            return _End(1, b"", "")
+            return End(1, b"", "")
         self.children[name] = child
         if self.stopping.is_set():
             child.terminate()
-        reader = _Reader(name if self.tags else "", output, reports, self.outlet)
+        reader = Reader(name if self.tags else "", output, reports, self.outlet)
         # Do not wait for the end of the output: a process that a job has left behind may keep it open.
         return reader.finish(child.wait())
 
@@ -239,63 +226,6 @@ class _Supervisor:
         finally:
             for descriptor in pipes if child is None else (output_end, reports_end):
                 os.close(descriptor)
-
-
-class _Reader(threading.Thread):
-    """Prints the output of a child, and reads its reports, as long as any process keeps the output open."""
-
-    def __init__(self, name: str, output: int, reports: int, outlet: Outlet) -> None:
-        super().__init__(name=f"redbike-{name}", daemon=True)
-        self._tag = f"{name:<8} | ".encode() if name else b""
-        self._output = output
-        self._reports: int | None = reports
-        self._outlet = outlet
-        self._received = b""
-        self._reason: bytes | None = None
-        self._reports_lock = threading.Lock()
-        self.start()
-
-    def run(self) -> None:
-        lines = Lines()
-        with open(self._output, "rb", buffering=0) as output:
-            while chunk := output.read(CHUNK):
-                for line in lines.feed(chunk):
-                    self._print(line)
-        for line in lines.finish():
-            self._print(line)
-
-    def finish(self, status: int) -> _End:
-        """Return the end of the child, which has exited with `status`."""
-        self.join(OUTPUT_TIMEOUT)
-        reports = self._reports
-        assert reports is not None
-        received = self._read_reports()
-        reason = (self._reason or b"").removeprefix(ERROR_PREFIX).decode(errors="backslashreplace")
-        if RUNNING in received or status not in (BAD_INPUT, -signal.SIGTERM):
-            self._print_reason()
-        with self._reports_lock:
-            os.close(reports)
-            self._reports = None
-        return _End(status, received, reason)
-
-    def _print(self, line: bytes) -> None:
-        self._print_reason()
-        if line.startswith(ERROR_PREFIX) and RUNNING not in self._read_reports():
-            # This may be the reason why it cannot begin, which is printed only once, at the end.
-            self._reason = line
-        else:
-            self._outlet.put(self._tag + line)
-
-    def _print_reason(self) -> None:
-        reason, self._reason = self._reason, None
-        if reason is not None:
-            self._outlet.put(self._tag + reason)
-
-    def _read_reports(self) -> bytes:
-        with self._reports_lock, contextlib.suppress(BlockingIOError):
-            if self._reports is not None:
-                self._received += os.read(self._reports, 1024)
-        return self._received
 
 
 def _has_folder() -> bool:

@@ -219,7 +219,7 @@ BUGS = [
     ),
     Bug(
         "a holiday is a day in UTC",
-        "schedule/kinds.py",
+        "schedule/parser.py",
         "self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)",
         "self.next(day * 86400 - 1), (day + 1) * 86400",
         "tests/schedule/test_schedule.py -k excluded",
