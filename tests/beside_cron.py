@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 from redbike.commands.worker import Commands
 from redbike.importers.crontab import COMMANDS, Host, Job, convert
 from redbike.importers.crontab_lines import Refused, read_lines
-from redbike.importers.local_system import LocalTime, read_variables
+from redbike.importers.crontab_system import LocalTime, read_variables
 from redbike.schedule.parser import parse
 from redbike.store.run import Run
 from redbike.worker.runner import _current

@@ -17,7 +17,7 @@ from redbike.errors import BadConfig, RedbikeError
 from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
 from redbike.importers.crontab_lines import Entry
 from redbike.importers.crontab_names import GUARDS
-from redbike.importers.local_system import find_local_time, read_variables
+from redbike.importers.crontab_system import find_local_time, read_variables
 from redbike.text.printable import escape, name_host
 
 MAX_SIZE = 32 << 20  # bytes

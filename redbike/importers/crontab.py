@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from redbike.errors import BadSchedule
 from redbike.importers.crontab_lines import Comment, Entry, Line, Refused, Variable, is_plain, is_unicode, read_lines
 from redbike.importers.crontab_names import name_entries
-from redbike.importers.crontab_units import make_config, make_units
-from redbike.importers.local_system import LocalTime
+from redbike.importers.crontab_system import LocalTime, make_config, make_queue, make_units
 from redbike.schedule.parser import parse
 from redbike.text.printable import escape
 
@@ -103,7 +102,7 @@ def _check(line: Line) -> Line:
 
 
 def _make_job(name: str, entry: Entry, queue: str, host: Host) -> Job:
-    own = f"{queue}-{entry.user}" if entry.user else queue
+    own = make_queue(queue, entry.user)
     inherited = {key: value for key, value in host.variables.items() if key not in OWN}
     shell = entry.variables.get("SHELL", SHELL)
     settings = _write_setting("shell", shell if "/" in shell else SHELL)

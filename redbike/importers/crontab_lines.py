@@ -9,7 +9,9 @@ knows more kinds of items, or refuses these. So each field is put together again
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from redbike.schedule.crontab import ALIASES, Field
+from redbike.schedule.crontab import FIELDS as SCHEDULE_FIELDS
 
 MAX_COMMAND = 998  # bytes: cron refuses a longer one
 MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning
@@ -24,27 +26,9 @@ VARIABLE = re.compile(
     r"""(?:(?P<mark>['"])(?P<text>(?:(?!(?P=mark)).)*)(?P=mark)\s*|(?P<value>[^\s'"].*))""",
     re.ASCII | re.DOTALL,
 )
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-
-
-class Field(NamedTuple):
-    """A field of a line: its values are from `low` to `high`, and `names` are other words for those from `low` on."""
-
-    name: str
-    low: int
-    high: int
-    names: tuple[str, ...] = ()
-
-
-FIELDS = (
-    Field("minute", 0, 59),
-    Field("hour", 0, 23),
-    Field("day-of-month", 1, 31),
-    Field("month", 1, 12, MONTHS),
-    Field("day-of-week", 0, 7, WEEKDAYS),
-)
+# The fields of a schedule, by cron's own words for them. Cron takes no 8 for Monday.
+FIELDS = [each._replace(name=each.name.replace(" ", "-")) for each in SCHEDULE_FIELDS[:5]]
+FIELDS[4] = FIELDS[4]._replace(high=7)
 ITEM = re.compile(r"(\*|[0-9a-z]+(?:-[0-9a-z]+)?)(/[0-9a-z]*)?", re.ASCII | re.IGNORECASE)
 
 
@@ -55,7 +39,7 @@ class BadTime(ValueError):
 def read_schedule(texts: list[str]) -> str:
     """Return the schedule of five fields, or of a word such as ``@daily``. Raise `BadTime`."""
     if texts[0].startswith("@"):
-        if texts[0] not in WORDS:
+        if texts[0] not in ALIASES:
             raise BadTime(f"cron refuses {texts[0]!r:.80}: bad time specifier")
         return texts[0]
     fields = [_read_field(text, field) for text, field in zip(texts, FIELDS, strict=False)]

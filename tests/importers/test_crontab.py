@@ -19,7 +19,7 @@ from redbike.commands.file import read_commands
 from redbike.config.file import load
 from redbike.importers.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
 from redbike.importers.crontab_lines import Entry, read_lines
-from redbike.importers.local_system import LocalTime, find_local_time, read_variables
+from redbike.importers.crontab_system import LocalTime, find_local_time, read_variables
 from redbike.schedule.parser import parse
 from redbike.worker.loader import load_worker
 from tests.commandline import ROOT

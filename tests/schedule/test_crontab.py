@@ -10,7 +10,7 @@ import time
 import pytest
 
 from redbike.importers.crontab import COMMANDS, CONFIG, SCHEDULES, Host, convert
-from redbike.importers.local_system import LocalTime
+from redbike.importers.crontab_system import LocalTime
 from tests.commandline import ROOT
 from tests.waiting import wait_until
 
