@@ -704,11 +704,11 @@ WORKER = [
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
             ("suspended", waiting(*THREE), {"redbike.worker.source.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.worker.batch_runner.UNTOLD": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.worker.batch_runner.UNREPORTED": -1.0}),
             (
                 "each told, without scripts",
                 without_scripts(waiting(*THREE)),
-                {"redbike.worker.batch_runner.UNTOLD": -1.0},
+                {"redbike.worker.batch_runner.UNREPORTED": -1.0},
             ),
         )
     ),

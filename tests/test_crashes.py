@@ -267,7 +267,7 @@ def test_each_run_is_told_at_least_once_wherever_its_worker_dies(client, prefix,
         scene.goes_on()
         later = Worker(scene.store.at(scene.now() + 1000), scene.later, scene.observer.settings)
         next(later.queues.polls())
-        later.teller.tell_others()
+        later.notifier.notify_others()
         ended = Counter(f"{run.jobid} {run.outcome}" for run in scene.store.journal.list_runs())
         assert ended.total() >= len(jobids)
         where = f"{fault}, at request {at}"

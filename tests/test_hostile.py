@@ -387,7 +387,7 @@ def do(run, server_url):
         "advance": lambda: bike.store.timeline.advance(1000.0),
         "rewind": lambda: bike.store.timeline.advance(1000.0, known=2000.0),
         "archive": lambda: list(bike.store.archiver.archive()),
-        "claim": lambda: list(bike.store.untold.claim_all(["work-A"])),
+        "claim": lambda: list(bike.store.outbox.claim_all(["work-A"])),
         "register": lambda: bike.store.workers.register("owner", "{}"),
         "rebuild_slots": lambda: bike.store.queue_limits.rebuild_slots("work-A", ["waiting:A"]),
     }

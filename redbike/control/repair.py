@@ -81,8 +81,8 @@ class Repair:
         for key, damaged, how in listing.bad_journal:
             self.store.journal.forget(key, damaged)
             yield f"the key {key!r} {how} -- repaired: it is removed", True
-        for name, how in listing.bad_untold:
-            self.store.untold.forget([name])
+        for name, how in listing.bad_outbox:
+            self.store.outbox.forget([name])
             yield f"the key {self.store.keys.untold!r} {how} -- repaired: it is removed", True
 
     def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:

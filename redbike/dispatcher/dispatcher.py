@@ -212,16 +212,16 @@ class Dispatcher:
             (run, decide_suspect(run) if is_suspect else decide_lost(run, settings, now))
             for run, settings, is_suspect in zip(runs, own, suspects, strict=True)
         ]
-        placed, answers = ended, self._end_whole(store, ended)
+        decided, answers = ended, self._end_whole(store, ended)
         while any(answer.word == "changed" for answer in answers):
-            placed = [
+            decided = [
                 (replace(run, schedule=answer.detail), decide_again(run, next_state, answer, settings, now))
                 if answer.word == "changed"
                 else before
-                for (run, next_state), settings, before, answer in zip(ended, own, placed, answers, strict=True)
+                for (run, next_state), settings, before, answer in zip(ended, own, decided, answers, strict=True)
             ]
-            answers = self._end_whole(store, placed)
-        for (run, next_state), settings, is_suspect, answer in zip(placed, own, suspects, answers, strict=True):
+            answers = self._end_whole(store, decided)
+        for (run, next_state), settings, is_suspect, answer in zip(decided, own, suspects, answers, strict=True):
             if answer.word == "ok":
                 if settings.ping_url:
                     self._pings.end(run.jobid, settings.ping_url, next_state)

@@ -26,10 +26,10 @@ def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | 
     until = state.pause.since if state.pause else state.now
     run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=after)
     run.options = state.options
-    placed = decide_rescheduled(run, override(settings, state.options), until, why="")
+    next_state = decide_rescheduled(run, override(settings, state.options), until, why="")
     # CONTINUE goes on at once.
-    goes_on = state.now if isinstance(placed.due, str) else placed.due
-    skipped: dict[str, int] = {Skip.MISSED: placed.missed} if placed.missed else {}
+    goes_on = state.now if isinstance(next_state.due, str) else next_state.due
+    skipped: dict[str, int] = {Skip.MISSED: next_state.missed} if next_state.missed else {}
     spent = goes_on is None and is_one_off(state.schedule)
     return Cancellation(state.jobid, found, None, queue, goes_on, spent, skipped)
 

@@ -15,7 +15,7 @@ COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a 
 
 
 def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **kept: Any) -> NextState:
-    """Place a job at its next occurrence, which is after `now` and after the one that was run; count those between."""
+    """Go on with the next occurrence, which is after `now` and after the one that was run; count those between."""
     if schedule.allows_pause:
         return NextState("next", due="+0", **kept)
     after = run.goes_on_after
@@ -31,19 +31,20 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
         return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
-    placed = NextState("next", due=schedule.next(max(now, after)), **skipped, **kept)
-    return _queue_overlapped(placed, run, schedule, settings, now) if settings.overlap == "queue" else placed
+    next_state = NextState("next", due=schedule.next(max(now, after)), **skipped, **kept)
+    return _queue_overlapped(next_state, run, schedule, settings, now) if settings.overlap == "queue" else next_state
 
 
-def _queue_overlapped(placed: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
-    """Place a job at the first occurrence that came due while it ran, if there is one; the others are skipped."""
+def _queue_overlapped(next_state: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
+    """Go on with the first occurrence that came due while it ran, if there is one; the others are skipped."""
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
     first, late = pass_late_ones(schedule, due, now, settings)
-    if not placed.overlapped or first is None or first > now:
-        return placed
+    if not next_state.overlapped or first is None or first > now:
+        return next_state
     # Those until now are counted already.
-    retry_state = replace(RetryState.parse(placed.retry_state), after=now).format()
-    return replace(placed, due=first, overlapped=placed.overlapped - late - 1, late=late, retry_state=retry_state)
+    retry_state = replace(RetryState.parse(next_state.retry_state), after=now).format()
+    overlapped = next_state.overlapped - late - 1
+    return replace(next_state, due=first, overlapped=overlapped, late=late, retry_state=retry_state)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
@@ -113,7 +114,7 @@ def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> in
 
 
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState | None:
-    """Place a job whose occurrence was missed because its queue was paused; None if the run is to begin.
+    """Decide for a job whose occurrence was missed because its queue was paused; None if the run is to begin.
 
     Only ``catchup = none`` gives it up: not a try, not what runs once, and not a run that somebody has asked for.
     """
@@ -123,5 +124,5 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
         return None
     # What came due after the pause waits for its worker, which may have been busy.
-    placed = decide_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
-    return replace(placed, paused=placed.paused + 1)
+    next_state = decide_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
+    return replace(next_state, paused=next_state.paused + 1)

@@ -32,7 +32,7 @@ MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are ke
 
 
 def decide_done(run: Run, result: object, settings: Settings, now: float) -> NextState:
-    """Place a job whose ``work`` returned `result`: by its schedule."""
+    """Decide for a job whose ``work`` returned `result`: by its schedule."""
     schedule = find_schedule(run.jobid, run.schedule, run.options)
     if schedule.allows_pause:
         return NextState("next", due=f"+{read_pause(result):.6f}")
@@ -52,7 +52,7 @@ def read_pause(result: object) -> float:
 
 
 def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | None:
-    """Place a job whose run is not to begin: it was missed while its queue was paused. None if it is to begin."""
+    """Decide for a job whose run is not to begin: it was missed while its queue was paused. None if it is to begin."""
     if run.queue_pause is None:
         return None
     try:
@@ -63,7 +63,7 @@ def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | Non
 
 
 def decide_asked_again(run: Run, after: object) -> NextState:
-    """Place a job whose ``work`` asked for the same occurrence again, `after` so many seconds. That is no failure.
+    """Decide for a job whose ``work`` asked for the same occurrence again, `after` so many seconds: no failure.
 
     Raise `TypeError` or `ValueError` for what are no such seconds.
     """
@@ -76,7 +76,7 @@ def decide_asked_again(run: Run, after: object) -> NextState:
 
 
 def decide_left(run: Run, pause: float) -> NextState:
-    """Place a job that its worker cannot do, and others may: the same try again, after `pause` seconds. It was no run.
+    """Decide for a job that its worker cannot do, and others may: the same try, after `pause` seconds. It was no run.
 
     Until then it waits on the timeline: at the head of its queue the same worker would take it again at once.
     """
@@ -85,16 +85,16 @@ def decide_left(run: Run, pause: float) -> NextState:
 
 
 def decide_handed_back(run: Run) -> NextState:
-    """Place a job whose worker is ended by a second signal: the same occurrence again, at once. That is no loss."""
+    """Decide for a job whose worker is ended by a second signal: the same occurrence again, at once; no loss."""
     retry_state = format_next_try(run, run.failures, run.losses)
     why = "its worker was stopped, and has handed it back"
     return NextState("due", due="+0.000000", retry_state=retry_state, retried=True, outcome=Outcome.RETRY, error=why)
 
 
 def decide_failed(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
-    """Place a job whose ``work`` raised `error`: by ``on-error``."""
-    placed = _decide_by_error(run, error, settings, now)
-    return replace(placed, outcome=Outcome.RETRY if placed.retried else Outcome.FAILED, error=describe(error))
+    """Decide for a job whose ``work`` raised `error`: by ``on-error``."""
+    decided = _decide_by_error(run, error, settings, now)
+    return replace(decided, outcome=Outcome.RETRY if decided.retried else Outcome.FAILED, error=describe(error))
 
 
 def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
@@ -116,8 +116,8 @@ def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: fl
         # At once would be a loop that does nothing but fail.
         paused = NextState("next", due=f"+{settings.backoff:.6f}", failure=failure)
         return _count_failed(paused, run, settings, failure)
-    placed = _die_at_the_end(decide_next(run, schedule, settings, now, failure=failure))
-    return _count_failed(placed, run, settings, failure)
+    decided = _die_at_the_end(decide_next(run, schedule, settings, now, failure=failure))
+    return _count_failed(decided, run, settings, failure)
 
 
 def count_retries(settings: Settings) -> int:
@@ -154,7 +154,7 @@ def format_next_try(run: Run, failures: int, losses: int) -> str:
 
 
 def decide_overrun(run: Run, settings: Settings, now: float) -> NextState:
-    """Place a job whose run outlived its deadline: by ``on-timeout``."""
+    """Decide for a job whose run outlived its deadline: by ``on-timeout``."""
     error = f"overran its timeout of {run.timeout:g} s"
     return replace(_decide_late(run, error, settings, now), outcome=Outcome.OVERRUN, error=error)
 
@@ -163,17 +163,17 @@ def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextSt
     failure = make_failure(run, error, "", now)
     if settings.on_timeout == "requeue":
         retry_state = format_next_try(run, run.failures, losses=0)
-        placed = NextState("due", due=run.due, why="overrun", retry_state=retry_state, retried=True)
+        decided = NextState("due", due=run.due, why="overrun", retry_state=retry_state, retried=True)
     elif settings.on_timeout == "reschedule":
-        placed = _die_at_the_end(decide_rescheduled(run, settings, now, why="overrun", failure=failure))
+        decided = _die_at_the_end(decide_rescheduled(run, settings, now, why="overrun", failure=failure))
     else:
         return NextState("die", why="overrun", failure=failure)
     # Nothing but this ends a job that overruns again and again.
-    return _count_failed(placed, run, settings, failure)
+    return _count_failed(decided, run, settings, failure)
 
 
 def decide_lost(run: Run, settings: Settings, now: float) -> NextState:
-    """Place a job whose worker stopped sending heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
+    """Decide for a job whose worker sent no heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
     return replace(_decide_without_worker(run, settings, now), outcome=Outcome.LOST)
 
 
@@ -185,13 +185,13 @@ def _decide_without_worker(run: Run, settings: Settings, now: float) -> NextStat
     if settings.on_lost == "reschedule":
         retry_state = RetryState(run.failures, losses).format()
         rescheduled = decide_rescheduled(run, settings, now, why="lost", retry_state=retry_state, failure=failure)
-        placed = _die_at_the_end(rescheduled)
-        return _count_failed(placed, run, settings, failure)
+        decided = _die_at_the_end(rescheduled)
+        return _count_failed(decided, run, settings, failure)
     return NextState("due", due=run.due, why="lost", retry_state=format_next_try(run, run.failures, losses))
 
 
 def decide_suspect(run: Run) -> NextState:
-    """Place a job whose worker died with several runs. Nobody knows which of them it had begun.
+    """Decide for a job whose worker died with several runs. Nobody knows which of them it had begun.
 
     So it counts as a loss for none of them. Each runs alone the next time: that shows which one kills its workers.
     """
@@ -219,11 +219,11 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 
 def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
-    """Place a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
+    """Decide for a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
     if changed.left.startswith(CANCELLED):
         return _decide_cancelled_again(run, next_state, changed, settings, now)
-    placed = _decide_changed(run, next_state, changed, settings, now)
-    return replace(placed, outcome=next_state.outcome, error=next_state.error)
+    decided = _decide_changed(run, next_state, changed, settings, now)
+    return replace(decided, outcome=next_state.outcome, error=next_state.error)
 
 
 def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
@@ -243,40 +243,40 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
         return _decide_paused(run, next_state, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
-    placed = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
-    return replace(placed, left=changed.left, retried=next_state.retried)
+    decided = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
+    return replace(decided, left=changed.left, retried=next_state.retried)
 
 
 def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: float) -> NextState:
-    """Place a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
+    """Decide for a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
     if next_state.place != "next" or isinstance(next_state.due, str):
         return next_state
     schedule = find_schedule(run.jobid, run.schedule, run.options)
-    placed = decide_next(run, schedule, settings, since)
-    skipped = {name: getattr(placed, name) for name in ("missed", "overlapped", "late", "paused")}
-    return replace(next_state, due=placed.due, **skipped)
+    decided = decide_next(run, schedule, settings, since)
+    skipped = {name: getattr(decided, name) for name in ("missed", "overlapped", "late", "paused")}
+    return replace(next_state, due=decided.due, **skipped)
 
 
 def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
-    """Place a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
-    placed = decide_rescheduled(run, settings, now, why=why, retried=True)
-    return replace(placed, left=f"{CANCELLED}{NOTHING}", outcome=Outcome.CANCELLED)
+    """Decide for a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
+    decided = decide_rescheduled(run, settings, now, why=why, retried=True)
+    return replace(decided, left=f"{CANCELLED}{NOTHING}", outcome=Outcome.CANCELLED)
 
 
 def _decide_cancelled_again(
     run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float
 ) -> NextState:
-    """Place a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
+    """Decide for a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
     failed = next_state.failure is not None or next_state.why or next_state.place in ("die", "due")
-    placed = decide_cancelled(run, settings, now, next_state.why) if failed else next_state
+    decided = decide_cancelled(run, settings, now, next_state.why) if failed else next_state
     left = changed.left.removeprefix(CANCELLED)
     if left != NOTHING or changed.detail != run.schedule:
-        placed = decide_again(run, placed, changed._replace(left=left), settings, now)
-    return replace(placed, left=changed.left)
+        decided = decide_again(run, decided, changed._replace(left=left), settings, now)
+    return replace(decided, left=changed.left)
 
 
 def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
-    """Place a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
+    """Decide for a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = next_state.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
     asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
     if is_one_off(schedule):
@@ -308,6 +308,6 @@ def decide_rescheduled(run: Run, settings: Settings, now: float, why: Why, **kep
 
 
 def refuse(run: Run, error: BadSchedule, now: float, why: Why = "") -> NextState:
-    """Place a job whose stored schedule cannot be read: it has failed for good."""
+    """Decide for a job whose stored schedule cannot be read: it has failed for good."""
     failure = make_failure(run, describe(error), "", now)
     return NextState("die", why=why, failure=failure, outcome=Outcome.FAILED, error=describe(error))

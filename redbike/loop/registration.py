@@ -22,7 +22,7 @@ from redbike.config.settings import Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, Loop
 from redbike.store.agreed import Naming
-from redbike.store.keys import TELLS
+from redbike.store.keys import NOTIFIES
 from redbike.store.namespace import make_owner, make_tag
 from redbike.store.records import ProcessRecord
 from redbike.store.store import Store
@@ -38,18 +38,18 @@ MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their c
 
 
 class Listener(Protocol):
-    """Who tells of ended runs."""
+    """Who notifies of ended runs."""
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether there is anybody to tell."""
+        """Tell whether there is anybody to notify."""
         ...
 
     def hear(self) -> None:
-        """Hear that there may be some that others had, and have not told."""
+        """Hear that the outbox may have runs of other workers."""
         ...
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look every few seconds whether it goes on."""
         ...
 
@@ -102,8 +102,8 @@ class Presence:
         return self.listener if self.listener and self.listener.is_wanted else None
 
     def make_tag(self) -> str:
-        """Return a new tag, by which the process can be found, and which says whether its runs are to be told."""
-        return make_tag(self.owner) + (TELLS if self._listener else "")
+        """Return a new tag, by which the process can be found, and which says whether its runs go into the outbox."""
+        return make_tag(self.owner) + (NOTIFIES if self._listener else "")
 
     def __enter__(self) -> "Presence":
         self._pid = os.getpid()
@@ -180,7 +180,7 @@ class Presence:
             self._changed.clear()
             pause = 0.0
             if self._listener:
-                self._listener.look()
+                self._listener.poll()
             if time.monotonic() - self._seen_at >= INTERVAL or not self._is_current():
                 try:
                     self._update()
@@ -212,13 +212,13 @@ class Presence:
         self._complaint, self._seen_at = complaint, asked
 
     def _renew(self) -> bool:
-        is_known, is_any_untold = self._loop.store.workers.renew(self.owner, self._listener is not None)
-        self.hear(is_any_untold)
+        is_known, is_any_left = self._loop.store.workers.renew(self.owner, self._listener is not None)
+        self.hear(is_any_left)
         return is_known
 
-    def hear(self, is_any_untold: bool) -> None:
-        """Pass on that there may be ended runs that nobody has told."""
-        if self._listener and is_any_untold:
+    def hear(self, is_any_left: bool) -> None:
+        """Pass on that the outbox may have runs."""
+        if self._listener and is_any_left:
             self._listener.hear()
 
     def _format_entry(self) -> str:

@@ -78,8 +78,8 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
         due = first
     # A pause that ends by itself ends before that time, whenever somebody sees it.
     last = state.now if state.timer is None or state.timer > state.now else state.timer - JUST_BEFORE
-    placed = _decide_held(due, pause, retry_state, schedule, settings, state.now, last)
-    return replace(placed, skipped={Skip.LATE: late, **placed.skipped}) if late else placed
+    resumption = _decide_held(due, pause, retry_state, schedule, settings, state.now, last)
+    return replace(resumption, skipped={Skip.LATE: late, **resumption.skipped}) if late else resumption
 
 
 def _was_enqueued(state: JobState, retry_state: RetryState) -> bool:
@@ -90,7 +90,7 @@ def _was_enqueued(state: JobState, retry_state: RetryState) -> bool:
 def _decide_held(
     due: float, pause: Pause, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float, last: float
 ) -> Resumption:
-    """Place a job that is held for `due`, which is not late; `last` is the last instant of the pause."""
+    """Decide for a job that is held for `due`, which is not late; `last` is the last instant of the pause."""
     if retry_state.due is not None or due <= pause.since:
         return _decide_waiting(due, pause, retry_state, schedule, settings, now)
     if due > last or schedule.runs_once or schedule.allows_pause:
@@ -105,7 +105,7 @@ def _decide_held(
 def _decide_missed(
     due: float, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
-    """Place a job that came due at `due` while it was paused, by ``catchup``."""
+    """Decide for a job that came due at `due` while it was paused, by ``catchup``."""
     total = 1 + schedule.count(due, now, COUNT_LIMIT)
     first = _find_first(due, total, schedule, settings)
     if first is None or first > now:
@@ -128,7 +128,7 @@ def _find_first(due: float, total: int, schedule: Schedule, settings: Settings) 
 def _decide_waiting(
     due: float, pause: Pause, retry_state: RetryState, schedule: Schedule, settings: Settings, now: float
 ) -> Resumption:
-    """Place a job whose run was due before it was paused: that run is not missed, only those that came due since."""
+    """Decide for a job whose run was due before it was paused: that run is not missed, but those since then."""
     run = Resumption(due, retry_state.due)
     after = retry_state.after or retry_state.due or due
     if schedule.runs_once or schedule.allows_pause:

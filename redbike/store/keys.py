@@ -41,7 +41,7 @@ key (after the prefix)    type    content
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
-``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: ended runs that are to be told, see below
+``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -101,9 +101,9 @@ tells that the row has had its run.
 An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
 action change within a second shares an entry too. The list has 10,000 entries at most.
 
-If a tag ends in `TELLS`, its worker class has a method ``ended``, which is to be told of each run under that tag that
+If a tag ends in `NOTIFIES`, its worker class has a method ``ended``, which is called for each run under that tag that
 has ended. Until then the entry of the journal is in ``-untold`` too, by the tag and the first of its jobs that ended.
-From TIME on, any worker of such a class and of its queues may claim it, to tell it. N is how often one has.
+From TIME on, any worker of such a class and of its queues may claim it, to call ``ended``. N is how often one has.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
@@ -118,7 +118,7 @@ from redbike.errors import BadJobId, BadQueueName
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
 OWNER = 8  # characters
-TELLS = "+"  # the end of a tag, which no other tag has
+NOTIFIES = "+"  # the end of a tag, which no other tag has
 
 # Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
 # order.

@@ -1,4 +1,4 @@
-"""Ended runs that the method ``ended`` of a worker class is to be told of: kept until it was called."""
+"""The outbox: ended runs of which the method ``ended`` of a worker class is to be notified, until it was."""
 
 import logging
 import math
@@ -6,27 +6,29 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.store.entries import EntryRun, read_entry
 from redbike.store.namespace import PAGE, Namespace
 from redbike.store.records import MOMENT, decode
 from redbike.store.run import Answer, EndedRun
+from redbike.store.scripts import Reply
 from redbike.store.timeline import Timeline
 
 log = logging.getLogger("redbike.worker")
 
-TELLING = 30.0  # seconds for which others leave what somebody tells just now
-RENEWED = TELLING / 3  # seconds after which somebody who tells says that it is at it still
-MOST_CLAIMS = 3  # after so many nobody tells it any more
-KEPT = 86400.0  # seconds for which something is kept that nobody is there to tell
+CLAIM_TIMEOUT = 30.0  # seconds for which others leave what somebody has claimed
+RENEWED = CLAIM_TIMEOUT / 3  # seconds after which the process that notifies renews its claim
+MOST_CLAIMS = 3  # claims after which nobody notifies any more
+KEPT = 86400.0  # seconds for which something is kept that nobody claims
 
 _HEAD = re.compile(rf"({MOMENT}) (\d{{1,9}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Runs that were ended together, which the process that holds this is to tell."""
+    """Runs that were ended together. The process that holds this is to notify its worker class of them."""
 
     name: str  # its field in ``-untold``
     number: int = 0  # of claims; the worker that had the runs needs none
@@ -34,15 +36,15 @@ class Claim:
     since: float = field(default_factory=time.monotonic)  # by the monotonic clock
 
 
-class Untold:
-    """What is kept of ended runs until they were told."""
+class Outbox:
+    """Keeps ended runs until their worker class was notified."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._timeline = Timeline(namespace)
 
     def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
-        """Yield what nobody has told in time of runs of these queues. The caller is to tell it, and `forget` it."""
+        """Yield what nobody has notified in time, of runs of these queues. The caller does so, and calls `forget`."""
         now = self._timeline.read_clock()
         for name, value in list(self._scan()):
             moment = _read_time(value)
@@ -54,7 +56,7 @@ class Untold:
                 log.warning("%s: no worker that has ended() works its queue, so it is not called", jobids)
                 self.forget([name])
             elif not runs or any(run.queue in queues for run in runs):
-                reply = self._namespace.run("claim", field=name, seconds=TELLING, most=MOST_CLAIMS)
+                reply = self._claim(name)
                 if reply[0] == "ok":
                     yield Claim(name, int(reply[1]), runs)
                 elif reply[0] == "dropped":
@@ -63,12 +65,15 @@ class Untold:
                     )
 
     def renew(self, claim: Claim) -> Claim | None:
-        """Claim it for longer; return None if somebody else has claimed or told it."""
-        reply = self._namespace.run("claim", field=claim.name, seconds=TELLING, most=MOST_CLAIMS, mine=claim.number)
+        """Claim it for longer; return None if another process has claimed or removed it."""
+        reply = self._claim(claim.name, mine=claim.number)
         return replace(claim, since=time.monotonic()) if reply[0] == "ok" else None
 
+    def _claim(self, name: str, **given: Any) -> Reply:
+        return self._namespace.run("claim", field=name, seconds=CLAIM_TIMEOUT, most=MOST_CLAIMS, **given)
+
     def forget(self, fields: Sequence[str]) -> None:
-        """Remove what was told."""
+        """Remove what the worker class was notified of."""
         client, key = self._namespace.client, self._namespace.keys.untold
         if fields:
             with translate_errors():
@@ -89,7 +94,7 @@ class Untold:
 
 
 def _read_time(value: bytes) -> float:
-    """Return from when on anybody may tell it; never for a damaged one."""
+    """Return from when on anybody may claim it; never for a damaged one."""
     head = _HEAD.fullmatch(decode(value.partition(b"\n")[0]))
     return float(head[1]) if head else math.inf
 

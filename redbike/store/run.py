@@ -101,7 +101,7 @@ class Run:
 
 @dataclass(slots=True)
 class NextState:
-    """Where a job goes when its run has ended, and what is kept of that; see ``lua/end.lua``."""
+    """The next state of a job when its run has ended, and what is kept of that; see ``lua/end.lua``."""
 
     # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
     # somebody has put it during the run.
@@ -113,7 +113,7 @@ class NextState:
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    # What was left behind during the run, as far as the place was computed with it: "cancelled+" if the run was
+    # What was left behind during the run, as far as this was computed with it: "cancelled+" if the run was
     # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"
     paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
@@ -132,8 +132,8 @@ class Answer(NamedTuple):
       ``unset``.
     - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
       ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
-    - ``changed``: nothing was changed either. The place must be computed again, from the schedule in `detail` and the
-      `options`, and from what was left behind for the end of the run, in `left`.
+    - ``changed``: nothing was changed either. The next state must be computed again, from the schedule in `detail`,
+      the `options`, and what was left behind for the end of the run, in `left`.
     """
 
     word: str
@@ -147,7 +147,7 @@ class Answer(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """One look into queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
+    """One poll of queues: (name, timeout in seconds) of each, and whose turn it is, by numbers from 1.
 
     The first job is looked for in the queue of the first turn, and in the next ones if that has none. So it goes on,
     over and over. If it is `strict`, a queue has its turn for as long as it has jobs.

@@ -34,31 +34,31 @@ class Runs:
         self._failures_limit = failures_limit
         self._history = history
 
-    def take(self, look: Poll, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
+    def take(self, poll: Poll, tag: str, most: int, control: str = "") -> list[Run] | Literal["halted"]:
         """Take up to `most` jobs in one step, all under `tag`, in the order in which they are to be run.
 
         `control` is the signal that was there when the worker started, and does not concern it.
         """
-        call = self.pack_take(look, tag, most, control)
+        call = self.pack_take(poll, tag, most, control)
         reply: Reply = ["again"]
         while reply[0] == "again":
             reply = self._namespace.scripts.run(call)
         return self.read_take(reply, tag)
 
     def pack_take(
-        self, look: Poll, tag: str, most: int, control: str = "", repeated: bool = False, idle_owner: str = ""
+        self, poll: Poll, tag: str, most: int, control: str = "", repeated: bool = False, idle_owner: str = ""
     ) -> Call:
         """Ask for jobs. A request whose reply was lost is `repeated` with its tag: it gets the same jobs again.
 
         `idle_owner` is the owner of an idle worker, which is seen if there is nothing; see `read_registration`.
         """
-        names, timeouts = [name for name, _ in look.queues], [timeout for _, timeout in look.queues]
+        names, timeouts = [name for name, _ in poll.queues], [timeout for _, timeout in poll.queues]
         given = {"tag": tag, "control": control, "most": most, "repeated": repeated, "lease": LEASE, "grace": GRACE}
-        if look.strict:
+        if poll.strict:
             given["strict"] = True
         if idle_owner:
             given["idle_owner"] = idle_owner
-        return self._namespace.pack("take", names, timeouts=timeouts, turns=list(look.turns), **given)
+        return self._namespace.pack("take", names, timeouts=timeouts, turns=list(poll.turns), **given)
 
     def read_take(self, reply: Reply, tag: str) -> list[Run] | Literal["halted"]:
         """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
@@ -88,11 +88,11 @@ class Runs:
         return runs
 
     def read_registration(self, reply: Reply) -> str:
-        """Read the answer to `pack_take` with an `idle_owner`: ``seen``, ``unknown``, or "" for none."""
+        """Read the reply to `pack_take` with an `idle_owner`: ``seen``, ``unknown``, or "" if nobody was asked."""
         return decode(reply[1]) if reply[0] == "empty" and len(reply) > 1 else ""
 
-    def has_untold(self, reply: Reply) -> bool:
-        """Tell whether the reply to `pack_take` with an `idle_owner` says that there are runs to be told of."""
+    def has_notices(self, reply: Reply) -> bool:
+        """Tell whether the reply to `pack_take` with an `idle_owner` says that the outbox may have runs."""
         return reply[0] == "empty" and len(reply) > 2
 
     def end(self, run: Run, next_state: NextState, late: float = 0.0) -> Answer:
@@ -135,7 +135,7 @@ class Runs:
 
     def _pack_entry(self, ended: Sequence[EndedRun]) -> bytes:
         """Return the entry of the journal for runs that were taken together."""
-        runs = [(run.jobid, run.queue, self._read_kept(run, placed), _pack_past(run, placed)) for run, placed in ended]
+        runs = [(each[0].jobid, each[0].queue, self._read_kept(*each), _pack_past(*each)) for each in ended]
         return pack_entry(ended[0][0].worker, runs)
 
     def _read_kept(self, run: Run, next_state: NextState) -> int:

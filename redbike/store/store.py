@@ -18,7 +18,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Counts` for what has happened in all, and `Totals` for how many jobs are where,
 - `Depths` for what waits in queues,
 - `Events` for what happens, as it happens,
-- `Untold` for ended runs that a worker class is to be told of,
+- `Outbox` for ended runs of which a worker class is to be notified,
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Paging` and `PastRuns` for pages of jobs, runs and failures,
 - `Questions` for all else that is only read.
@@ -44,7 +44,7 @@ from redbike.store.journal import Journal
 from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
 from redbike.store.namespace import Namespace, make_tag
-from redbike.store.outbox import Untold
+from redbike.store.outbox import Outbox
 from redbike.store.overview import Overview
 from redbike.store.paging import Paging
 from redbike.store.past_runs import PastRuns
@@ -106,7 +106,7 @@ class Store:
         self.paging = Paging(namespace, self.queue_for)
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
-        self.untold = Untold(namespace)
+        self.outbox = Outbox(namespace)
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)

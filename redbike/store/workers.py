@@ -98,12 +98,12 @@ class Workers:
         reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 
-    def renew(self, owner: str, tells: bool = False) -> tuple[bool, bool]:
+    def renew(self, owner: str, notifies: bool = False) -> tuple[bool, bool]:
         """Say that a process is still there; return whether it is registered (still).
 
-        And if its class `tells` of ended runs, whether there may be some that nobody has told.
+        If its class `notifies`, return also whether the outbox may have runs.
         """
-        given = {"tells": "yes"} if tells else {}
+        given = {"tells": "yes"} if notifies else {}
         reply = self._register(owner, **given)
         return reply[0] == "ok", len(reply) > 1
 

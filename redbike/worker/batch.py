@@ -1,8 +1,8 @@
 """Short jobs, several at a time: the runs that a worker has taken under one tag, and how many it takes.
 
 1. A worker takes as many jobs as it can run in `TARGET` seconds, by how long the last ones took. It runs them in turn.
-2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNTOLD` it does
-   so at once: if the worker is killed then, that job is not run again. Of very short jobs it tells later,
+2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNREPORTED` it
+   does so at once: if the worker is killed then, that job is not run again. Of very short jobs it tells later,
    `TOGETHER` at a time.
 3. When a batch takes longer than `SPLIT_AFTER`, another thread ends the jobs that are done, and gives back those that
    have not begun, so that other workers may have them. Only the slow one is left.
@@ -19,7 +19,7 @@ MOST = 128  # jobs in a batch
 TARGET = 0.002  # seconds that a batch should take
 SPLIT_AFTER = 0.005  # seconds after which a batch is split
 TOGETHER = 64  # ends in one request, while the next jobs are run
-UNTOLD = 25e-6  # seconds of work that may be untold: if the worker is killed, it is repeated
+UNREPORTED = 25e-6  # seconds of work that the server may not know of: if the worker is killed, it is repeated
 STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
 LONG_ENOUGH = 1.0  # seconds: with a shorter timeout, jobs are taken one by one
 
@@ -73,7 +73,7 @@ class Watch:
                 self._asleep = False
                 self._changed.notify()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look_on, name="redbike-batch", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="redbike-batch", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class Watch:
         if self._thread is not None:
             self._thread.join()
 
-    def _look_on(self) -> None:
+    def _run(self) -> None:
         while True:
             batch = self._next()
             if batch is None:

@@ -10,7 +10,7 @@ from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.store.run import LEASE, EndedRun
 from redbike.text.printable import name_number
-from redbike.worker.batch import TOGETHER, UNTOLD, Batch, Watch
+from redbike.worker.batch import TOGETHER, UNREPORTED, Batch, Watch
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.runner import Runner
@@ -75,7 +75,7 @@ class BatchRunner:
                 # What has ended gives no sign of life, while others of the batch go on.
                 self._heartbeat.remove(run)
             batch.done.append((run, next_state))
-            if self._runner.spent > UNTOLD or len(batch.done) >= TOGETHER:
+            if self._runner.spent > UNREPORTED or len(batch.done) >= TOGETHER:
                 self._source.send_ends(_drain(batch.done.popleft))
                 self._runner.spent = 0.0
 

@@ -14,7 +14,7 @@ from redbike.loop.policies import decide_again, decide_overrun
 from redbike.store.run import Answer, EndedRun, NextState, Run
 from redbike.store.scripts import Reply
 from redbike.store.store import Store
-from redbike.worker.notify import Teller
+from redbike.worker.notify import Notifier
 from redbike.worker.run_log import RunLog
 
 log = logging.getLogger("redbike.worker")
@@ -27,10 +27,10 @@ class Ends:
     """Ends runs, from any thread, and says so to whoever wants to know. `settings_for` gives the settings of a run."""
 
     def __init__(
-        self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], teller: Teller, pings: Pings
+        self, store: Store, loop: Loop, settings_for: Callable[[Run], Settings], notifier: Notifier, pings: Pings
     ) -> None:
         self._store = store
-        self._teller, self._pings = teller, pings
+        self._notifier, self._pings = notifier, pings
         self._loop = loop
         self._settings_for = settings_for
         self.run_log = RunLog()
@@ -50,7 +50,7 @@ class Ends:
         left = iter(ended)
         for answers in map(self._store.runs.read_end, replies):
             own = list(islice(left, len(answers)))
-            self._tell(own, answers)
+            self._notify(own, answers)
             for (run, next_state), answer in zip(own, answers, strict=True):
                 if answer.word != "ok" or log.isEnabledFor(logging.DEBUG):
                     self._follow_up_one(run, next_state, answer)
@@ -72,7 +72,7 @@ class Ends:
         if answer.word == "overrun" and run.was_in_time:
             # Redis was away, and has heard of it late.
             answer = self._store.runs.end(run, next_state, late=time.monotonic() - run.over)
-            self._tell([(run, next_state)], [answer])
+            self._notify([(run, next_state)], [answer])
         if answer.word in ("changed", "overrun"):
             answer = self._commit(run, next_state, self._settings_for(run), answer)
         if answer.word == "ok":
@@ -91,11 +91,11 @@ class Ends:
 
     def _commit(self, run: Run, next_state: NextState, settings: Settings, answer: Answer | None = None) -> Answer:
         answer, next_state = commit(self._store, run, next_state, settings, answer)
-        self._tell([(run, next_state)], [answer])
+        self._notify([(run, next_state)], [answer])
         return answer
 
-    def _tell(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
-        self._teller.tell(ended, answers)
+    def _notify(self, ended: Sequence[EndedRun], answers: Sequence[Answer]) -> None:
+        self._notifier.notify(ended, answers)
         self.run_log.add(ended, answers)
         for (run, next_state), answer in zip(ended, answers, strict=True):
             if run.ping_url and answer.ends(next_state):
@@ -109,14 +109,14 @@ def commit(
 
     `answer` is what the script has said already, if it was asked. Return what it says in the end, and to what.
     """
-    placed = next_state
+    decided = next_state
     answer = answer or store.runs.end(run, next_state)
     while answer.word in ("changed", "overrun"):
         if answer.word == "overrun":
-            placed = next_state = decide_overrun(run, settings, run.now())
-            answer = store.runs.end(run, placed)
+            decided = next_state = decide_overrun(run, settings, run.now())
+            answer = store.runs.end(run, decided)
         else:
             # From how the run itself has ended: what was computed for the last change need not hold for this one.
-            placed = decide_again(run, next_state, answer, settings, run.now())
-            answer = store.runs.end(replace(run, schedule=answer.detail), placed)
-    return answer, placed
+            decided = decide_again(run, next_state, answer, settings, run.now())
+            answer = store.runs.end(replace(run, schedule=answer.detail), decided)
+    return answer, decided

@@ -89,7 +89,7 @@ class Heartbeat:
         # Monotonic, because the host's clock may jump. A moment late, so that the deadline has surely passed.
         return min(time.monotonic() + INTERVAL, run.local_deadline + 0.01)
 
-    def _next_look(self, runs: list[Run]) -> float:
+    def _find_next_poll(self, runs: list[Run]) -> float:
         waiting = [run.local_deadline + STUCK_AFTER for run in self._list_unreported()]
         if self._reserved:
             waiting.append(time.monotonic() + INTERVAL)
@@ -102,7 +102,7 @@ class Heartbeat:
         while True:
             with self._changed:
                 runs = list(self._runs.values())
-                self._wake_at = self._next_look(runs)
+                self._wake_at = self._find_next_poll(runs)
                 if not self._stopped:
                     resting = self._wake_at == float("inf")
                     self._changed.wait(None if resting else max(0.0, self._wake_at - time.monotonic()))
@@ -139,7 +139,7 @@ class Heartbeat:
         for key in list(self._reserved):
             self._give_back(key)
 
-    def _look_for_stuck(self) -> None:
+    def _report_stuck_runs(self) -> None:
         for run in self._list_unreported():
             key = run.tag, run.jobid
             with self._changed:
@@ -151,7 +151,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         if self._going_on:
-            self._look_for_stuck()
+            self._report_stuck_runs()
         runs = list(self._runs.values())
         if not (runs or self._reserved):
             return

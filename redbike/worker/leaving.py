@@ -37,7 +37,7 @@ log = logging.getLogger("redbike.worker")
 
 LAST = 5.0  # seconds for functions that go on after their deadlines
 CLOSING = 20.0  # seconds for all that is not a run: longer than ended() and pings may take
-TICK = 0.1  # seconds between two looks of a process that stops
+TICK = 0.1  # seconds between two polls of a process that stops
 MOST = 5  # jobs that are named
 
 

@@ -50,8 +50,8 @@ class MissingCommands:
         self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
         self._changing = threading.Lock()
 
-    def place(self, run: Run) -> NextState | None:
-        """Return where the job of `run` goes if there is no command for it; None if there is one."""
+    def decide(self, run: Run) -> NextState | None:
+        """Return the next state of the job of `run` if there is no command for it; None if there is one."""
         if self._has(run.jobid):
             if self._left:
                 with self._changing:

@@ -1,15 +1,16 @@
-"""Telling: the method ``ended`` of a worker class is called for each run that ended, however it ended.
+"""Notification: the method ``ended`` of a worker class is called for each run that ended, however it ended.
 
-1. The script that ends runs keeps them in ``-untold`` too, in the same step: the tag says that they are to be told.
+1. The script that ends runs keeps them in the outbox too, in the same step, if their tag says so.
 2. The worker that had them calls ``ended``, and then removes them.
 3. If it dies in between, or if it was a dispatcher that ended them, as their worker was lost, another worker of their
    queues does that: it claims them first, for some seconds. After three claims nobody does: ``ended`` may be
    what ends the workers.
 
-So each run is told at least once; more than once only if a worker dies while it is at it, or one call takes very long.
+So ``ended`` is called at least once for each run. It is called again only if a worker dies meanwhile, or if one call
+takes very long.
 
-A worker tells in a thread of its own. So ``ended`` may take its time: the leases of runs are renewed meanwhile, and
-what has ended is not left waiting. The worker takes no further job while it is behind with telling.
+A worker calls it in a thread of its own. So ``ended`` may take its time: the leases of runs are renewed meanwhile, and
+what has ended is not left waiting. The worker takes no further job while it is behind with notifications.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ from redbike.text.printable import describe
 log = logging.getLogger("redbike.worker")
 
 LONG = 30.0  # seconds after which a call that goes on is mentioned in the log
-REST = 2.0  # seconds at least between two looks for what others have left
+REST = 2.0  # seconds at least between two polls of the outbox
 STOP_TIMEOUT = 10.0  # seconds that a worker that stops waits for a call
 
 
@@ -55,13 +56,13 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """Runs that are kept together until they are told; of each how it ended, computed when its turn comes."""
+    """Runs that are kept together in the outbox; of each how it ended, computed when its turn comes."""
 
     claim: Claim
     ends: Sequence[tuple[Run, Callable[[], End]]]
 
 
-class Teller:
+class Notifier:
     """Calls ``ended`` of `worker`, if it has that, for runs of the queues that `list_queues` gives.
 
     It does so at once, in any thread, and from `start` to `stop` in a thread of its own.
@@ -75,8 +76,8 @@ class Teller:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._started = self._stopped = False
-        self._others = self.is_wanted  # whether others may have left something untold
-        self._looked = float("-inf")  # when it looked for that, by the monotonic clock
+        self._others = self.is_wanted  # whether the outbox may have runs of other workers
+        self._polled = float("-inf")  # when it polled the outbox last, by the monotonic clock
         self._called: tuple[str, float] | None = None  # the job of the call that goes on, and since when
         self._mentioned: tuple[str, float] | None = None  # the last one that was mentioned in the log
         self._calls = 0
@@ -94,11 +95,11 @@ class Teller:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether something waits to be told, besides that which is told just now."""
+        """Tell whether something waits, besides the call that goes on."""
         return bool(self._news)
 
     def start(self) -> None:
-        """Tell in a thread of its own from now on."""
+        """Notify in a thread of its own from now on."""
         self._started = True
         self._start_thread()
 
@@ -109,7 +110,7 @@ class Teller:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Tell what is left, and end the thread; what takes too long is left to other workers."""
+        """Notify of what is left, and end the thread; what takes too long is left to other workers."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -130,22 +131,22 @@ class Teller:
                 watchdog.feed()
 
     def hear(self) -> None:
-        """Hear that others may have left something untold."""
+        """Hear that the outbox may have runs of other workers."""
         self._start_thread()
-        if time.monotonic() - self._looked >= REST:
+        if time.monotonic() - self._polled >= REST:
             with self._changed:
                 self._others = True
                 self._changed.notify_all()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Mention a call that has gone on for long, once."""
         called = self._called
         if called and called != self._mentioned and time.monotonic() - called[1] >= LONG:
             self._mentioned = called
             log.warning("%s: ended() of its worker class has gone on for %g s, others wait for it", called[0], LONG)
 
-    def tell(self, ended: Sequence[tuple[Run, NextState]], answers: Sequence[Answer]) -> None:
-        """Tell of runs of this worker that one request has ended, from what it replied."""
+    def notify(self, ended: Sequence[tuple[Run, NextState]], answers: Sequence[Answer]) -> None:
+        """Notify of runs of this worker that one request has ended, from what it replied."""
         name = find_field(ended, answers) if self.is_wanted else None
         if name is None:
             return
@@ -163,13 +164,13 @@ class Teller:
             self._news.append(news)
             self._changed.notify_all()
 
-    def tell_others(self) -> None:
-        """Tell of the runs of workers that are gone."""
+    def notify_others(self) -> None:
+        """Notify of the runs of workers that are gone."""
         if not self._others:
             return
-        self._others, self._looked = False, time.monotonic()
+        self._others, self._polled = False, time.monotonic()
         try:
-            for claim in self._store.untold.claim_all(set(self._list_queues())):
+            for claim in self._store.outbox.claim_all(set(self._list_queues())):
                 tag = claim.name.partition(" ")[0]
                 self._deliver(_News(claim, [self._read_other(tag, run) for run in claim.runs]))
         except RedbikeError as error:
@@ -187,7 +188,7 @@ class Teller:
             elif self._stopped:
                 return
             else:
-                self.tell_others()
+                self.notify_others()
 
     def _make_end(self, run: Run, next_state: NextState, answer: Answer) -> Callable[[], End]:
         outcome, next_run = next_state.outcome or Outcome.OK, self._find_next(run, next_state, answer)
@@ -218,7 +219,7 @@ class Teller:
         return run, lambda: End(past.outcome, past.error, past.took, _find_due(state))
 
     def _deliver(self, news: _News) -> None:
-        """Tell, and then see that nobody else does. Stop if another worker has claimed it meanwhile."""
+        """Notify, and then remove it from the outbox. Stop if another worker has claimed it meanwhile."""
         claim = news.claim
         for run, make_end in news.ends:
             if time.monotonic() - claim.since > RENEWED:
@@ -228,16 +229,16 @@ class Teller:
                 claim = renewed
             self._call(run, make_end())
         try:
-            self._store.untold.forget([claim.name])
+            self._store.outbox.forget([claim.name])
         except RedbikeError as error:
-            # Another worker, or this one, tells it once more.
+            # Another worker, or this one, calls it once more.
             jobid = claim.name.partition(" ")[2]
             log.warning("%s: it will be told again that this run has ended: %s", jobid, error)
 
     def _renew(self, claim: Claim) -> Claim | None:
         """Claim it for longer; return None if another worker has claimed it."""
         try:
-            return self._store.untold.renew(claim)
+            return self._store.outbox.renew(claim)
         except RedbikeError as error:
             log.warning("it may be told twice that runs have ended: %s", error)
             return claim

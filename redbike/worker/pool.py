@@ -13,7 +13,7 @@ from redbike.loop.queues import Queues
 from redbike.process import leaving
 from redbike.store.run import NextState, Run
 from redbike.worker.ends import Ends
-from redbike.worker.notify import Teller
+from redbike.worker.notify import Notifier
 from redbike.worker.source import Source
 
 log = logging.getLogger("redbike.worker")
@@ -30,9 +30,9 @@ class Pool:
         source: Source,
         ends: Ends,
         run: Callable[[Run], NextState],
-        teller: Teller,
+        notifier: Notifier,
     ) -> None:
-        self._teller = teller
+        self._notifier = notifier
         self._loop = loop
         self._queues = queues
         self._source = source
@@ -48,11 +48,11 @@ class Pool:
 
     def _finish(self, threads: ThreadPoolExecutor) -> None:
         threads.shutdown()
-        self._teller.stop()
+        self._notifier.stop()
 
     def _hand_out(self, threads: ThreadPoolExecutor) -> None:
         """Take a job as soon as a thread is free for it."""
-        self._teller.wait(self._loop.goes_on)
+        self._notifier.wait(self._loop.goes_on)
         while not self._free.acquire(timeout=1.0):
             leaving.cover(time.monotonic())
             if not self._loop.goes_on():

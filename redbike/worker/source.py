@@ -44,31 +44,31 @@ class Source:
         self._pipeline.close()
 
     def take(self, most: int, skipped: int = 0) -> list[Run]:
-        """Take up to `most` jobs, without the first `skipped` looks, which have just been empty."""
-        for look in islice(self._queues.polls(), skipped, None):
+        """Take up to `most` jobs, without the first `skipped` polls, which have just been empty."""
+        for poll in islice(self._queues.polls(), skipped, None):
             if self._loop.stopping.is_set():
                 break
-            found = self._take_from(look, most)
+            found = self._take_from(poll, most)
             if found:
                 return found
         return []
 
-    def _take_from(self, look: Poll, most: int) -> list[Run]:
+    def _take_from(self, poll: Poll, most: int) -> list[Run]:
         tag, is_new = self._ahead or self._presence.make_tag(), not self._ahead
 
         def ask(repeated: bool) -> Reply:
             self._asked = time.monotonic()
             reply = ["again"]
             while reply[0] == "again":
-                (reply,) = self._pipeline.run([self._pack_take(look, tag, most, repeated or not is_new)])
+                (reply,) = self._pipeline.run([self._pack_take(poll, tag, most, repeated or not is_new)])
             return reply
 
         reply = self._loop.retry_until_up(ask)
         self._ahead = ""
         return self._check_halt(self._store.runs.read_take(reply, tag))
 
-    def _pack_take(self, look: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
-        return self._store.runs.pack_take(look, tag, most, self._loop.control_at_start, repeated, idle_owner)
+    def _pack_take(self, poll: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
+        return self._store.runs.pack_take(poll, tag, most, self._loop.control_at_start, repeated, idle_owner)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
@@ -79,14 +79,14 @@ class Source:
 
     def wait(self) -> list[Run]:
         """Block until a queue may have something; return what the server has taken for this worker at that instant."""
-        # The look first: it may read the names of the queues again.
-        look = next(self._queues.polls())
+        # The poll first: it may read the names of the queues again.
+        poll = next(self._queues.polls())
         wakes = [self._store.keys.wake(name) for name in self._queues.names()]
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
             self._ahead = self._presence.make_tag()
-            return self._pack_take(look, self._ahead, 1, idle_owner=self._presence.idle_owner)
+            return self._pack_take(poll, self._ahead, 1, idle_owner=self._presence.idle_owner)
 
         woken, runs = False, list[Run]()
         while not (woken or runs or self._loop.stopping.is_set()):
@@ -96,8 +96,8 @@ class Source:
                 runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
                 self._presence.note(self._store.runs.read_registration(reply))
                 # It does not look into all when there are very many.
-                woken = woken or len(look.queues) < len(wakes)
-                self._presence.hear(self._store.runs.has_untold(reply))
+                woken = woken or len(poll.queues) < len(wakes)
+                self._presence.hear(self._store.runs.has_notices(reply))
             elif not woken:
                 self.when_idle()
                 if self._queues.refresh():
@@ -158,8 +158,8 @@ class Source:
         if self._loop.stopping.is_set() or not (ended or self._unheard):
             self.end(ended)
             return self.take(most)
-        tag, look = self._presence.make_tag(), next(self._queues.polls())
-        reply = self.end(ended, lambda repeated: self._pack_take(look, tag, most, repeated))
+        tag, poll = self._presence.make_tag(), next(self._queues.polls())
+        reply = self.end(ended, lambda repeated: self._pack_take(poll, tag, most, repeated))
         return self._check_halt(self._store.runs.read_take(reply, tag))
 
     def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:

@@ -30,7 +30,7 @@ from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.leaving import Leaving, Left, hand_back
 from redbike.worker.missing_commands import MissingCommands
-from redbike.worker.notify import Teller
+from redbike.worker.notify import Notifier
 from redbike.worker.pool import Pool
 from redbike.worker.runner import Runner
 from redbike.worker.source import Source
@@ -52,10 +52,10 @@ class Worker:
         self.queues = Queues(worker, settings.default_timeout)
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
-        self.runner = Runner(worker, settings, self.pings, self.missing.place if self.missing.is_wanted else None)
+        self.runner = Runner(worker, settings, self.pings, self.missing.decide if self.missing.is_wanted else None)
         self.runner.is_stopping = self.loop.stopping.is_set
-        self.teller = Teller(store, worker, self.queues.names)
-        self.ends = Ends(store, self.loop, self.runner.settings_for, self.teller, self.pings)
+        self.notifier = Notifier(store, worker, self.queues.names)
+        self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
         told = (
             partial(describe_naming, worker),
@@ -65,7 +65,7 @@ class Worker:
             partial(describe_commands, worker),
             settings,
         )
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.teller, concurrency, *told)
+        self.presence = Presence(self.loop, "worker", self.queues.names, self.notifier, concurrency, *told)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
@@ -88,12 +88,12 @@ class Worker:
 
     def _loop_until_halted(self) -> None:
         with self.presence:
-            self.teller.start()
+            self.notifier.start()
             self.leaving.start()
             if self.concurrency == 1:
-                self.loop.run(self._turn, self.teller.stop)
+                self.loop.run(self._turn, self.notifier.stop)
             else:
-                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.teller).work()
+                Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.notifier).work()
 
     def _end_at_once(self) -> None:
         """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
@@ -151,8 +151,8 @@ class Worker:
 
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
-        for look in self.queues.polls():
-            taken = self.store.runs.take(look, self.presence.make_tag(), 1, self.loop.control_at_start)
+        for poll in self.queues.polls():
+            taken = self.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.control_at_start)
             if taken:
                 break
         if taken == "halted" or not taken:
@@ -166,10 +166,10 @@ class Worker:
         runs = self.source.take(self.most())
         while runs or (runs := self.source.wait()):
             self._unsaid = ended = self.run_all(runs)
-            if self.teller.is_behind:
+            if self.notifier.is_behind:
                 # Nothing that has ended waits for that, and nothing that has not begun.
                 self.source.end(ended)
-                self.teller.wait(self.loop.goes_on)
+                self.notifier.wait(self.loop.goes_on)
                 runs = self.source.take(self.most())
             else:
                 runs = self.source.end_and_take(ended, self.most()) or self.source.take(self.most(), skipped=1)

@@ -10,7 +10,7 @@ import pytest
 import redbike.commands.on_failure
 from redbike.commands.worker import Commands
 from redbike.facade.redbike import Redbike
-from redbike.store.keys import TELLS
+from redbike.store.keys import NOTIFIES
 from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
 from tests.verbs import set_job, take_many
@@ -96,13 +96,13 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefi
     said = fails("true")
     bike = Redbike(Commands("A", str(said.parent / "commands.ini")), prefix, client, on_lost="reschedule")
     set_job(bike.store, jobid, HOURLY, "now")
-    tag = f"OwnerOf1tag{TELLS}"
+    tag = f"OwnerOf1tag{NOTIFIES}"
     assert take_many(bike.store, [("work-A", 100.0)], [1], tag, 1)
     client.zadd(bike.store.keys.leases, {tag: 1.0})
     bike.dispatch_due()
     worker = Worker(bike.store, bike.worker, bike.settings)
     next(worker.queues.polls())
-    worker.teller.tell_others()
+    worker.notifier.notify_others()
     wait_until(said.exists)
     assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
 

@@ -233,10 +233,10 @@ def fail(store, failures, since=MIDNIGHT):
         if taken != "empty":
             own = override(Settings(), taken.options)
             is_failure = failures[len(places) : len(places) + 1] == "F"
-            placed = (
+            next_state = (
                 decide_failed(taken, ValueError("no"), own, now) if is_failure else decide_done(taken, None, own, now)
             )
-            store.at(now).runs.end(taken, placed)
+            store.at(now).runs.end(taken, next_state)
             places.append(taken.due)
     dispatcher.close()
     return places, state(store)
@@ -468,10 +468,10 @@ def test_after_a_run_the_schedule_goes_on_with_its_spread(store):
     options, share = '{"spread":600}', compute_jitter(JOB, 600)
     due = find_schedule(JOB, HOURLY, options).next(MIDNIGHT)
     assert due == MIDNIGHT + HOUR + share or due == MIDNIGHT + share
-    placed = decide_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
-    assert placed == NextState("next", round(due + HOUR, 6))
+    next_state = decide_done(run(schedule=HOURLY, due=due, start=due, options=options), None, Settings(), due + 1)
+    assert next_state == NextState("next", round(due + HOUR, 6))
     changed = Answer("changed", HOURLY, "set", options)
-    again = decide_again(run(schedule="EVERY:5@0", due=due, start=due), placed, changed, Settings(), due + 1)
+    again = decide_again(run(schedule="EVERY:5@0", due=due, start=due), next_state, changed, Settings(), due + 1)
     assert again.due == round(due + HOUR, 6)
 
 

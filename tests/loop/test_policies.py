@@ -75,11 +75,11 @@ DONE = [
 ]
 
 
-@pytest.mark.parametrize(("ran", "settings", "now", "placed"), DONE)
-def test_a_run_that_is_done_goes_to_its_next_occurrence(ran, settings, now, placed):
-    assert decide_done(run(**ran), None, Settings(**settings), now) == placed
+@pytest.mark.parametrize(("ran", "settings", "now", "next_state"), DONE)
+def test_a_run_that_is_done_goes_to_its_next_occurrence(ran, settings, now, next_state):
+    assert decide_done(run(**ran), None, Settings(**settings), now) == next_state
     result = "a result, which means nothing without CONTINUE"
-    assert decide_done(run(**ran), result, Settings(**settings), now) == placed
+    assert decide_done(run(**ran), result, Settings(**settings), now) == next_state
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_stop_after_counts_each_kind_of_failed_occurrence(schedule, how, setting
 
 def test_a_count_is_kept_with_the_occurrence_that_came_due_during_the_run():
     settings = Settings(on_error="reschedule", stop_after=5, **QUEUE)
-    placed = decide_failed(run(failed=1), ValueError(), settings, 125.0)
-    assert (placed.due, placed.retry_state) == (110.0, "0 0 0 - 125.000000 failed=2")
+    next_state = decide_failed(run(failed=1), ValueError(), settings, 125.0)
+    assert (next_state.due, next_state.retry_state) == (110.0, "0 0 0 - 125.000000 failed=2")
 
 
 def test_what_is_kept_of_an_error():
@@ -338,8 +338,8 @@ def test_what_is_owed_is_found_beside_what_another_hand_has_left():
     found = decide_owed(run(), due(None, left=f"{OWED}+timeline"), "EVERY:10@0")
     assert (found.due, found.left) == (101.5, f"{OWED}+timeline")
     # It takes the place of what came due during the run.
-    placed = decide_done(run(), None, Settings(**QUEUE), 125.0)
-    owed = decide_owed(run(), replace(placed, left="due:112.000000"), run().schedule)
+    next_state = decide_done(run(), None, Settings(**QUEUE), 125.0)
+    owed = decide_owed(run(), replace(next_state, left="due:112.000000"), run().schedule)
     assert (owed.due, owed.overlapped, owed.retry_state) == (112.0, 2, "0 0 0 - 125.000000")
 
 

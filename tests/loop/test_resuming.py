@@ -353,7 +353,7 @@ def test_nor_when_the_pause_of_its_queue_ends_by_itself(store):
         now = NOON + 2 * HOUR + 0.3
         store.at(now).queue_limits.open(QUEUE)
         run = take_one(store.at(now), [(QUEUE, 1000.0)], "tag")
-        placed = give_up_paused(run, schedule, Settings(catchup="none"), now)
+        next_state = give_up_paused(run, schedule, Settings(catchup="none"), now)
         expected = (1, NOON + 2 * HOUR) if is_missed else None
-        assert (run.due, placed and (placed.paused, placed.due)) == (due, expected)
+        assert (run.due, next_state and (next_state.paused, next_state.due)) == (due, expected)
         store.client.flushdb()

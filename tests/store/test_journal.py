@@ -49,15 +49,15 @@ def archive(store, steps=None):
         pass
 
 
-def run_once(store, jobids=(JOB,), now=NOW, owner="OwnerOf1", **placed):
+def run_once(store, jobids=(JOB,), now=NOW, owner="OwnerOf1", **ended):
     """Run jobs together, at `now`."""
-    placed.setdefault("place", "next")
+    ended.setdefault("place", "next")
     for jobid in jobids:
         if store.questions.read_schedule(jobid) is None:
             set_job(store.at(START), jobid, OLD, now)
         store.at(now).jobs.run([jobid])
     taken = take_many(store.at(now), [(QUEUE, 100.0)], [1], make_tag(owner), 100)
-    call = store.at(now).runs.pack_end([(run, NextState(due=now + 1e6, **placed)) for run in taken])
+    call = store.at(now).runs.pack_end([(run, NextState(due=now + 1e6, **ended)) for run in taken])
     store.scripts.run(call)
 
 
@@ -204,7 +204,7 @@ def test_a_run_that_nobody_can_have_packed_stops_neither_readers_nor_archiving(s
         store.keys.untold, "tag+ job:A", f"{NOW:.6f} 0\n".encode() + pack_entry(WORKER, [(JOB, QUEUE, 10, damaged)])
     )
     assert len(list(fsck(store))) == 2
-    assert [claim.runs for claim in store.at(NOW).untold.claim_all([QUEUE])] == [()]
+    assert [claim.runs for claim in store.at(NOW).outbox.claim_all([QUEUE])] == [()]
     assert dues(store) == [NOW]
     archive(store)
     assert dues(store) == [NOW]

@@ -27,7 +27,7 @@ from redbike.store.entries import read_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.keys import OWNER, TELLS
+from redbike.store.keys import NOTIFIES, OWNER
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState, parse_batch
 from redbike.store.run import GRACE, LEASE, NextState, Run
@@ -329,7 +329,7 @@ class Jobs(RuleBasedStateMachine):
 
     def _name_tag(self):
         """The last tag: one of a process, or of an older version."""
-        return f"{[*OWNERS, ''][self.tags % 3]}tag{self.tags}{TELLS if self.tags % 2 else ''}"
+        return f"{[*OWNERS, ''][self.tags % 3]}tag{self.tags}{NOTIFIES if self.tags % 2 else ''}"
 
     def _one(self, which):
         """A run, also one that ended long ago: a stale tag must change nothing."""
@@ -435,7 +435,7 @@ class Jobs(RuleBasedStateMachine):
     @rule()
     def tell(self):
         """What nobody has told in time."""
-        for claim in self.store.at(self.now).untold.claim_all(self.store.queue_limits.list_queues()):
+        for claim in self.store.at(self.now).outbox.claim_all(self.store.queue_limits.list_queues()):
             self._tell(claim.name, claim.runs)
 
     @rule(which=which)
@@ -448,7 +448,7 @@ class Jobs(RuleBasedStateMachine):
 
     def _tell(self, field, runs):
         self.told.update((field.partition(" ")[0], run.jobid) for run in runs)
-        self.store.untold.forget([field])
+        self.store.outbox.forget([field])
 
     # Who is there
 

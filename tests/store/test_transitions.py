@@ -19,7 +19,7 @@ from redbike.store.history import pack_run
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.keys import TELLS
+from redbike.store.keys import NOTIFIES
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
@@ -89,8 +89,8 @@ def archive(store: Store, run: Run) -> None:
 
 def claim(store: Store, run: Run) -> None:
     entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
-    store.client.hset(store.keys.untold, f"tag{TELLS} {JOB}", f"{START:.6f} 0\n".encode() + entry)
-    assert len(list(store.at(NOW).untold.claim_all(["work-A"]))) == 1
+    store.client.hset(store.keys.untold, f"tag{NOTIFIES} {JOB}", f"{START:.6f} 0\n".encode() + entry)
+    assert len(list(store.at(NOW).outbox.claim_all(["work-A"]))) == 1
 
 
 def own_and_unset(store: Store, own: str, group: str) -> None:
@@ -674,7 +674,7 @@ def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
 
 @pytest.mark.parametrize("text", ["NOW", f"AT:{START}"])
 @pytest.mark.parametrize(
-    ("placed", "why", "after", "kept"),
+    ("where", "why", "after", "kept"),
     [
         ("next", "", 1, "STOP"),
         ("stop", "", 1, "STOP"),
@@ -685,11 +685,11 @@ def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
         ("next+", "", 1, None),
     ],
 )
-def test_a_one_off_is_stored_as_stop_when_its_last_run_has_ended(store, text, placed, why, after, kept):
+def test_a_one_off_is_stored_as_stop_when_its_last_run_has_ended(store, text, where, why, after, kept):
     set_job(store.at(START), JOB, text, START, once=True)
     run = take(store, "mine")
     assert inspect(store).schedule == text, "while it runs it keeps its text"
-    outcome = NextState(placed.rstrip("+"), None if kept else LATER, why)
+    outcome = NextState(where.rstrip("+"), None if kept else LATER, why)
     word = "stopped" if kept else "timeline"
     assert end(store, run, outcome, now=START + after)[:2] == ("ok", word)
     assert inspect(store).schedule == (kept or text)

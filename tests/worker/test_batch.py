@@ -16,7 +16,7 @@ from redbike.store.jobs import JobToSet
 from redbike.store.records import RetryState, parse_batch
 from redbike.store.run import GRACE, LEASE, SLACK, NextState
 from redbike.store.store import Store
-from redbike.worker.batch import MOST, SPLIT_AFTER, STALE, TARGET, UNTOLD, Batch, Pace, Watch
+from redbike.worker.batch import MOST, SPLIT_AFTER, STALE, TARGET, UNREPORTED, Batch, Pace, Watch
 from redbike.worker.worker import Worker
 from tests.loops import Acting, join, start
 from tests.states import dump
@@ -193,10 +193,10 @@ def test_many_queues_are_looked_at_some_at_a_time():
     rotation = Queues(RoundRobin(":".join(names)), 10.0)
     next(rotation.polls())
     rotation.advance("work-q9")
-    looks = list(rotation.polls())
-    assert [len(look.queues) for look in looks] == [32, 32, 6]
-    assert [name for look in looks for name, _ in look.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
-    assert looks[2].turns == [1, 2, 3, 4, 5, 6]
+    polls = list(rotation.polls())
+    assert [len(poll.queues) for poll in polls] == [32, 32, 6]
+    assert [name for poll in polls for name, _ in poll.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
+    assert polls[2].turns == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_i
 def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     fill(store, 3)
-    act = Slow("001:A", 2 * UNTOLD)
+    act = Slow("001:A", 2 * UNREPORTED)
     monkeypatch.setattr(Acting, "timeout", lambda self, name: 100.0)
     _, thread = working(store, act)
     assert act.begun.wait(60)
@@ -455,7 +455,7 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
         if jobid != "000:A":
             wait_until(lambda: store.questions.inspect(["000:A"])[0].status.startswith("STP"))
             seen.append(jobid)
-        time.sleep(2 * UNTOLD)
+        time.sleep(2 * UNREPORTED)
 
     fill(store, 3)
     worker = Worker(store, Acting(act), Settings())
@@ -477,7 +477,7 @@ def test_ends_that_were_not_answered_are_told_again(store, harm):
     def act(jobid):
         if int(jobid[:3]) % 7 == 3:
             harm(store.client)
-        time.sleep(2 * UNTOLD)
+        time.sleep(2 * UNREPORTED)
 
     jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
     worker = Worker(store, Acting(act), Settings())
@@ -492,7 +492,7 @@ def test_ends_that_were_not_answered_are_told_again(store, harm):
 
 def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
     jobids = fill(store, 3)
-    worker = Worker(store, Acting(lambda jobid: time.sleep(2 * UNTOLD)), Settings())
+    worker = Worker(store, Acting(lambda jobid: time.sleep(2 * UNREPORTED)), Settings())
     batch = Batch(worker.source.take(MOST))
     worker.batches.watch.begin = lambda batch: None
 

@@ -17,8 +17,10 @@ def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.5)
     set_job(store, "job:A", "EVERY:1h", "now")
     run = take(store, now=None)
-    heartbeat, looks = Heartbeat(store, lambda run: None, lambda run: None), []
-    monkeypatch.setattr(heartbeat, "_next_look", lambda runs, look=heartbeat._next_look: looks.append(0) or look(runs))
+    heartbeat, polls = Heartbeat(store, lambda run: None, lambda run: None), []
+    monkeypatch.setattr(
+        heartbeat, "_find_next_poll", lambda runs, find=heartbeat._find_next_poll: polls.append(0) or find(runs)
+    )
 
     def one_more():
         with heartbeat._changed:
@@ -26,15 +28,15 @@ def test_jobs_that_are_over_at_once_do_not_wake_it_one_by_one(store, monkeypatch
             heartbeat.remove(run)
 
     one_more()
-    wait_until(lambda: len(looks) == 1 and heartbeat._changed.acquire(blocking=False))
+    wait_until(lambda: len(polls) == 1 and heartbeat._changed.acquire(blocking=False))
     heartbeat._changed.release()
     for _ in range(20):
         one_more()
     with heartbeat._changed:
-        assert len(looks) == 1
+        assert len(polls) == 1
     # And when none comes any more, it rests.
     wait_until(lambda: heartbeat._wake_at == float("inf"))
-    assert len(looks) == 2
+    assert len(polls) == 2
     heartbeat.stop()
 
 

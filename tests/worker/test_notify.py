@@ -8,8 +8,8 @@ import pytest
 from redbike import Again, Redbike, StopWork, UnsetJob, current_run
 from redbike.errors import Unreachable
 from redbike.store.inspection.fsck import fsck
-from redbike.store.keys import TELLS
-from redbike.store.outbox import KEPT, MOST_CLAIMS, TELLING
+from redbike.store.keys import NOTIFIES
+from redbike.store.outbox import CLAIM_TIMEOUT, KEPT, MOST_CLAIMS
 from redbike.worker.worker import Worker
 from tests.loops import Doing, beside, join, raising, start
 from tests.verbs import Quiet, take_many, take_one
@@ -151,12 +151,12 @@ def lose(bike, tag, number=1):
 @pytest.fixture
 def lost(bike, make):
     """A run of job:A that was lost, by a worker that has `ended`."""
-    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}")
     return run
 
 
-def tell_others(bike, now=None):
-    make_worker(bike, now).teller.tell_others()
+def notify_others(bike, now=None):
+    make_worker(bike, now).notifier.notify_others()
     return bike.worker.events()
 
 
@@ -173,7 +173,7 @@ def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, los
     assert list(fsck(bike.store)) == []
     if runs_again:
         take_one(bike.store, QUEUES, "OwnerOf2tag")
-    assert tell_others(bike) == [("job:A", "lost", "")]
+    assert notify_others(bike) == [("job:A", "lost", "")]
     [(told, end)] = bike.worker.told
     assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", lost.due, lost.tag, 1)
     assert 0 <= end.seconds < 5
@@ -183,15 +183,15 @@ def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, los
 
 def test_all_that_were_lost_together_are_told_with_their_data(bike, make):
     bike.set("other:A", "NOW", data={"a": 1})
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
-    assert sorted(tell_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
+    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}", 2)
+    assert sorted(notify_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
     assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
 
 
 def test_a_lost_run_of_a_class_without_ended_is_not_told(bike, make):
     lose(make(Quiet("A")), "OwnerOf1tag")
     assert untold(bike) == 0
-    assert tell_others(bike) == []
+    assert notify_others(bike) == []
 
 
 def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
@@ -199,39 +199,39 @@ def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
     dying = make()
     dying.worker.ended = None
     worker = Worker(dying.store, dying.worker, dying.settings)
-    worker.presence.listener = worker.teller
-    run = take_one(bike.store, QUEUES, f"OwnerOf1tag{TELLS}")
+    worker.presence.listener = worker.notifier
+    run = take_one(bike.store, QUEUES, f"OwnerOf1tag{NOTIFIES}")
     worker.ends.end([(run, worker.runner.run(run))])
     assert untold(bike) == 1
     now = bike.store.timeline.read_dispatched()[0]
-    assert tell_others(bike, now + TELLING - 5) == []
-    assert tell_others(bike, now + TELLING + 5) == [("job:A", "ok", "")]
+    assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
+    assert notify_others(bike, now + CLAIM_TIMEOUT + 5) == [("job:A", "ok", "")]
     assert untold(bike) == 0
 
 
 def test_two_that_look_at_once_tell_it_once(bike, lost):
     now = bike.store.timeline.read_dispatched()[0]
-    given = {"field": f"OwnerOf1tag{TELLS} job:A", "seconds": TELLING, "most": 3}
-    replies = [bike.store.at(now).untold._namespace.run("claim", **given) for _ in range(2)]
+    given = {"field": f"OwnerOf1tag{NOTIFIES} job:A", "seconds": CLAIM_TIMEOUT, "most": 3}
+    replies = [bike.store.at(now).outbox._namespace.run("claim", **given) for _ in range(2)]
     assert [reply[0] for reply in replies] == ["ok", "stale"]
-    assert tell_others(bike, now + 1) == []
+    assert notify_others(bike, now + 1) == []
     # The first one has died.
-    assert tell_others(bike, now + TELLING + 1) == [("job:A", "lost", "")]
+    assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "lost", "")]
 
 
 def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make, caplog):
     make(Quiet("A")).set("job:A", "NOW")
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}")
+    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}")
     bike = make(Telling("M"))
-    assert tell_others(bike) == []
+    assert notify_others(bike) == []
     assert untold(bike) == 1
     now = bike.store.timeline.read_dispatched()[0]
-    assert tell_others(bike, now + KEPT - 5) == []
+    assert notify_others(bike, now + KEPT - 5) == []
     assert untold(bike) == 1
-    assert tell_others(make(Telling("M:A"))) == [("job:A", "lost", "")]
+    assert notify_others(make(Telling("M:A"))) == [("job:A", "lost", "")]
     assert untold(bike) == 0
-    lose(make(Quiet("A")), f"OwnerOf2tag{TELLS}")
-    assert tell_others(bike, now + KEPT + 5) == []
+    lose(make(Quiet("A")), f"OwnerOf2tag{NOTIFIES}")
+    assert notify_others(bike, now + KEPT + 5) == []
     assert untold(bike) == 0
     assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
 
@@ -240,37 +240,37 @@ def test_what_ends_its_workers_is_given_up(bike, lost, caplog):
     now = bike.store.timeline.read_dispatched()[0]
     for number in range(1, MOST_CLAIMS + 1):
         assert untold(bike) == 1
-        claims = bike.store.at(now + number * (TELLING + 1)).untold.claim_all(["work-A"])
+        claims = bike.store.at(now + number * (CLAIM_TIMEOUT + 1)).outbox.claim_all(["work-A"])
         assert [claim.number for claim in claims] == [number]
-    assert tell_others(bike, now + 10 * TELLING) == []
+    assert notify_others(bike, now + 10 * CLAIM_TIMEOUT) == []
     assert untold(bike) == 0
     assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
 
 
 def test_what_takes_long_is_claimed_for_longer(bike, lost):
     now = bike.store.timeline.read_dispatched()[0]
-    [claim] = bike.store.at(now).untold.claim_all(["work-A"])
-    renewed = bike.store.at(now + TELLING - 1).untold.renew(claim)
+    [claim] = bike.store.at(now).outbox.claim_all(["work-A"])
+    renewed = bike.store.at(now + CLAIM_TIMEOUT - 1).outbox.renew(claim)
     assert (renewed.name, renewed.number, renewed.runs) == (claim.name, 1, claim.runs)
-    assert list(bike.store.at(now + 2 * TELLING - 2).untold.claim_all(["work-A"])) == []
-    [later] = bike.store.at(now + 2 * TELLING).untold.claim_all(["work-A"])
+    assert list(bike.store.at(now + 2 * CLAIM_TIMEOUT - 2).outbox.claim_all(["work-A"])) == []
+    [later] = bike.store.at(now + 2 * CLAIM_TIMEOUT).outbox.claim_all(["work-A"])
     assert later.number == 2
-    assert bike.store.at(now + 2 * TELLING).untold.renew(renewed) is None
+    assert bike.store.at(now + 2 * CLAIM_TIMEOUT).outbox.renew(renewed) is None
 
 
 def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatch):
     monkeypatch.setattr("redbike.worker.notify.RENEWED", -1.0)
     bike.set("other:A", "NOW")
-    lose(make(Quiet("A")), f"OwnerOf1tag{TELLS}", 2)
+    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}", 2)
     now = bike.store.timeline.read_dispatched()[0]
     claimed = []
 
     def ended(run, end):
         bike.worker.told.append((run, end))
-        claimed.extend(bike.store.at(now + 3 * TELLING).untold.claim_all(["work-A"]))
+        claimed.extend(bike.store.at(now + 3 * CLAIM_TIMEOUT).outbox.claim_all(["work-A"]))
 
     bike.worker.ended = ended
-    tell_others(bike, now)
+    notify_others(bike, now)
     assert len(bike.worker.told) == len(claimed) == 1
     assert untold(bike) == 1, "for the one that has claimed it"
 
@@ -392,7 +392,7 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 
     bike = make(Slow())
     bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
-    monkeypatch.setattr("redbike.store.outbox.Untold.claim_all", lambda self, queues: away(queues))
+    monkeypatch.setattr("redbike.store.outbox.Outbox.claim_all", lambda self, queues: away(queues))
     working(bike)
     wait_until(lambda: len(tried) >= 2)
     bike.set("a:A", "NOW")
@@ -417,8 +417,8 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
         wait_until(lambda: len(bike.worker.told) == 2)
         # From a queue that it does not work yet, so that it cannot take it itself.
         other.set("third:B", "NOW")
-        take_one(other.store, [("work-B", 100.0)], f"OwnerOf1tag{TELLS}")
-        other.client.zadd(other.store.keys.leases, {f"OwnerOf1tag{TELLS}": 1.0})
+        take_one(other.store, [("work-B", 100.0)], f"OwnerOf1tag{NOTIFIES}")
+        other.client.zadd(other.store.keys.leases, {f"OwnerOf1tag{NOTIFIES}": 1.0})
         other.dispatch_due()
         bike.worker.names.append("work-B")
         wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
@@ -442,12 +442,12 @@ away = raising(Unreachable("the server is away"))
 
 def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
-    monkeypatch.setattr(worker.store.untold, "forget", away)
+    monkeypatch.setattr(worker.store.outbox, "forget", away)
     worker.work_one()
     assert "it will be told again" in caplog.text
     monkeypatch.undo()
     now = bike.store.timeline.read_dispatched()[0]
-    assert tell_others(bike, now + TELLING + 1) == [("job:A", "ok", "")] * 2
+    assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
 
 
 def test_a_server_that_goes_away_while_it_is_told_harms_no_job(bike, monkeypatch, caplog):
@@ -470,9 +470,9 @@ def test_damaged_entries_are_found_and_removed(bike):
 def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
     """The first of two was set meanwhile: it ends by a request of its own. Their worker dies before it tells."""
     bike.set("other:A", "NOW")
-    runs = take_many(bike.store, QUEUES, [1], f"OwnerOf1tag{TELLS}", 2)
+    runs = take_many(bike.store, QUEUES, [1], f"OwnerOf1tag{NOTIFIES}", 2)
     bike.set("job:A", "EVERY:2h@0")
     worker = Worker(bike.store, Quiet("A"), bike.settings)
     worker.ends.end([(run, worker.runner.run(run)) for run in runs])
     now = bike.store.timeline.read_dispatched()[0]
-    assert sorted(tell_others(bike, now + TELLING + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]
+    assert sorted(notify_others(bike, now + CLAIM_TIMEOUT + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]

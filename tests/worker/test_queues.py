@@ -44,7 +44,7 @@ def clock():
 
 
 def queues(rotation):
-    return [name for look in rotation.polls() for name, _ in look.queues]
+    return [name for poll in rotation.polls() for name, _ in poll.queues]
 
 
 def test_names_are_read_again_within_a_second(clock):
@@ -66,7 +66,7 @@ def test_more_names_than_ten_thousand_are_worked(clock):
     names = [f"q{n}" for n in range(25_000)]
     rotation = Queues(Changing(*names), 10.0, clock)
     assert queues(rotation) == names
-    assert max(len(look.queues) for look in rotation.polls()) == WINDOW
+    assert max(len(poll.queues) for poll in rotation.polls()) == WINDOW
 
 
 def fail():

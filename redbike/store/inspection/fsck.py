@@ -60,7 +60,7 @@ def fsck(store: Store) -> Iterator[str]:
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {store.keys.log!r} {describe_entry(entry)}" for entry in listing.malformed_log)
     yield from (f"the key {key!r} {how}" for key, _, how in listing.bad_journal)
-    yield from (f"the key {store.keys.untold!r} {how}" for _, how in listing.bad_untold)
+    yield from (f"the key {store.keys.untold!r} {how}" for _, how in listing.bad_outbox)
 
 
 def find_instant_ahead(store: Store) -> str:

@@ -34,7 +34,7 @@ class Listing:
     tags: dict[str, set[str]] = field(default_factory=dict)  # each with jobs that may be in flight under it
     tag_of: dict[str, str] = field(default_factory=dict)  # by job: the tag under which it most likely is
     malformed_log: list[bytes] = field(default_factory=list)  # entries of the log that cannot be read
-    bad_untold: list[tuple[str, str]] = field(default_factory=list)  # see `Untold.list_bad`
+    bad_outbox: list[tuple[str, str]] = field(default_factory=list)  # see `Outbox.list_bad`
     bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
@@ -109,7 +109,7 @@ def _list_all(store: Store) -> Listing:
     _list_limits(store, listing)
     listing.malformed_log += dict.fromkeys(store.log.list_damaged())
     listing.bad_journal += store.journal.list_bad()
-    listing.bad_untold += store.untold.list_bad()
+    listing.bad_outbox += store.outbox.list_bad()
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)

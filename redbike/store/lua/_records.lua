@@ -73,7 +73,7 @@ local function untold_of(record)  -- from when on others may tell it, how often 
 end
 local function untold_record_of(time, claims, entry) return time .. ' ' .. claims .. '\n' .. entry end
 
-local function tells(tag) return tag:sub(-1) == '+' end  -- whether its ends are to be told, see TELLS in keys.py
+local function tells(tag) return tag:sub(-1) == '+' end  -- whether its ends are to be told, see NOTIFIES in keys.py
 local function marks_of(words)  -- before the runs in an entry of the journal, if not all of them have ended
   local MARKS, marks = {timeline = '1', queue = '1', held = '1', stopped = '1', unset = 'u'}, {}
   for i, word in ipairs(words) do marks[i] = MARKS[word] or '0' end
