@@ -486,7 +486,7 @@ def past(scene: Scene) -> None:
     scene.store.jobs.unset("unset:A")
 
 
-SMALL = {"redbike.store.archiving.PAGE": 3, "redbike.store.archiving.STEP": 3}  # several steps for a few jobs
+SMALL = {"redbike.store.journal.READ_STEP": 3, "redbike.store.journal.WRITE_STEP": 3}  # several steps for a few jobs
 
 
 def archive(scene: Scene) -> None:
@@ -704,11 +704,11 @@ WORKER = [
         Operation(f"work of several, {name}", prepare, work_batches, insists=True, patches=patches)
         for name, prepare, patches in (
             ("suspended", waiting(*THREE), {"redbike.worker.source.STALE": -1.0}),
-            ("each told", waiting(*THREE), {"redbike.worker.batch_runner.UNREPORTED": -1.0}),
+            ("each told", waiting(*THREE), {"redbike.worker.batch.UNREPORTED": -1.0}),
             (
                 "each told, without scripts",
                 without_scripts(waiting(*THREE)),
-                {"redbike.worker.batch_runner.UNREPORTED": -1.0},
+                {"redbike.worker.batch.UNREPORTED": -1.0},
             ),
         )
     ),

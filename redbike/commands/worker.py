@@ -19,13 +19,12 @@ from redbike.commands.summary import summarize_all
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from redbike.loop.worker_class import Checkable, RoundRobin
+from redbike.loop.worker_class import Checkable, RoundRobin, go_on_as_cron
 from redbike.process.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
 from redbike.text.printable import escape_lines
-from redbike.worker.cron_policies import go_on_as_cron
 from redbike.worker.missing_commands import get_command_name
 from redbike.worker.notify import End
 from redbike.worker.runner import current_run

@@ -6,7 +6,7 @@ from itertools import islice
 from redbike.config.settings import Settings
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop import resuming
-from redbike.loop.cancelling import compute_cancellation
+from redbike.loop.requests import compute_cancellation
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP

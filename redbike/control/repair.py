@@ -16,15 +16,17 @@ from dataclasses import replace
 from redbike.control.correction import Correction, FirstDue, describe_changes
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (
+    check_tag,
     describe_bad_rewind,
     describe_entry,
     describe_remedy,
+    find_bad_tags,
     find_instant_ahead,
+    list_bad_limits,
+    repair_limits,
 )
 from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
-from redbike.store.inspection.leftovers import remove
 from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
-from redbike.store.inspection.tags import check_tag, find_bad_tags, list_bad_limits, repair_limits
 from redbike.store.store import Store
 from redbike.store.upkeep import Rewind
 
@@ -73,7 +75,7 @@ class Repair:
             yield self._repair_key(key, how)
         for key, how in listing.leftovers:
             if how == MEMBERS:
-                remove(self.store, key)
+                self.store.upkeep.delete(key)
                 yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
         for entry in listing.malformed_log:
             self.store.log.forget(entry)

@@ -19,12 +19,12 @@ from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, check_schedule
+from redbike.store.agreed import Neighbours
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Due, JobToSet, Refused
 from redbike.store.keys import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
-from redbike.store.neighbours import Neighbours
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.store.takers import Takers

@@ -2,7 +2,7 @@ r"""Entries of the journal: ended runs on their way to the histories of their jo
 
 To rewrite the history of a job at the end of each run would cost the server more than half of what a short job costs.
 So `end` appends one entry for all runs that end together. A dispatcher archives them later, all those of a job at once,
-see archiving.py. Who reads puts both together. An entry begins with a letter:
+see journal.py. Who reads puts both together. An entry begins with a letter:
 
 ====== ==============================================================================================================
 letter what follows

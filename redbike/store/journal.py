@@ -1,21 +1,38 @@
-"""The ended runs that are kept: in the histories of their jobs, and in the journal, which is archived later."""
+"""The ended runs that are kept: in the histories of their jobs, and in the journal, which is archived later.
+
+Archiving moves runs from the journal to the histories, and adds them to the counts. What costs the server most is to
+write the history of a job. So many entries are archived together, and each job is written once for all that they have
+of it. That takes several steps, and between them others may archive too, or the process may die. So:
+
+1. Who archives takes a token with the first step. The scripts refuse the steps of all others for some seconds, and
+   those of a holder whose token another one has taken since.
+2. Each step names how many entries were ever archived. Once others have archived these, it is refused too. It also
+   names the newest of these entries. If that is not where it was, the server has lost what it had last: it was killed,
+   or a replica has taken its place. Then these runs may never have been, and others may stand in their place.
+3. The entries leave the journal with the last step. Until then the runs may be in both places, and who reads them, or
+   archives them again, takes those that are the same for one.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.store.entries import Digest, Pending, list_last_naming, list_naming, read_entry
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun, get_end, read_last_end, read_runs
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.questions import Questions
 from redbike.store.records import COUNT, decode, encode
-from redbike.store.tally import PART, RECENT, count_recent, parse_recent
+from redbike.store.tally import PART, RECENT, count, count_recent, format_recent, parse_recent
 
 FEW = 200  # jobs that are looked for in the bytes of each entry
 MOST_ENTRIES = 10 * PAGE  # that are read where the time is bounded
+READ_STEP, WRITE_STEP = 50, 200  # entries that are read, and jobs that are written, in one step of archiving
+MOST_ARCHIVED, MOST_BYTES = 4000, 4_000_000  # entries that are archived together, and their size
 
 
 class Journal:
@@ -144,3 +161,94 @@ def translate_journal_errors(namespace: Namespace) -> AbstractContextManager[Non
     """Translate the errors of redis-py; that of a key of another type names it."""
     keys = namespace.keys
     return namespace.translate((keys.counts, "hash"), (keys.history, "hash"), (keys.journal, "list"))
+
+
+@dataclass(slots=True)
+class _Read:
+    """What is to be archived."""
+
+    done: str  # how many entries were ever archived before these
+    recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute
+    digest: Digest = field(default_factory=Digest)
+    counts: Counter[str] = field(default_factory=Counter)  # what these add
+    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent`
+    entries: int = 0
+    size: int = 0  # bytes
+    newest: bytes = b""  # the last of them
+
+    def add(self, page: Sequence[bytes]) -> None:
+        """Add the next entries."""
+        self.digest.add(page)
+        self.counts.update(count(page))
+        self.ended.update(count_recent(page))
+        self.entries += len(page)
+        self.size += sum(map(len, page))
+        self.newest = page[-1] if page else self.newest
+
+
+class Archiver:
+    """Archives the oldest entries of the journal."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def archive(self) -> Iterator[None]:
+        """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
+        read = yield from self._read()
+        if read is None:
+            return
+        digest = read.digest
+        given = {"token": make_tag(), "done": read.done, "entries": read.entries}
+        given["newest"] = sha1(read.newest, usedforsecurity=False).hexdigest()
+        last = {"fields": list(read.counts), "numbers": list(read.counts.values())}
+        last["recent"] = format_recent(read.recent, read.ended)
+        jobs = self._list_jobs(digest)
+        pages = [jobs[first : first + WRITE_STEP] for first in range(0, len(jobs), WRITE_STEP)] or [[]]
+        for number, page in enumerate(pages, 1):
+            further = last if number == len(pages) else {}
+            if self._write(page, digest, **given, first=number == 1, **further) != "ok":
+                return
+            yield
+
+    def _read(self) -> Generator[None, None, _Read | None]:
+        """Return what is to be archived; None if there is nothing, or others stand in the place of what was read."""
+        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
+        keys = self._namespace.keys
+        with translate_journal_errors(self._namespace):
+            # Before the first page: the scripts find out if others archive entries in between.
+            done, recent = client.hmget(keys.counts, "archived", "recent")
+        read = _Read(decode(done), parse_recent(decode(recent)))
+        while True:
+            with translate_journal_errors(self._namespace):
+                # From the newest that was read, which shows that all of these are still there.
+                known = min(read.entries, 1)
+                page = client.lrange(keys.journal, read.entries - known, read.entries + READ_STEP - 1)
+            if page[:known] != [read.newest][:known]:
+                return None
+            page = page[known:]
+            read.add(page)
+            if len(page) < READ_STEP or read.entries >= MOST_ARCHIVED or read.size >= MOST_BYTES:
+                return read if read.entries else None
+            yield
+
+    def _list_jobs(self, digest: Digest) -> list[str]:
+        """Return the jobs whose histories may change."""
+        client, key = self._namespace.client, self._namespace.keys.history
+        with translate_journal_errors(self._namespace):
+            is_any_kept = client.hlen(key) > 0
+        return [jobid for jobid, own in digest.pending.items() if own.runs or is_any_kept]
+
+    def _write(self, jobids: Sequence[str], digest: Digest, **given: Any) -> str:
+        before = read_values(self._namespace, jobids)
+        after = [digest.pending[jobid].add_to(value) for jobid, value in zip(jobids, before, strict=True)]
+        changed = [(jobid, value) for jobid, old, value in zip(jobids, before, after, strict=True) if value != old]
+        gone = [jobid for jobid, value in changed if not value]
+        kept = [each for jobid, value in changed if value for each in (encode(jobid), value)]
+        call = self._namespace.pack("archive", gone=gone, **given)
+        return str(self._namespace.scripts.run(replace(call, packed=tuple(kept)))[0])
+
+    def count_entries(self) -> int:
+        """Return how many entries the journal has."""
+        client, key = self._namespace.client, self._namespace.keys.journal
+        with translate_journal_errors(self._namespace):
+            return int(client.llen(key))

@@ -36,11 +36,9 @@ import redis
 from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
-from redbike.store.archiving import Archiver
 from redbike.store.coming import Coming
-from redbike.store.counts import Counts
 from redbike.store.jobs import Jobs
-from redbike.store.journal import Journal
+from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
 from redbike.store.namespace import Namespace, make_tag
@@ -55,7 +53,7 @@ from redbike.store.records import decode
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
 from redbike.store.timeline import Timeline
-from redbike.store.totals import Depths, Totals
+from redbike.store.totals import Counts, Depths, Totals
 from redbike.store.upkeep import Rewinds, Upkeep
 from redbike.store.workers import Workers
 from redbike.text.printable import describe

@@ -76,6 +76,11 @@ class Upkeep:
         with translate_errors():
             self._namespace.client.persist(key)
 
+    def delete(self, key: str) -> None:
+        """Delete `key`."""
+        with translate_errors():
+            self._namespace.client.delete(key)
+
     def flush(self) -> int:
         """Delete every key under the prefix and no other; return how many there were."""
         client, keys = self._namespace.client, self._namespace.keys

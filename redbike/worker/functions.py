@@ -29,14 +29,13 @@ from redbike.config.settings import Settings, check_zone, override
 from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.queues import read_limits
-from redbike.loop.worker_class import RoundRobin, read_concurrency
+from redbike.loop.worker_class import RoundRobin, go_on_as_cron, read_concurrency
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import ZoneLike, read_zone
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
 from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
 from redbike.store.keys import check_jobid, check_queue_name
 from redbike.store.run import Run
-from redbike.worker.cron_policies import go_on_as_cron
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = tuple[str, str, JobOptions]  # job id, schedule, options

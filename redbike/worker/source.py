@@ -17,10 +17,10 @@ from redbike.loop.registration import Presence
 from redbike.store.run import EndedRun, Poll, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
-from redbike.worker.batch import STALE
 from redbike.worker.ends import Ends
 
 NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
+STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
 
 
 class Source:

@@ -5,8 +5,8 @@ import pytest
 from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
-from redbike.loop.cancelling import compute_cancellation
 from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
+from redbike.loop.requests import compute_cancellation
 from redbike.store.inspection.fsck import fsck
 from redbike.store.records import RetryState
 from redbike.store.run import LEASE, NextState

@@ -15,6 +15,7 @@ from redbike.loop.policies import (
     decide_done,
     decide_failed,
 )
+from redbike.loop.worker_class import go_on_as_cron
 from redbike.schedule.jitter import add_jitter, compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
@@ -23,7 +24,6 @@ from redbike.store.namespace import STEP
 from redbike.store.records import RetryState
 from redbike.store.run import LEASE, Answer, NextState, Run
 from redbike.store.schedules import find_schedule
-from redbike.worker.cron_policies import go_on_as_cron
 from tests.states import end
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one
 

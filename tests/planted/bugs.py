@@ -703,7 +703,7 @@ BUGS = [
     ),
     Bug(
         "the loss of a lease is not found",
-        "store/inspection/tags.py",
+        "store/inspection/fsck.py",
         "if state.lease is None:",
         "if False:",
         TAG,

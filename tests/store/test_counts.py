@@ -2,13 +2,13 @@
 
 import pytest
 
-from redbike.store import counts, tally
-from redbike.store.counts import Counts
+from redbike.store import tally, totals
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import PAGE, Namespace
 from redbike.store.scripts import Scripts
+from redbike.store.totals import Counts
 from tests.states import QUEUE
 
 OK = f"runs:ok:{QUEUE}"
@@ -49,7 +49,7 @@ def test_what_it_reads_again_is_what_a_new_reader_reads(store):
 
 def test_each_entry_is_read_once(store, monkeypatch):
     read = []
-    monkeypatch.setattr(counts, "count", lambda entries: read.extend(entries) or tally.count(entries))
+    monkeypatch.setattr(totals, "count", lambda entries: read.extend(entries) or tally.count(entries))
     add(store, 2 * PAGE)
     assert store.counts.read()[OK] == 2 * PAGE
     store.counts.read()

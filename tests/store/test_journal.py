@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import ServerError
-from redbike.store import archiving
+from redbike.store import journal
 from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
@@ -338,8 +338,8 @@ def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
 
 
 def test_many_are_archived_in_short_steps_and_read_as_one_meanwhile(store, monkeypatch):
-    monkeypatch.setattr(archiving, "PAGE", 2)
-    monkeypatch.setattr(archiving, "STEP", 3)
+    monkeypatch.setattr(journal, "READ_STEP", 2)
+    monkeypatch.setattr(journal, "WRITE_STEP", 3)
     for number in range(5):
         run_once(store, MANY, now=NOW + number)
     expected = [NOW + number for number in range(4, -1, -1)]
@@ -366,7 +366,7 @@ def test_each_job_is_written_once_for_all_of_its_runs(store):
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_another_goes_on_where_one_has_died(store, monkeypatch, steps):
-    monkeypatch.setattr(archiving, "STEP", 7)
+    monkeypatch.setattr(journal, "WRITE_STEP", 7)
     run_once(store, MANY)
     archive(store, 1 + steps - 1)
     run_once(store, MANY, now=NOW + 1)
@@ -383,7 +383,7 @@ def test_another_goes_on_where_one_has_died(store, monkeypatch, steps):
 
 
 def test_one_that_was_suspended_changes_nothing_once_another_has_taken_over(store, monkeypatch):
-    monkeypatch.setattr(archiving, "STEP", 7)
+    monkeypatch.setattr(journal, "WRITE_STEP", 7)
     run_once(store, MANY)
     slow = store.at(NOW).archiver.archive()
     next(slow)
@@ -416,8 +416,8 @@ def test_what_another_archives_before_it_reads_is_not_counted_for_these(store, m
 @pytest.mark.parametrize("steps", ["reading", "writing"])
 def test_runs_that_the_server_has_lost_are_not_archived(store, monkeypatch, steps, others):
     """A server that was killed has lost what it had last; so has a replica that takes its place."""
-    monkeypatch.setattr(archiving, "PAGE", 1)
-    monkeypatch.setattr(archiving, "STEP", 7)
+    monkeypatch.setattr(journal, "READ_STEP", 1)
+    monkeypatch.setattr(journal, "WRITE_STEP", 7)
     run_once(store)
     before = {key: store.client.dump(key) for key in store.client.scan_iter(f"{store.keys.prefix}*")}
     run_once(store, MANY)
@@ -441,7 +441,7 @@ def test_runs_that_the_server_has_lost_are_not_archived(store, monkeypatch, step
 
 
 def test_a_clock_that_was_ahead_holds_nobody_up_for_long(store, monkeypatch):
-    monkeypatch.setattr(archiving, "STEP", 7)
+    monkeypatch.setattr(journal, "WRITE_STEP", 7)
     run_once(store, MANY)
     archive(store.at(NOW + 1e8), 1)
     archive(store.at(NOW))
@@ -449,8 +449,8 @@ def test_a_clock_that_was_ahead_holds_nobody_up_for_long(store, monkeypatch):
 
 
 def test_no_more_are_archived_together_than_memory_is_for(store, monkeypatch):
-    monkeypatch.setattr(archiving, "PAGE", 2)
-    monkeypatch.setattr(archiving, "MOST_BYTES", 1)
+    monkeypatch.setattr(journal, "READ_STEP", 2)
+    monkeypatch.setattr(journal, "MOST_BYTES", 1)
     for number in range(5):
         run_once(store, now=NOW + number)
     archive(store)
@@ -519,7 +519,7 @@ def test_occurrences_that_are_skipped_are_counted_together_too(store):
 
 
 def test_a_job_that_is_unset_while_it_is_archived_leaves_nothing_in_the_end(store, monkeypatch):
-    monkeypatch.setattr(archiving, "STEP", 1)
+    monkeypatch.setattr(journal, "WRITE_STEP", 1)
     run_once(store, [JOB, "other:A"])
     steps = store.archiver.archive()
     next(steps)

@@ -580,8 +580,8 @@ class Jobs(RuleBasedStateMachine):
 )
 def test_random_operations_agree_with_the_model(client, monkeypatch, examples):
     # So that a few runs are archived in several steps.
-    monkeypatch.setattr("redbike.store.archiving.PAGE", 2)
-    monkeypatch.setattr("redbike.store.archiving.STEP", 1)
+    monkeypatch.setattr("redbike.store.journal.READ_STEP", 2)
+    monkeypatch.setattr("redbike.store.journal.WRITE_STEP", 1)
     monkeypatch.setattr(Jobs, "client", client)
     run_state_machine_as_test(
         Jobs,

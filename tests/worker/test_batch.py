@@ -16,7 +16,8 @@ from redbike.store.jobs import JobToSet
 from redbike.store.records import RetryState, parse_batch
 from redbike.store.run import GRACE, LEASE, SLACK, NextState
 from redbike.store.store import Store
-from redbike.worker.batch import MOST, SPLIT_AFTER, STALE, TARGET, UNREPORTED, Batch, Pace, Watch
+from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
+from redbike.worker.source import STALE
 from redbike.worker.worker import Worker
 from tests.loops import Acting, join, start
 from tests.states import dump

@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule, RedbikeError, Unreachable
-from redbike.loop.cancelling import compute_cancellation
-from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Hold, Outlook, Rehearsal, Side

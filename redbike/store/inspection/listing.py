@@ -3,7 +3,8 @@
 An entry of a `Listing` may be out of date as soon as it is made. So it is only a reason to inspect a job or a tag.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,6 @@ from functools import partial
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
-from redbike.store.inspection.leftovers import is_members, is_run
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
@@ -23,6 +23,12 @@ FORGOTTEN = "is a queue that is missing in the set of queues"
 MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
 OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its timeout"
 STRAY = "is none of ours, or of a queue that was never used"
+
+# The names of keys of redbike 0.13.1 that are used no more; its other keys are still in use:
+# ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is twice in it. Today: ``-queued``.
+# ``<prefix>-<queue name>-<job id>``: the tag of a run in flight, which expires. Today: ``-inflight-<tag>``.
+OLD_SUFFIX = "-members"
+OLD_TAG = re.compile(r"[0-9a-f]{30}")
 
 
 @dataclass
@@ -38,9 +44,8 @@ class Listing:
     bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
-    queue_limits: dict[str, set[str]] = field(
-        default_factory=dict
-    )  # by queue: jobs that have a slot, or are in flight from it
+    # By queue: jobs that have a slot, or are in flight from it.
+    queue_limits: dict[str, set[str]] = field(default_factory=dict)
     stray_limits: list[str] = field(default_factory=list)  # names that no queue can have
     stray_slots: list[bytes] = field(default_factory=list)  # that name no queue and job
     stray_timers: list[str] = field(default_factory=list)  # that name no limits
@@ -220,9 +225,9 @@ def _list_keys(store: Store, listing: Listing, found: list[str], names: set[str]
             if decode(client.type(key)) == "list" and (name in homes or _is_filled_queue(store, name)):
                 listing.forgotten.append(name)
                 listing.keys.append((key, FORGOTTEN))
-            elif is_members(store, key, {*names, *homes}, partial(get_own_queue, store)):
+            elif _is_members(store, key, {*names, *homes}, partial(get_own_queue, store)):
                 listing.leftovers.append((key, MEMBERS))
-            elif is_run(store, key, partial(get_own_queue, store)):
+            elif _is_run(store, key, partial(get_own_queue, store)):
                 listing.leftovers.append((key, OLD_RUN))
             else:
                 listing.keys.append((key, STRAY))
@@ -242,3 +247,23 @@ def _list_entries(store: Store, listing: Listing, name: str) -> None:
             counts = listing.jobs[jobid] = listing.jobs.get(jobid) or {}
             counts[name] = counts.get(name, 0) + 1
         start += PAGE
+
+
+def _is_members(store: Store, key: str, queues: Collection[str], queue_for: Callable[[str], str]) -> bool:
+    """Tell whether `key` is the set of ids that 0.13.1 kept beside a queue; nothing reads it any more."""
+    name = key.removeprefix(f"{store.keys.prefix}-")
+    if not name.endswith(OLD_SUFFIX) or decode(store.client.type(key)) != "set":
+        return False
+    queue = name.removesuffix(OLD_SUFFIX)
+    first = next(store.client.sscan_iter(key, count=1), None)
+    return queue in queues or (first is not None and queue_for(decode(first)) == queue)
+
+
+def _is_run(store: Store, key: str, queue_for: Callable[[str], str]) -> bool:
+    """Tell whether `key` is the tag of a run of a worker of 0.13.1; it expires at the timeout of the run."""
+    name = key.removeprefix(f"{store.keys.prefix}-")
+    if not any(queue_for(name[dash.end() :]) == name[: dash.start()] for dash in re.finditer("-", name)):
+        return False
+    if decode(store.client.type(key)) != "string" or store.client.pttl(key) < 0:
+        return False
+    return OLD_TAG.fullmatch(decode(store.client.get(key))) is not None

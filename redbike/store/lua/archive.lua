@@ -5,7 +5,7 @@
 --        other jobs, each with its history. With the last step: fields: of the counts, numbers: by how much they become
 --        more; recent: of the counts, too
 -- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are not there any more;
---         see archiving.py
+--         see journal.py
 local HELD = 10  -- seconds for which others wait after a step
 local FIELDS = 40000  -- counts that are kept apart by queue
 local known = call('HMGET', counts, 'archived', 'archiver')
