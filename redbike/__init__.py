@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from redbike.store.log import LogEntry
     from redbike.store.overview import Job
     from redbike.store.patterns import Steered
+    from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
     from redbike.store.run import Run
     from redbike.store.totals import Queue
-    from redbike.store.workers import Process
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
     from redbike.worker.runner import current_run

@@ -241,7 +241,7 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
             "last:A",
         ], where
         assert scene.flying() == set()
-        assert list(scene.store.questions.list_failures()) == []
+        assert list(scene.store.past.list_failures()) == []
         assert list_problems(scene.store) == []
         client.flushdb()
         if not scene.faults.struck:

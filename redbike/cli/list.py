@@ -11,7 +11,7 @@ from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
-from redbike.store.workers import CommandLines
+from redbike.store.processes import CommandLines
 
 RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for

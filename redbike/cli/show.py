@@ -21,7 +21,7 @@ from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.overview import Wanted
-from redbike.store.workers import CommandLines
+from redbike.store.processes import CommandLines
 from redbike.text.printable import escape, escape_lines
 
 COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended

@@ -19,8 +19,8 @@ from redbike.store.enums import Difference, Event, Outcome
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry, localize
 from redbike.store.overview import Job
+from redbike.store.processes import CommandLines, Process
 from redbike.store.totals import Queue
-from redbike.store.workers import CommandLines, Process
 from redbike.text.printable import escape
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for

@@ -25,9 +25,9 @@ from redbike.store.inspected import JobState
 from redbike.store.jobs import Due, JobToSet, Refused
 from redbike.store.keys import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
+from redbike.store.processes import Takers
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
-from redbike.store.takers import Takers
 from redbike.store.timeline import is_ahead
 from redbike.text.printable import quote
 

@@ -25,8 +25,8 @@ from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
 from redbike.store.overview import Job, Wanted
 from redbike.store.patterns import check_pattern, expand
+from redbike.store.processes import Process
 from redbike.store.totals import Queue
-from redbike.store.workers import Process
 from redbike.text.printable import quote
 
 _STARTED = attrgetter("started")
@@ -68,7 +68,7 @@ class Queries(Part):
 
     def get_rows(self) -> Iterator[tuple[str, ...]]:
         """The columns of ``schedules --full`` of every job, as texts, which `load` reads back under that header."""
-        return self.store.questions.list_rows()
+        return self.store.rows.list_all()
 
     def jobs(
         self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
@@ -126,7 +126,7 @@ class Queries(Part):
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
-        return self.store.questions.list_failures()
+        return self.store.past.list_failures()
 
     def queues(self) -> list[Queue]:
         """Every queue that was ever used, or is paused or limited, by name.

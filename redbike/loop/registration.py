@@ -24,7 +24,7 @@ from redbike.loop.loop import FAREWELL, Loop
 from redbike.store.agreed import Naming
 from redbike.store.keys import NOTIFIES
 from redbike.store.namespace import make_owner, make_tag
-from redbike.store.records import ProcessRecord
+from redbike.store.processes import ProcessRecord
 from redbike.store.store import Store
 from redbike.store.workers import INTERVAL, REFRESH
 from redbike.text import __version__

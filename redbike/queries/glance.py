@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from redbike.store.overview import Job
 from redbike.store.past_runs import Dead, Failure
+from redbike.store.processes import Process
 from redbike.store.questions import Refusal
 from redbike.store.store import Store
 from redbike.store.totals import Queue, Total
 from redbike.store.upkeep import Rewind
-from redbike.store.workers import Process
 
 NAMED = 5  # dead jobs whose failures are read
 

@@ -12,12 +12,12 @@ from redbike.queries.named import NamedJobs
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.past_runs import Dead
+from redbike.store.processes import Process
 from redbike.store.questions import Refusal
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.store.totals import Queue
 from redbike.store.upkeep import MINE, REPAIR
-from redbike.store.workers import Process
 from redbike.text.printable import escape
 
 MAX_LAG = 60.0  # seconds for which jobs may wait, if nothing else is asked for

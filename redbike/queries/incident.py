@@ -18,8 +18,8 @@ from redbike.schedule.clock import Clock, format_took
 from redbike.store.history import PastRun, get_end
 from redbike.store.journal import MOST_ENTRIES
 from redbike.store.log import LogEntry, localize
+from redbike.store.processes import Process
 from redbike.store.store import Store
-from redbike.store.workers import Process
 from redbike.text.printable import name_number
 
 MOST_FAILURES, MOST_CHANGES, MOST_RUNS = 1000, 2000, 5000
@@ -125,7 +125,7 @@ def _read_changes(store: Store, incident: Incident, deadline: float) -> list[Log
 
 def _read_failures(store: Store, incident: Incident) -> dict[str, dict[str, Any]]:
     """Return the failures that are kept, by job: the last one of each that has not succeeded since."""
-    found = store.questions.list_failures_between(incident.since, incident.until, MOST_FAILURES + 1)
+    found = store.past.list_failures_between(incident.since, incident.until, MOST_FAILURES + 1)
     if len(found) > MOST_FAILURES:
         incident.cuts.append(f"of the jobs that failed, the first {MOST_FAILURES:,} were read")
     readable = (each for each in found[:MOST_FAILURES] if isinstance(each.get("jobid"), str))

@@ -13,7 +13,7 @@ from redbike.schedule.clock import format_length, format_took
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun, get_end
 from redbike.store.log import LogEntry
-from redbike.store.workers import Process
+from redbike.store.processes import Process
 
 LATE = 60.0  # seconds after its due time from which the start of a run is late
 SLOW, LONGER, ENOUGH = 3, 10.0, 3  # times its median, and so many seconds longer; of at least so many other runs

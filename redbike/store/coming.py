@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from redbike.store.history import read_duration
 from redbike.store.namespace import Namespace
-from redbike.store.questions import Questions
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
 
 PAGE = 1000  # jobs in one request
@@ -29,7 +28,6 @@ class Coming:
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self._questions = Questions(namespace)
 
     def count(self, until: float) -> tuple[int, int]:
         """Return how many jobs there are to look at, and how many are paused until somebody resumes them, at most."""
@@ -48,14 +46,12 @@ class Coming:
 
         A job that moves meanwhile may be missing, or there twice.
         """
-        client, keys = self._namespace.client, self._namespace.keys
+        keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
-            yield from _split(jobid for jobid, _ in self._questions.scan(key))
-        with self._namespace.translate((keys.timeline, "zset")):
-            number = client.zcount(keys.timeline, "-inf", until)
+            yield from _split(jobid for jobid, _ in self._namespace.scan(key))
+        number = self._namespace.ask("zcount", keys.timeline, "-inf", until)
         for first in range(0, number, PAGE):
-            with self._namespace.translate((keys.timeline, "zset")):
-                page = client.zrange(keys.timeline, first, min(number, first + PAGE) - 1)
+            page = self._namespace.ask("zrange", keys.timeline, first, min(number, first + PAGE) - 1)
             yield list(map(decode, page))
 
     def list_pages(
@@ -77,18 +73,15 @@ class Coming:
         yield from self._list_timeline(now, until)
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
-            for page in _split(jobid for jobid, _ in self._questions.scan(key)):
+            for page in _split(jobid for jobid, _ in self._namespace.scan(key)):
                 yield list(self._look_at(page, now, until, note_paused, key))
 
     def _list_timeline(self, now: float, until: float) -> Iterator[list[ComingJob]]:
         """Yield what is on the timeline, the last one first: a dispatcher takes them from the other end."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         key, lowest = self._namespace.keys.timeline, (float("inf"), b"")
-        with self._namespace.translate((key, "zset")):
-            end = client.zcount(key, "-inf", until)
+        end = self._namespace.ask("zcount", key, "-inf", until)
         while end > 0:
-            with self._namespace.translate((key, "zset")):
-                page = client.zrange(key, max(0, end - PAGE), end - 1, withscores=True)
+            page = self._namespace.ask("zrange", key, max(0, end - PAGE), end - 1, withscores=True)
             found = [(jobid, due) for jobid, due in page if (due, jobid) < lowest]
             if not found:
                 end -= PAGE
@@ -152,12 +145,11 @@ class Coming:
         hashes = (keys.schedules, keys.options, keys.history, *places)
         kinds = [*((key, "hash") for key in hashes), (keys.timeline, "zset")]
         with self._namespace.translate(*kinds), client.pipeline(transaction=bool(places)) as pipeline:
-            commands: Any = pipeline  # it takes bytes everywhere, but redis-py's types do not know that
             for key in hashes:
-                commands.hmget(key, names)
+                pipeline.hmget(key, names)
             if places:
-                commands.zmscore(keys.timeline, names)
-            return list(commands.execute())
+                pipeline.zmscore(keys.timeline, names)
+            return list(pipeline.execute())
 
 
 def _find_moments(

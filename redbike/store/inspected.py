@@ -10,12 +10,12 @@ from redbike.store.enums import Event, Skip
 from redbike.store.history import read_runs
 from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
+from redbike.store.processes import ProcessRecord
 from redbike.store.records import (
     COUNT,
     RETRY_STATE,
     Membership,
     Pause,
-    ProcessRecord,
     RetryState,
     RunRecord,
     Waiting,

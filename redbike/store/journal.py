@@ -25,7 +25,6 @@ from redbike.store.entries import Digest, Pending, list_last_naming, list_naming
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun, get_end, read_last_end, read_runs
 from redbike.store.namespace import PAGE, Namespace, make_tag
-from redbike.store.questions import Questions
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.tally import PART, RECENT, count, count_recent, format_recent, parse_recent
 
@@ -40,7 +39,6 @@ class Journal:
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self._questions = Questions(namespace)
 
     def list_runs(self, jobids: Iterable[str] | None = None) -> Iterator[PastRun]:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
@@ -51,7 +49,7 @@ class Journal:
             entries = list_naming(entries, named)
         pending = Digest(entries, None if named is None else frozenset(named)).pending
         if named is None:
-            for jobid, text in self._questions.scan(self._namespace.keys.history):
+            for jobid, text in self._namespace.scan(self._namespace.keys.history):
                 yield from pending.pop(jobid, nothing).read(jobid, encode(text))
             for jobid, own in pending.items():
                 yield from own.read(jobid, b"")
@@ -75,15 +73,13 @@ class Journal:
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 runs = pending.get(jobid, nothing).read(jobid, value)
                 yield runs if runs and get_end(runs[0]) >= since else []
-        for name, value in self._questions.scan_bytes(self._namespace.keys.history):
+        for name, value in self._namespace.scan_bytes(self._namespace.keys.history):
             if name not in known:
                 yield (read_runs(decode(name), value) or []) if read_last_end(value) >= since else []
 
     def count_jobs(self) -> int:
         """Return how many jobs have archived runs."""
-        client, key = self._namespace.client, self._namespace.keys.history
-        with translate_journal_errors(self._namespace):
-            return int(client.hlen(key))
+        return int(self._namespace.ask("hlen", self._namespace.keys.history))
 
     def read_newest(self, jobids: Sequence[str] | None = None) -> dict[str, PastRun | None]:
         """Return the newest run of each job of which runs have ended and are not archived yet; or only of `jobids`.
@@ -99,9 +95,7 @@ class Journal:
 
     def count_recent(self, now: float) -> Counter[str]:
         """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""
-        client, keys = self._namespace.client, self._namespace.keys
-        with translate_journal_errors(self._namespace):
-            kept = parse_recent(decode(client.hget(keys.counts, "recent")))
+        kept = parse_recent(decode(self._namespace.ask("hget", self._namespace.keys.counts, "recent")))
         ended: Counter[str] = Counter()
         # What is archived in between is not counted; at the next look it is.
         for (part, queue), number in (kept + count_recent(self._read_entries())).items():
@@ -125,7 +119,7 @@ class Journal:
 
     def forget(self, key: str, damaged: bytes) -> None:
         """Remove what `list_bad` has given."""
-        client: Any = self._namespace.client  # it takes bytes too, but redis-py's types do not know that
+        client = self._namespace.client
         with translate_errors():
             if key == self._namespace.keys.journal:
                 client.lrem(key, 0, damaged)
@@ -137,13 +131,11 @@ class Journal:
 
         With `most`, return only so many pages of the newest.
         """
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         pages: list[list[bytes]] = []
-        with translate_journal_errors(self._namespace):
-            # From the end, as others are removed at the beginning.
-            while not pages or (len(pages[-1]) == PAGE and len(pages) != most):
-                last = -1 - PAGE * len(pages)
-                pages.append(client.lrange(self._namespace.keys.journal, last - PAGE + 1, last))
+        # From the end, as others are removed at the beginning.
+        while not pages or (len(pages[-1]) == PAGE and len(pages) != most):
+            last = -1 - PAGE * len(pages)
+            pages.append(self._namespace.ask("lrange", self._namespace.keys.journal, last - PAGE + 1, last))
         return [entry for page in reversed(pages) for entry in page]
 
 
@@ -151,10 +143,7 @@ def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
     """Return the history of each job as it is stored, b"" for none."""
     if not jobids:
         return []
-    with translate_journal_errors(namespace):
-        client: Any = namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        found = client.hmget(namespace.keys.history, jobids)
-    return [value or b"" for value in found]
+    return [value or b"" for value in namespace.ask("hmget", namespace.keys.history, jobids)]
 
 
 def translate_journal_errors(namespace: Namespace) -> AbstractContextManager[None]:
@@ -212,17 +201,14 @@ class Archiver:
 
     def _read(self) -> Generator[None, None, _Read | None]:
         """Return what is to be archived; None if there is nothing, or others stand in the place of what was read."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         keys = self._namespace.keys
-        with translate_journal_errors(self._namespace):
-            # Before the first page: the scripts find out if others archive entries in between.
-            done, recent = client.hmget(keys.counts, "archived", "recent")
+        # Before the first page: the scripts find out if others archive entries in between.
+        done, recent = self._namespace.ask("hmget", keys.counts, ("archived", "recent"))
         read = _Read(decode(done), parse_recent(decode(recent)))
         while True:
-            with translate_journal_errors(self._namespace):
-                # From the newest that was read, which shows that all of these are still there.
-                known = min(read.entries, 1)
-                page = client.lrange(keys.journal, read.entries - known, read.entries + READ_STEP - 1)
+            # From the newest that was read, which shows that all of these are still there.
+            known = min(read.entries, 1)
+            page = self._namespace.ask("lrange", keys.journal, read.entries - known, read.entries + READ_STEP - 1)
             if page[:known] != [read.newest][:known]:
                 return None
             page = page[known:]
@@ -233,9 +219,7 @@ class Archiver:
 
     def _list_jobs(self, digest: Digest) -> list[str]:
         """Return the jobs whose histories may change."""
-        client, key = self._namespace.client, self._namespace.keys.history
-        with translate_journal_errors(self._namespace):
-            is_any_kept = client.hlen(key) > 0
+        is_any_kept = self._namespace.ask("hlen", self._namespace.keys.history) > 0
         return [jobid for jobid, own in digest.pending.items() if own.runs or is_any_kept]
 
     def _write(self, jobids: Sequence[str], digest: Digest, **given: Any) -> str:
@@ -249,6 +233,4 @@ class Archiver:
 
     def count_entries(self) -> int:
         """Return how many entries the journal has."""
-        client, key = self._namespace.client, self._namespace.keys.journal
-        with translate_journal_errors(self._namespace):
-            return int(client.llen(key))
+        return int(self._namespace.ask("llen", self._namespace.keys.journal))

@@ -191,6 +191,10 @@ class Keys:
         """Every key whose name does not depend on a queue or a run."""
         return [f"{self.prefix}-{name}" for name in FIXED]
 
+    def get_kind(self, key: str) -> str:
+        """Return the type of a key whose name does not depend on a run: one of `FIXED`, or the list of a queue."""
+        return FIXED.get(key.removeprefix(f"{self.prefix}-"), "list")
+
     def queue(self, name: str) -> str:
         """The list of the queue `name`."""
         return f"{self.prefix}-{name}"

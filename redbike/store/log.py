@@ -94,7 +94,7 @@ class Log:
 
     def forget(self, damaged: bytes) -> None:
         """Remove an entry, however often it is there."""
-        client: Any = self._namespace.client  # LREM takes bytes too, but redis-py's types do not know that
+        client = self._namespace.client
         with translate_errors():
             client.lrem(self._namespace.keys.log, 0, damaged)
 
@@ -195,8 +195,7 @@ class Events:
         `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
         `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
         """
-        client: Any = self._namespace.client  # redis-py gives no types for this
-        keys = self._namespace.keys
+        client, keys = self._namespace.client, self._namespace.keys
         channels = [keys.journal, keys.log]
         with translate_errors():
             subscription = client.pubsub()

@@ -4,14 +4,18 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import redis
 
-from redbike.connection.refusals import translate_errors
+from redbike.connection.client import is_in_cluster
+from redbike.connection.cluster import MOVES, MOVING
+from redbike.connection.line import hold_connection
+from redbike.connection.refusals import ON_THE_MOVE, translate_errors
+from redbike.errors import Unreachable
 from redbike.store.keys import OWNER, Keys
 from redbike.store.lua_loader import SCRIPTS
 from redbike.store.records import decode
@@ -35,7 +39,7 @@ class Namespace:
     setting: seconds, or ``never``.
     """
 
-    client: "redis.Redis"
+    client: Any  # redis.Redis, whose types allow for decoded replies: Redbike never asks for these
     keys: Keys
     scripts: Scripts
     clock: Callable[[], float] | None = None
@@ -73,12 +77,31 @@ class Namespace:
             except redis.ResponseError as error:
                 raise name_wrong_key(self.client, kinds, error) from error
 
-    def fetch(self, command: Callable[[str], Any], key: str, kind: str) -> Any:
-        """Return what a command replies for a key of this type. The error for another type names the key."""
-        try:
-            return command(key)
-        except redis.ResponseError as error:
-            raise name_wrong_key(self.client, [(key, kind)], error) from error
+    def ask(self, command: str, key: str, *given: Any, **options: Any) -> Any:
+        """Return what a command of redis-py replies for a key. The error for a key of a wrong type names it."""
+        with self.translate((key, self.keys.get_kind(key))):
+            return getattr(self.client, command)(key, *given, **options)
+
+    def scan(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[str, str]]:
+        """Yield the fields of a hash with their values, or those that `pattern` matches; `page` in each request."""
+        for name, value in self.scan_bytes(key, pattern, page):
+            yield decode(name), decode(value)
+
+    def scan_bytes(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
+        """Do what `scan` does, without decoding: that takes long for values that are no texts."""
+        seen = set[bytes]()
+        may_move = is_in_cluster(self.client)
+        with self.translate((key, self.keys.get_kind(key))):
+            for _ in range(MOVES):
+                # The cursor of one server means nothing to another: begin again there, without what was yielded.
+                with suppress(*MOVING), hold_connection(self.client, key) as held:
+                    for name, value in held.hscan_iter(key, match=pattern, count=page):
+                        if name not in seen:
+                            yield name, value
+                        if may_move:
+                            seen.add(name)
+                    return
+        raise Unreachable(ON_THE_MOVE)
 
 
 def make_tag(owner: str = "") -> str:

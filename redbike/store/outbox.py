@@ -74,10 +74,8 @@ class Outbox:
 
     def forget(self, fields: Sequence[str]) -> None:
         """Remove what the worker class was notified of."""
-        client, key = self._namespace.client, self._namespace.keys.untold
         if fields:
-            with translate_errors():
-                self._namespace.fetch(lambda key: client.hdel(key, *fields), key, "hash")
+            self._namespace.ask("hdel", self._namespace.keys.untold, *fields)
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
         """Yield the fields that are damaged, and in words what is wrong with each."""
@@ -87,8 +85,8 @@ class Outbox:
 
     def _scan(self) -> Iterator[tuple[str, bytes]]:
         client, key = self._namespace.client, self._namespace.keys.untold
-        with translate_errors():
-            if self._namespace.fetch(client.hlen, key, "hash"):
+        if self._namespace.ask("hlen", key):
+            with translate_errors():
                 for field, value in client.hscan_iter(key, count=PAGE):
                     yield decode(field), bytes(value)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import recurs
 from redbike.store import queue_limits as queue_limits
@@ -14,7 +13,6 @@ from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.journal import Journal
 from redbike.store.namespace import PAGE, Namespace
-from redbike.store.questions import Questions
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
 from redbike.store.timeline import Timeline
 
@@ -76,7 +74,6 @@ class Overview:
     def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
         self._namespace = namespace
         self._queue_for = queue_for
-        self._questions = Questions(namespace)
         self._journal = Journal(namespace)
         self._limits = queue_limits.QueueLimiter(namespace)
         self.read_now = Timeline(namespace).read_clock
@@ -95,8 +92,7 @@ class Overview:
         newest, done, number = self._journal.read_newest(), 0, 0
         pauses = self._list_pauses()
         if report and jobids is None and not (wanted.overdue or wanted.paused):
-            with translate_errors():
-                number = self._namespace.fetch(self._namespace.client.hlen, self._namespace.keys.statuses, "hash")
+            number = self._namespace.ask("hlen", self._namespace.keys.statuses)
         for page in _split(self._list_candidates(wanted) if jobids is None else jobids):
             yield from filter(wanted.fits, self._read(page, newest, pauses))
             done += len(page)
@@ -125,11 +121,11 @@ class Overview:
         keys = self._namespace.keys
         if wanted.overdue:
             yield from self._list_due()
-            yield from (jobid for jobid, _ in self._questions.scan(keys.queued))
+            yield from (jobid for jobid, _ in self._namespace.scan(keys.queued))
         elif wanted.paused:
-            yield from (jobid for jobid, _ in self._questions.scan(keys.pauses))
+            yield from (jobid for jobid, _ in self._namespace.scan(keys.pauses))
         else:
-            for jobid, record in self._questions.list_statuses():
+            for jobid, record in self._namespace.scan(keys.statuses):
                 if wanted.status is None or record.startswith(f"{wanted.status}:"):
                     yield jobid
 

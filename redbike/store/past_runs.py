@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from redbike.store.entries import Digest
 from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
-from redbike.store.journal import Journal, translate_journal_errors
+from redbike.store.journal import Journal
 from redbike.store.namespace import Namespace
 from redbike.store.paging import FEW, MOST_SCANNED, Place, measure_cursor
 from redbike.store.ranks import Entry, Ranks
@@ -132,10 +132,28 @@ class PastRuns:
                 break
         return found
 
+    def list_failures(self) -> Iterator[dict[str, Any]]:
+        """Yield the failures that are kept, oldest first."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
+            jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
+            for page in range(0, len(jobids), PAGE):
+                for kept in client.hmget(keys.failures, jobids[page : page + PAGE]):
+                    failure = parse_failure(decode(kept))
+                    if failure is not None:
+                        yield failure
+
+    def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
+        """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
+        client, keys = self._namespace.client, self._namespace.keys
+        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
+            jobids = client.zrange(keys.failure_times, since, until, byscore=True, offset=0, num=most)
+            kept = client.hmget(keys.failures, jobids) if jobids else []
+        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
+
     def find_dead(self, rows: int) -> Dead:
         """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
-        client: Any = self._namespace.client
-        keys = self._namespace.keys
+        client, keys = self._namespace.client, self._namespace.keys
         kinds = (keys.failure_times, "zset"), (keys.statuses, "hash"), (keys.schedules, "hash")
         with self._namespace.translate(*kinds):
             failed = client.zrange(keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
@@ -156,8 +174,7 @@ class PastRuns:
 
     def count_jobs(self) -> int:
         """Return how many jobs have runs that are archived."""
-        with translate_journal_errors(self._namespace):
-            return int(self._namespace.client.hlen(self._namespace.keys.history))
+        return self._journal.count_jobs()
 
     def _has_many(self) -> bool:
         """Tell whether very many runs are not archived yet."""
@@ -175,23 +192,15 @@ class PastRuns:
 
     def _read_last(self, most: int) -> list[bytes]:
         """Return the newest entries of the journal."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        with translate_journal_errors(self._namespace):
-            found: list[bytes] = client.lrange(self._namespace.keys.journal, -most, -1)
-        return found
+        return list(self._namespace.ask("lrange", self._namespace.keys.journal, -most, -1))
 
     def _scan(self, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
-        client: Any = self._namespace.client
         match = None if pattern is None else encode(pattern)
-        with translate_journal_errors(self._namespace):
-            following, found = client.hscan(self._namespace.keys.history, cursor, match=match, count=count)
+        following, found = self._namespace.ask("hscan", self._namespace.keys.history, cursor, match=match, count=count)
         return int(following), found
 
     def _fetch_failures(self, page: Sequence[Entry]) -> list[Failure]:
-        client: Any = self._namespace.client
-        keys = self._namespace.keys
-        with self._namespace.translate((keys.failures, "hash")):
-            kept = client.hmget(keys.failures, [member for _, member in page])
+        kept = self._namespace.ask("hmget", self._namespace.keys.failures, [member for _, member in page])
         pairs = zip(page, kept, strict=True)
         return [read_failure(decode(member), failed, parse_failure(decode(text))) for (failed, member), text in pairs]
 

@@ -1,39 +1,22 @@
 """What can be asked of the state in Redis. Nothing here changes anything."""
 
-import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
 from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
-from redbike.config.options import list_texts
-from redbike.connection.client import is_in_cluster
-from redbike.connection.cluster import MOVES, MOVING
-from redbike.connection.line import hold_connection
-from redbike.connection.refusals import ON_THE_MOVE, is_out_of_memory, translate_errors
+from redbike.connection.refusals import is_out_of_memory, translate_errors
 from redbike.errors import Unreachable
-from redbike.store.inspected import JobState, TagState, parse_failure, read_job, read_tag
-from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, read_json
-from redbike.store.records import Membership, Pause, decode, encode, parse_number
-from redbike.store.scripts import Call, Reply
+from redbike.store.inspected import JobState, TagState, read_job, read_tag
+from redbike.store.namespace import PAGE, Namespace, read_json
+from redbike.store.records import Pause, decode, encode, parse_number
+from redbike.store.scripts import Call
 
 log = logging.getLogger("redbike")
 
 MOST_SCANNED = 10_000  # jobs that one script looks at, most of which are not asked for
-
-
-class StoredRow(NamedTuple):
-    """What is stored of the values that a row of a file sets; "" for a missing one."""
-
-    schedule: str | None  # None for no such job
-    options: str
-    membership: str  # the record of whose row it is
-    data: str = ""  # if they were asked for
-    paused: str = ""  # the record of its pause, if data were asked for
 
 
 class PassedJob(NamedTuple):
@@ -118,24 +101,19 @@ class Questions:
 
     def read_schedule(self, jobid: str) -> str | None:
         """Return the schedule of `jobid` as it is stored, or None."""
-        client, key = self._namespace.client, self._namespace.keys.schedules
-        with translate_errors():
-            stored = self._namespace.fetch(lambda key: client.hget(key, jobid), key, "hash")
+        stored = self._namespace.ask("hget", self._namespace.keys.schedules, jobid)
         return None if stored is None else decode(stored)
 
     def read_pauses(self, jobids: Sequence[str]) -> dict[str, Pause]:
         """Return the pauses of those of `jobids` that are paused; damaged records are left out."""
-        client, key = self._namespace.client, self._namespace.keys.pauses
         names = [encode(jobid) for jobid in jobids]
-        with translate_errors():
-            kept: Any = self._namespace.fetch(lambda key: client.hmget(key, names), key, "hash") if names else ()
+        kept = self._namespace.ask("hmget", self._namespace.keys.pauses, names) if names else ()
         found = {jobid: Pause.parse(decode(record)) for jobid, record in zip(jobids, kept, strict=True)}
         return {jobid: pause for jobid, pause in found.items() if pause}
 
     def has_options(self) -> bool:
         """Tell whether any job has options."""
-        with translate_errors():
-            return bool(self._namespace.client.hlen(self._namespace.keys.options))
+        return bool(self._namespace.ask("hlen", self._namespace.keys.options))
 
     def read_schedules(self, jobids: Sequence[str]) -> list[tuple[str | None, str]]:
         """Return the schedule of each of `jobids` as it is stored, or None, and its options, "" for none."""
@@ -146,24 +124,9 @@ class Questions:
             texts, options = pipeline.execute()
         return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
 
-    def read_rows(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
-        """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""
-        return parse_rows(self._namespace.scripts.run_all(self.pack_read_rows(jobids, with_data)))
-
-    def pack_read_rows(self, jobids: Sequence[str], with_data: bool = False) -> list[Call]:
-        """Return the scripts of `read_rows`, whose replies `parse_rows` understands."""
-        page = DATA_PAGE if with_data else PAGE
-        pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
-        return [self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages]
-
-    def list_rows_of(self, group: str) -> Iterator[str]:
-        """Yield the jobs that are rows of `group`."""
-        memberships = self.scan(self._namespace.keys.groups)
-        return (jobid for jobid, record in memberships if Membership.parse(record).group == group)
-
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield every job id, or each that `pattern` matches, with its status as it is stored."""
-        return self.scan(self._namespace.keys.statuses, pattern)
+        return self._namespace.scan(self._namespace.keys.statuses, pattern)
 
     def triage(self, pattern: str, latest: float) -> Iterator[Triage]:
         """Yield which jobs may not be well, of those that `pattern` matches, a part of them in each round trip.
@@ -195,24 +158,9 @@ class Questions:
             elif before is None or int(moment) < before:
                 yield jobid, event, int(moment)
 
-    def list_rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have."""
-        client, keys, jobs = self._namespace.client, self._namespace.keys, self.list_schedules()
-        while page := list(islice(jobs, DATA_PAGE)):
-            jobids = [jobid for jobid, _ in page]
-            with translate_errors(), client.pipeline(transaction=False) as pipeline:
-                pipeline.hmget(keys.options, jobids)
-                pipeline.hmget(keys.data, jobids)
-                pipeline.hmget(keys.pauses, jobids)
-                found = pipeline.execute()
-            for job, own, data, paused in zip(page, *found, strict=True):
-                pause = Pause.parse(decode(paused))
-                cell = json.dumps(pause.to_dict(), ensure_ascii=False) if pause else ""
-                yield (*job, *list_texts(decode(own)), decode(data), cell)
-
     def list_schedules(self) -> Iterator[tuple[str, str]]:
         """Yield every job id with its schedule."""
-        return self.scan(self._namespace.keys.schedules)
+        return self._namespace.scan(self._namespace.keys.schedules)
 
     def list_matching(self, pattern: str, also_bad: bool = False) -> Iterator[str]:
         r"""Yield the ids of the jobs that `pattern` matches: ``*``, ``?``, ``[…]``, with ``\`` before a literal one.
@@ -220,74 +168,28 @@ class Questions:
         Those that have a schedule, and those that are `also_bad`: their only schedule was refused.
         """
         keys = self._namespace.keys
-        return (jobid for jobid, _ in self.scan(keys.statuses if also_bad else keys.schedules, pattern))
+        return (jobid for jobid, _ in self._namespace.scan(keys.statuses if also_bad else keys.schedules, pattern))
 
     def search(self, pattern: str, most: int, patience: float) -> tuple[list[str], bool]:
         """Return up to `most` ids that `pattern` matches, and whether those are all.
 
         After `patience` seconds it looks no further, however many jobs there are.
         """
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         key, cursor, until, found = self._namespace.keys.statuses, 0, time.monotonic() + patience, dict[str, None]()
-        with self._namespace.translate((key, "hash")):
-            while len(found) <= most:
-                cursor, page = client.hscan(key, cursor, match=pattern, count=PAGE)
-                found |= dict.fromkeys(map(decode, page))
-                if cursor == 0:
-                    return list(found)[:most], len(found) <= most
-                if time.monotonic() > until:
-                    break
+        while len(found) <= most:
+            cursor, page = self._namespace.ask("hscan", key, cursor, match=pattern, count=PAGE)
+            found |= dict.fromkeys(map(decode, page))
+            if cursor == 0:
+                return list(found)[:most], len(found) <= most
+            if time.monotonic() > until:
+                break
         return list(found)[:most], False
 
     def has_job(self, jobid: str, also_bad: bool = False) -> bool:
         """Tell whether `jobid` has a schedule, or is `also_bad`: its only schedule was refused."""
-        client, keys = self._namespace.client, self._namespace.keys
-        with translate_errors():
-            return any(
-                self._namespace.fetch(lambda key: client.hexists(key, jobid), key, "hash")
-                for key in ((keys.schedules, keys.statuses) if also_bad else (keys.schedules,))
-            )
-
-    def list_failures(self) -> Iterator[dict[str, Any]]:
-        """Yield the failures that are kept, oldest first."""
-        client, keys = self._namespace.client, self._namespace.keys
-        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
-            jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
-            for page in range(0, len(jobids), PAGE):
-                for kept in client.hmget(keys.failures, jobids[page : page + PAGE]):
-                    failure = parse_failure(decode(kept))
-                    if failure is not None:
-                        yield failure
-
-    def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
-        """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
         keys = self._namespace.keys
-        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
-            jobids = client.zrange(keys.failure_times, since, until, byscore=True, offset=0, num=most)
-            kept = client.hmget(keys.failures, jobids) if jobids else []
-        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
-
-    def scan(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[str, str]]:
-        """Yield the fields of a hash with their values, or those that `pattern` matches; `page` in each request."""
-        for name, value in self.scan_bytes(key, pattern, page):
-            yield decode(name), decode(value)
-
-    def scan_bytes(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[bytes, bytes]]:
-        """Do what `scan` does, without decoding: that takes long for values that are no texts."""
-        client, seen = self._namespace.client, set[bytes]()
-        may_move = is_in_cluster(client)
-        with self._namespace.translate((key, "hash")):
-            for _ in range(MOVES):
-                # The cursor of one server means nothing to another: begin again there, without what was yielded.
-                with suppress(*MOVING), hold_connection(client, key) as held:
-                    for name, value in held.hscan_iter(key, match=pattern, count=page):
-                        if name not in seen:
-                            yield name, value
-                        if may_move:
-                            seen.add(name)
-                    return
-        raise Unreachable(ON_THE_MOVE)
+        hashes = (keys.schedules, keys.statuses) if also_bad else (keys.schedules,)
+        return any(self._namespace.ask("hexists", key, jobid) for key in hashes)
 
 
 def _read_triage(part: dict[str, Any]) -> Triage:
@@ -298,13 +200,3 @@ def _read_triage(part: dict[str, Any]) -> Triage:
         for jobid, due, schedule, options in zip(rows, rows, rows, rows, strict=True)
     ]
     return Triage(int(part["number"]), part["bad"] or [], passed)
-
-
-def parse_rows(replies: Iterable[Reply]) -> list[StoredRow]:
-    """Return what the scripts of `Questions.pack_read_rows` have found of each job."""
-    return [row for reply in replies for row in _make_rows(*read_json(reply[1]))]
-
-
-def _make_rows(schedules: list[Any], *others: list[Any]) -> Iterator[StoredRow]:
-    """Return what is stored of each job, from a list for each field of `StoredRow`; false for what a job has not."""
-    return map(StoredRow, [text or None for text in schedules], *([text or "" for text in each] for each in others))

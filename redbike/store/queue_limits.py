@@ -6,7 +6,7 @@ The name of everything is "".
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from redbike.config.limits import format_rate
 from redbike.connection.refusals import translate_errors
@@ -150,10 +150,7 @@ class QueueLimiter:
 
     def list_queues(self) -> list[str]:
         """Return the names of all queues that were ever used."""
-        client, key = self._namespace.client, self._namespace.keys.queues
-        with translate_errors():
-            names = cast(set[bytes], self._namespace.fetch(client.smembers, key, "set"))
-        return sorted(map(decode, names))
+        return sorted(map(decode, self._namespace.ask("smembers", self._namespace.keys.queues)))
 
     def list_all(self) -> list[QueueLimits]:
         """Return the limits that are not simply open, those of everything first, then by name."""
@@ -180,8 +177,7 @@ class QueueLimiter:
 
     def read(self, name: str) -> QueueLimits:
         """Return the limits of the queue `name`."""
-        with translate_errors():
-            kept = cast(bytes | None, self._namespace.client.hget(self._namespace.keys.queue_limits, name))
+        kept = self._namespace.ask("hget", self._namespace.keys.queue_limits, name)
         return parse_limits(name, decode(kept)) or QueueLimits(name)
 
 

@@ -1,7 +1,6 @@
 """Walk along a sorted set from where somebody has stopped, however many entries have the same score."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from redbike.store.namespace import Namespace
 
@@ -19,8 +18,7 @@ class Ranks:
 
     def count(self) -> int:
         """Return how many entries it has."""
-        with self._namespace.translate((self._key, "zset")):
-            return int(self._client.zcard(self._key))
+        return int(self._namespace.ask("zcard", self._key))
 
     def list_after(self, last: Entry | None, page: int = PAGE) -> Iterator[tuple[int, list[Entry]]]:
         """Yield pages of the entries behind `last`, in their order, each with how many stand before it; None: all.
@@ -46,19 +44,17 @@ class Ranks:
             yield number - end, found[::-1]
             last = found[0]
 
-    @property
-    def _client(self) -> Any:
-        return self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-
     def _read(self, first: int, last: int) -> list[Entry]:
-        with self._namespace.translate((self._key, "zset")):
-            found = self._client.zrange(self._key, first, last, withscores=True)
+        found = self._namespace.ask("zrange", self._key, first, last, withscores=True)
         return [(float(score), member) for member, score in found]
 
     def _find_rank(self, entry: Entry, behind: int) -> int:
         """Return how many entries stand before this one, which may be gone; with 1 as `behind`, itself too."""
         score, member = entry
-        with self._namespace.translate((self._key, "zset")), self._client.pipeline(transaction=True) as pipeline:
+        with (
+            self._namespace.translate((self._key, "zset")),
+            self._namespace.client.pipeline(transaction=True) as pipeline,
+        ):
             pipeline.zrank(self._key, member)
             pipeline.zscore(self._key, member)
             pipeline.zcount(self._key, "-inf", f"({score!r}")

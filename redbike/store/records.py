@@ -6,10 +6,10 @@ functions of ``lua/_records.lua``; nothing else takes them apart.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from redbike.store.enums import Event
 
@@ -29,7 +29,6 @@ COUNT = re.compile(r"\d{1,18}", re.ASCII)
 RETRY_STATE = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
-PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
 REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # with its field
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
@@ -184,100 +183,6 @@ class RetryState:
         tried = f" {self.tries} {due} {after}" if self.tries or (due, after) != ("-", "-") else ""
         failed = f" failed={self.failed}" if self.failed else ""
         return f"{self.failures} {self.losses}{tried}{failed}{' alone' if self.alone else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessRecord:
-    """The record of a dispatcher or worker. All of its texts are safe to show."""
-
-    since: float
-    kind: Literal["dispatcher", "worker"]
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    version: str
-    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
-    is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
-    takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
-    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
-    # Those that all should share, where they are not the defaults; None: unknown.
-    settings: tuple[tuple[str, str], ...] | None = None
-    stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
-    lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
-
-    @classmethod
-    def parse(cls, record: str) -> "ProcessRecord | None":
-        """Read a record; None for one that is damaged, and for none."""
-        found = PROCESS.fullmatch(record)
-        try:
-            entry = json.loads(found[2]) if found else None
-        except (ValueError, RecursionError):
-            return None
-        if found is None or not isinstance(entry, dict):
-            return None
-        host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
-        kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")
-        if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
-            return None
-        if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
-            return None
-        if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
-            return None
-        if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
-            return None
-        lacks, lines, settings = (entry.get(name, {}) for name in ("lacks", "lines", "settings"))
-        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in (lacks, lines, settings)):
-            return None
-        stuck = entry.get("stuck", [])
-        if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
-            return None
-        return cls(
-            float(found[1]),
-            kind,
-            str(host),
-            pid,
-            tuple(queues),
-            str(version),
-            concurrency=concurrency,
-            is_stopping=entry.get("stopping") is True,
-            takes=None if takes is None else frozenset(takes),
-            lacks=tuple(lacks.items()),
-            settings=tuple(settings.items()) if "settings" in entry else None,
-            stuck=tuple(stuck),
-            lines=tuple(lines.items()),
-        )
-
-    def format_entry(self) -> str:
-        """Write the record but for its time, which the script adds."""
-        entry: dict[str, Any] = {"kind": self.kind, "host": self.host, "pid": self.pid}
-        entry |= {"queues": self.queues, "version": self.version}
-        if self.concurrency is not None:
-            entry["concurrency"] = self.concurrency
-        if self.is_stopping:
-            entry["stopping"] = True
-        if self.takes is not None:
-            entry["takes"] = sorted(self.takes)
-        if self.lacks:
-            entry["lacks"] = dict(self.lacks)
-        if self.settings is not None:
-            entry["settings"] = dict(self.settings)
-        if self.stuck:
-            entry["stuck"] = self.stuck
-        if self.lines:
-            entry["lines"] = dict(self.lines)
-        return json.dumps(entry, ensure_ascii=False)
-
-    def format_id(self, owner: str) -> str:
-        """Return the name of the process that people see."""
-        return f"{self.host}:{self.pid}:{owner}"
-
-
-def _has_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def decode(value: Any) -> str:

@@ -21,6 +21,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Outbox` for ended runs of which a worker class is to be notified,
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Paging` and `PastRuns` for pages of jobs, runs and failures,
+- `Rows` for files of jobs,
 - `Questions` for all else that is only read.
 
 `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -41,7 +42,7 @@ from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
-from redbike.store.namespace import Namespace, make_tag
+from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
 from redbike.store.overview import Overview
 from redbike.store.paging import Paging
@@ -50,6 +51,7 @@ from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import decode
+from redbike.store.rows import Rows
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
 from redbike.store.timeline import Timeline
@@ -108,6 +110,7 @@ class Store:
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)
         self.questions = Questions(namespace)
+        self.rows = Rows(namespace)
 
     def at(self, now: float | None) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""
@@ -136,6 +139,10 @@ class Store:
         """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
         with hold_connection(self.client, self.keys.schedules) as client:
             yield self._copy(replace(self._namespace, client=client, clock=None))
+
+    def scan(self, key: str, page: int = PAGE) -> Iterator[tuple[str, str]]:
+        """Yield the fields of a hash with their values, `page` in each request."""
+        return self._namespace.scan(key, page=page)
 
     def _copy(self, namespace: Namespace) -> "Store":
         other = Store.__new__(type(self))
@@ -167,8 +174,7 @@ class Store:
 
     def read_control(self) -> str:
         """Return the control signal with its time, or ""."""
-        with translate_errors():
-            return decode(self._namespace.fetch(self.client.get, self.keys.control, "string"))
+        return decode(self._namespace.ask("get", self.keys.control))
 
 
 def _name_queue(queue_for: QueueFor, jobid: str) -> str:

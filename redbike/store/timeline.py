@@ -9,11 +9,11 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Namespace, number_queues, read_json
-from redbike.store.records import ProcessRecord, RetryState, RunRecord, decode, pair_up, parse_number
-from redbike.store.run import Run
+from redbike.store.processes import ProcessRecord
+from redbike.store.records import RetryState, RunRecord, decode, pair_up, parse_number
+from redbike.store.run import CLOCKS_DIFFER, Run
 from redbike.store.scripts import Call, Reply
 
-CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 MOST_DUE = 4 * PAGE  # due jobs in a survey
 MOST_TIMERS = 100  # instants of limits that have come, in a survey
 MOST_COMING = 50  # jobs that are due next in a survey

@@ -54,16 +54,15 @@ class Totals:
                 seconds, micros = client.time()
                 now = seconds + micros / 1e6
             with client.pipeline(transaction=True) as pipeline:
-                commands: Any = pipeline
-                commands.hlen(keys.schedules)
-                commands.zcard(keys.timeline)
-                commands.zcount(keys.timeline, "-inf", f"({now - max_lag!r}" if max_lag else now)
-                commands.zrange(keys.timeline, 0, 0, withscores=True)
-                commands.hlen(keys.pauses)
-                commands.zcard(keys.failure_times)
-                commands.llen(keys.journal)
-                commands.zscore(keys.dispatched, "until")
-                jobs, timeline, due, first, paused, failing, unarchived, dispatched = commands.execute()
+                pipeline.hlen(keys.schedules)
+                pipeline.zcard(keys.timeline)
+                pipeline.zcount(keys.timeline, "-inf", f"({now - max_lag!r}" if max_lag else now)
+                pipeline.zrange(keys.timeline, 0, 0, withscores=True)
+                pipeline.hlen(keys.pauses)
+                pipeline.zcard(keys.failure_times)
+                pipeline.llen(keys.journal)
+                pipeline.zscore(keys.dispatched, "until")
+                jobs, timeline, due, first, paused, failing, unarchived, dispatched = pipeline.execute()
         # Somebody may have put a job before the beginning of time.
         first_due = max(0.0, float(first[0][1])) if due else None
         return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived, dispatched)
@@ -97,10 +96,8 @@ class Depths:
 
         Those jobs are late that were due before `late_since`, in epoch seconds.
         """
-        client, keys = self._namespace.client, self._namespace.keys
         queue_limits = {limits.queue: limits for limits in self._limits.list_all()}
-        with translate_errors():
-            used = map(decode, self._namespace.fetch(client.smembers, keys.queues, "set"))
+        used = map(decode, self._namespace.ask("smembers", self._namespace.keys.queues))
         names = sorted({*used, *filter(None, queue_limits)})
         flying, everything = self._count_flying(), queue_limits.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
@@ -140,9 +137,9 @@ class Depths:
     def _count_flying(self) -> Counter[str]:
         """Return how many jobs of each queue are in flight."""
         client, key = self._namespace.client, self._namespace.keys.running
+        if not self._namespace.ask("hlen", key):
+            return Counter()
         with translate_errors():
-            if not self._namespace.fetch(client.hlen, key, "hash"):
-                return Counter()
             records = (RunRecord.parse(decode(record)) for _, record in client.hscan_iter(key, count=PAGE))
             return Counter(record.queue for record in records if record)
 
@@ -165,8 +162,7 @@ class Counts:
 
         Those of occurrences that were skipped are ``skipped:REASON:``.
         """
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        keys = self._namespace.keys
+        client, keys = self._namespace.client, self._namespace.keys
         with translate_journal_errors(self._namespace):
             while True:
                 archived = _parse(client.hget(keys.counts, "archived"))
@@ -178,8 +174,7 @@ class Counts:
                 # What was archived meanwhile would count twice, or not at all.
                 self._forget_all()
         fields = [f"{reason}:" for reason in Skip]
-        with translate_errors():
-            skipped = self._namespace.fetch(lambda key: client.hmget(key, fields), keys.skipped, "hash")
+        skipped = self._namespace.ask("hmget", keys.skipped, fields)
         found |= {f"skipped:{reason}:".encode(): number for reason, number in zip(Skip, skipped, strict=True) if number}
         counts = Counter(self._pending)
         for name, number in found.items():

@@ -16,9 +16,8 @@ from redbike.store.inspected import JobState
 from redbike.store.keys import escape_pattern
 from redbike.store.namespace import PAGE, Namespace
 from redbike.store.records import REWIND, decode, format_time
-from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
+from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
-from redbike.store.timeline import CLOCKS_DIFFER
 
 # The commands by which one says that one knows, and brings back what a clock has put too late.
 MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
@@ -182,9 +181,7 @@ class Rewinds:
         return [back for back, record in self._read() if Rewind.parse(back, record) is None]
 
     def _read(self) -> list[tuple[str, str]]:
-        client, key = self._namespace.client, self._namespace.keys.rewinds
-        with translate_errors():
-            found = self._namespace.fetch(client.hgetall, key, "hash")
+        found = self._namespace.ask("hgetall", self._namespace.keys.rewinds)
         return [(decode(back), decode(record)) for back, record in found.items()]
 
     def acknowledge(self, rewinds: Sequence[Rewind]) -> int:

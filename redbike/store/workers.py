@@ -1,80 +1,27 @@
 """Who is there: dispatchers and workers sign when they start, every few seconds, and when they end."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.store.agreed import PROTOCOL, Naming, check_protocol
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Namespace
-from redbike.store.questions import Questions
-from redbike.store.records import ProcessRecord, decode, parse_batch
+from redbike.store.processes import LOST, MOST_JOBS, Process, ProcessRecord, make_process
+from redbike.store.records import decode, parse_batch
+from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.scripts import Reply
-from redbike.store.timeline import CLOCKS_DIFFER, Timeline
+from redbike.store.timeline import Timeline
 
 INTERVAL = 6.0  # seconds after which a process is to be seen again
-LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 KEPT = 86400.0  # seconds for which a lost one is known
 REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
 STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again
 FORGOTTEN = 100  # lost ones that one script forgets at most
-MOST_JOBS = 1000  # jobs that are listed of one process
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
-
-    It is ``stopping`` if it takes no job any more, and ends after its current ones. It is ``lost`` if it was not seen
-    for `LOST` seconds, and was not stopped in order. A long list of queues ends in
-    ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
-    """
-
-    id: str
-    kind: Literal["dispatcher", "worker"]
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    state: Literal["alive", "stopping", "lost"]
-    since: float
-    seen: float
-    jobs: tuple[str, ...]
-    version: str  #: of Redbike
-    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
-    #: ids of the functions, or names of the commands, that a worker has; None if it may take any job
-    takes: frozenset[str] | None = None
-    #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
-    lacks: tuple[tuple[str, str], ...] = ()
-    #: the settings by which it places jobs, where they are not the defaults; None for an older version
-    settings: tuple[tuple[str, str], ...] | None = None
-    stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
-    #: (name, command line) of its first commands, without what could be secret
-    lines: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether half of its slots are held by functions that go on after their deadlines."""
-        return 2 * len(self.stuck) >= (self.concurrency or 1)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it runs as many jobs as it can."""
-        return len(self.jobs) >= (self.concurrency or 1)
-
-    def works(self, queue: str) -> bool:
-        """Tell whether it works a queue, or may do so."""
-        # A long list of queues ends in a mark for the others.
-        return queue in self.queues or any(name[:1] == "…" for name in self.queues)
-
-    def has_for(self, jobid: str) -> bool:
-        """Tell whether it has a function or command for a job, or may have."""
-        return self.takes is None or jobid in self.takes or jobid.partition(":")[0] in self.takes
 
 
 class Workers:
@@ -82,7 +29,6 @@ class Workers:
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self._questions = Questions(namespace)
         self._timeline = Timeline(namespace)
 
     def register(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
@@ -126,25 +72,20 @@ class Workers:
         known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
         jobs: dict[str, list[str]] = {owner: [] for owner in known}
         if jobs:
-            for tag, batch in self._questions.scan(namespace.keys.batches):
+            for tag, batch in self._namespace.scan(namespace.keys.batches):
                 if (own := jobs.get(tag[:OWNER])) is not None:
                     own += islice(parse_batch(batch), MOST_JOBS - len(own))
-        processes = (_make(owner, record, seen[owner], now, jobs[owner]) for owner, record in known.items())
+        processes = (make_process(owner, record, seen[owner], now, jobs[owner]) for owner, record in known.items())
         return sorted(processes, key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
 
     def list_working(self) -> list[ProcessRecord]:
         """Return what is known of the workers that are alive."""
-        client, keys, records = self._namespace.client, self._namespace.keys, list[ProcessRecord | None]()
+        keys, records = self._namespace.keys, list[ProcessRecord | None]()
         since = self._timeline.read_clock() - LOST
-        with translate_errors():
-            alive = self._namespace.fetch(
-                partial(client.zrange, start=since, end="+inf", byscore=True), keys.seen, "zset"
-            )
-            for first in range(0, len(alive), PAGE):
-                texts = self._namespace.fetch(
-                    partial(client.hmget, keys=alive[first : first + PAGE]), keys.workers, "hash"
-                )
-                records += [ProcessRecord.parse(decode(text)) for text in texts]
+        alive = self._namespace.ask("zrange", keys.seen, since, "+inf", byscore=True)
+        for first in range(0, len(alive), PAGE):
+            texts = self._namespace.ask("hmget", keys.workers, alive[first : first + PAGE])
+            records += [ProcessRecord.parse(decode(text)) for text in texts]
         return [each for each in records if each and each.kind == "worker" and not each.is_stopping]
 
     def list_bad(self) -> Iterator[tuple[str, str]]:
@@ -187,7 +128,7 @@ class Workers:
             client.zrem(keys.seen, owner)
 
     def _list_records(self) -> Iterator[tuple[str, str]]:
-        return self._questions.scan(self._namespace.keys.workers)
+        return self._namespace.scan(self._namespace.keys.workers)
 
     def _list_seen(self) -> dict[str, float]:
         client, key = self._namespace.client, self._namespace.keys.seen
@@ -195,45 +136,9 @@ class Workers:
             return {decode(owner): float(moment) for owner, moment in client.zscan_iter(key, count=PAGE)}
 
     def _read_seen(self, owners: list[str]) -> dict[str, float]:
-        client, key = self._namespace.client, self._namespace.keys.seen
         found: dict[str, float] = {}
-        with translate_errors():
-            for first in range(0, len(owners), PAGE):
-                page = owners[first : first + PAGE]
-                moments = self._namespace.fetch(partial(client.zmscore, members=page), key, "zset")
-                found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
+        for first in range(0, len(owners), PAGE):
+            page = owners[first : first + PAGE]
+            moments = self._namespace.ask("zmscore", self._namespace.keys.seen, page)
+            found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
         return found
-
-
-class CommandLines:
-    """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
-
-    def __init__(self, processes: Iterable[Process]) -> None:
-        ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
-        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in each.queues]
-        self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
-
-    def find(self, jobid: str, queue: str) -> str:
-        """Return the command line of a job; "" if no worker of its queue tells it."""
-        return self._lines.get((queue, jobid.partition(":")[0]), "")
-
-
-def _make(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
-    return Process(
-        id=record.format_id(owner),
-        kind=record.kind,
-        host=record.host,
-        pid=record.pid,
-        queues=record.queues,
-        state="lost" if not -CLOCKS_DIFFER <= now - seen <= LOST else "stopping" if record.is_stopping else "alive",
-        since=record.since,
-        seen=seen,
-        jobs=tuple(jobs),
-        version=record.version,
-        concurrency=record.concurrency,
-        takes=record.takes,
-        lacks=record.lacks,
-        settings=record.settings,
-        stuck=record.stuck,
-        lines=record.lines,
-    )

@@ -99,7 +99,7 @@ class Kept:
     @classmethod
     def read(cls, store: Store, jobid: str) -> Self:
         """Return what is stored of a job."""
-        [row] = store.questions.read_rows([jobid], with_data=True)
+        [row] = store.rows.read([jobid], with_data=True)
         texts = zip(OPTIONS, list_texts(row.options), strict=True)
         return cls(row.schedule, {name: text for name, text in texts if text}, row.data)
 

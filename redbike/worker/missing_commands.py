@@ -18,8 +18,8 @@ from typing import Any
 from redbike.errors import RedbikeError
 from redbike.loop.naming import knows_commands
 from redbike.loop.policies import decide_left
+from redbike.store.processes import Takers
 from redbike.store.run import NextState, Run
-from redbike.store.takers import Takers
 
 log = logging.getLogger("redbike.worker")
 

@@ -26,9 +26,9 @@ from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.registration import Presence, shorten
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
+from redbike.store.processes import Takers
 from redbike.store.run import LEASE, EndedRun, NextState, Run
 from redbike.store.store import Store
-from redbike.store.takers import Takers
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat

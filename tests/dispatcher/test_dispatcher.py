@@ -68,7 +68,7 @@ def test_a_lost_run_is_found_and_run_again_and_the_third_time_is_the_last(store,
         now += LEASE
         dispatcher.dispatch_due(now)
     assert place(store, "job:A") == "DIE"
-    assert "3 times in a row" in next(store.questions.list_failures())["error"]
+    assert "3 times in a row" in next(store.past.list_failures())["error"]
     assert list(fsck(store)) == []
 
 
@@ -108,7 +108,7 @@ def test_runs_that_were_lost_together_are_ended_by_one_script(store, sent, dispa
     assert sent == ["survey", "end"]
     assert retry_states(store, jobids) == [RetryState(alone=True)] * len(jobids)
     assert [state.waiting.due for state in store.questions.inspect(jobids)] == [run.due for run in runs]
-    assert list(store.questions.list_failures()) == []
+    assert list(store.past.list_failures()) == []
     assert list(fsck(store)) == []
 
 
@@ -129,7 +129,7 @@ def test_what_was_set_during_runs_that_were_lost_together_leaves_none_of_them_al
     assert (states["0:A"].retry_state, states["1:A"].retry_state) == ("0 0 alone", "0 0 alone")
     assert states["2:A"].timeline == 1015.0
     assert states["5:A"].waiting.due == 1001.0
-    assert list(store.questions.list_failures()) == []
+    assert list(store.past.list_failures()) == []
     assert list(fsck(store)) == []
 
 
@@ -166,7 +166,7 @@ def test_runs_that_must_not_be_repeated_are_ended_by_one_script_too(store, sent,
     dispatcher.close()
     assert sent == ["survey", "end", "end"]
     assert [place(store, jobid) for jobid in jobids] == [event, "TML", event]
-    assert len(list(store.questions.list_failures())) == 3
+    assert len(list(store.past.list_failures())) == 3
     assert list(fsck(store)) == []
 
 

@@ -13,9 +13,10 @@ from redbike.errors import ServerError
 from redbike.loop import registration as presence
 from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
 from redbike.store.inspection.fsck import fsck
+from redbike.store.processes import LOST, MOST_JOBS
 from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
-from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, LOST, MOST_JOBS
+from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT
 from redbike.text.printable import MAX_HOST, name_host
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside

@@ -127,7 +127,7 @@ BUGS = [
     ),
     Bug(
         "a load removes what another file has",
-        "store/questions.py",
+        "store/rows.py",
         "if Membership.parse(record).group == group)",
         "if record)",
         f"{SYNC} -k only_what",

@@ -15,9 +15,9 @@ from redbike.store.history import add_runs, pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
 from redbike.store.overview import Wanted
+from redbike.store.processes import LOST
 from redbike.store.run import NextState
 from redbike.store.store import Store
-from redbike.store.workers import LOST
 from tests import states
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, take_one

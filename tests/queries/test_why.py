@@ -15,10 +15,10 @@ from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.jobs import JobToSet
+from redbike.store.processes import LOST
 from redbike.store.run import NextState
 from redbike.store.store import Store
 from redbike.store.totals import Depths
-from redbike.store.workers import LOST
 from tests import states
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
 from tests.verbs import set_job, set_one, take_one

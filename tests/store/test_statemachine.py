@@ -28,12 +28,12 @@ from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.keys import NOTIFIES, OWNER
+from redbike.store.processes import LOST
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState, parse_batch
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
-from redbike.store.workers import LOST
 from redbike.worker.ends import commit
 from tests.chance import ALWAYS_THE_SAME
 from tests.model import End, Model, Tries, next_of

@@ -800,7 +800,7 @@ def test_a_failure_that_cannot_be_read_does_not_matter_to_an_explicit_run(store,
 
 
 def list_failures(store):
-    return [failure["jobid"] for failure in store.questions.list_failures()]
+    return [failure["jobid"] for failure in store.past.list_failures()]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from redbike import Jobs, Redbike, RoundRobin
 from redbike.errors import BadQueueName
-from redbike.store import agreed, takers, workers
+from redbike.store import agreed, processes, workers
 from tests.loops import beside
 from tests.waiting import wait_until
 
@@ -40,8 +40,8 @@ class Stock(RoundRobin):
 def make(client, prefix, monkeypatch):
     """A program with a worker, which sees at once what others change."""
     monkeypatch.setattr(agreed, "REREAD", 0.0)
-    monkeypatch.setattr(takers, "KNOWN", 0.0)
-    monkeypatch.setattr(takers, "REREAD", 0.0)
+    monkeypatch.setattr(processes, "KNOWN", 0.0)
+    monkeypatch.setattr(processes, "REREAD", 0.0)
     return lambda worker: Redbike(worker, prefix, client)
 
 

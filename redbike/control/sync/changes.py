@@ -17,8 +17,8 @@ from redbike.schedule.objects import ScheduleLike
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Difference
 from redbike.store.log import describe_pause
-from redbike.store.questions import StoredRow
 from redbike.store.records import Membership, Pause
+from redbike.store.rows import StoredRow
 from redbike.text.printable import escape
 
 HANDFUL = 5  # jobs that may be pruned whatever their share of the group is: so few are easy to check

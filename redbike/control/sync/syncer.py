@@ -34,8 +34,8 @@ from redbike.store.jobs import JobToSet
 from redbike.store.keys import check_jobid
 from redbike.store.log import Tally
 from redbike.store.namespace import STEP
-from redbike.store.questions import StoredRow, parse_rows
 from redbike.store.records import Membership, Pause
+from redbike.store.rows import StoredRow, parse_rows
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import QueueFor, Store
 
@@ -87,7 +87,7 @@ class Syncer:
         stored = self._read_stored(chunk)
         while chunk:
             now, following = self._quiet.read_clock(), chunks.look_ahead()
-            asked = self._store.questions.pack_read_rows(*_name_stored(following))
+            asked = self._store.rows.pack_read(*_name_stored(following))
             queue_for = self._store.freeze_queues()
             # The server sets one chunk and reads what is stored of another one while the one between them is planned.
             # There may be only one connection for all.
@@ -118,7 +118,7 @@ class Syncer:
                 yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
     def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
-        return _match_stored(chunk, self._store.questions.read_rows(*_name_stored(chunk)))
+        return _match_stored(chunk, self._store.rows.read(*_name_stored(chunk)))
 
     def _plan_all(
         self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float, queue_for: QueueFor
@@ -182,7 +182,7 @@ class Syncer:
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
-        rows, gone, total = self._store.questions.list_rows_of(group), 0, 0
+        rows, gone, total = self._store.rows.list_of(group), 0, 0
         while page := list(dict.fromkeys(islice(rows, CHUNK))):
             total += len(page)
             gone += len(page) - len(seen.find(page))
@@ -191,12 +191,12 @@ class Syncer:
 
     def _prune(self, group: str, dry_run: bool, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Unset the rows of `group` that were not seen."""
-        rows = self._store.questions.list_rows_of(group)
+        rows = self._store.rows.list_of(group)
         while page := list(islice(rows, CHUNK)):
             # A scan may come upon one twice.
             found = seen.find(page)
             gone = [jobid for jobid in dict.fromkeys(page) if jobid not in found]
-            texts = dict(zip(gone, self._store.questions.read_rows(gone), strict=True))
+            texts = dict(zip(gone, self._store.rows.read(gone), strict=True))
             if not dry_run:
                 jobs = self._store.jobs if _is_noted(tally) else self._quiet.store.jobs
                 gone = jobs.unset_rows(gone, group)

@@ -19,9 +19,9 @@ from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.keys import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE
+from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.store import Store
-from redbike.store.workers import Process
 
 Report = Callable[[int, int], None]
 
@@ -153,12 +153,12 @@ class JobsCheck:
                 yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
 
     def _check_options(self) -> Iterator[Finding]:
-        for jobid, stored in self._store.questions.scan(self._store.keys.options):
+        for jobid, stored in self._store.scan(self._store.keys.options):
             yield from (Finding(f"{jobid!r}: {problem}") for problem in find_bad_options(stored))
 
     def _check_data(self) -> Iterator[Finding]:
         # Each may be long.
-        for jobid, text in self._store.questions.scan(self._store.keys.data, page=DATA_PAGE):
+        for jobid, text in self._store.scan(self._store.keys.data, page=DATA_PAGE):
             try:
                 parse_data(text)
             except BadConfig as error:
@@ -174,7 +174,7 @@ class JobsCheck:
             (keys.failures, "failure", parse_failure),
         )
         for key, name, read in readers:
-            for jobid, record in self._store.questions.scan(key):
+            for jobid, record in self._store.scan(key):
                 if read(record) is None:
                     yield Finding(f"{jobid!r}: its {name} cannot be read: {record!r:.80}")
 

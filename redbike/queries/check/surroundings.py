@@ -25,10 +25,10 @@ from redbike.loop.queues import Queues, read_limits
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
 from redbike.queries.check.findings import Finding, Needed, note
+from redbike.store.processes import Process
 from redbike.store.rights import PUBLISHING, ROLES, describe_missing
+from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
-from redbike.store.timeline import CLOCKS_DIFFER
-from redbike.store.workers import Process
 
 ALMOST_FULL = 0.9  # of its maxmemory
 WRITES = {

@@ -23,9 +23,9 @@ from redbike.store.enums import Skip
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
+from redbike.store.processes import Process
 from redbike.store.queue_limits import Pause
 from redbike.store.store import Store
-from redbike.store.workers import Process
 
 MOST_HOURS, MOST_JOBS, MOST_OTHERS = 24, 10_000, 5_000
 

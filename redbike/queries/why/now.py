@@ -7,8 +7,8 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Event, Skip
 from redbike.store.inspected import JobState
 from redbike.store.keys import OWNER
-from redbike.store.records import ProcessRecord, RetryState, Status
-from redbike.store.workers import Process
+from redbike.store.processes import Process, ProcessRecord
+from redbike.store.records import RetryState, Status
 
 SOON = 10.0  # seconds within which a free worker takes the next job
 

@@ -10,9 +10,9 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
+from redbike.store.processes import Process
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.schedules import find_schedule
-from redbike.store.workers import Process
 
 FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
 

@@ -14,9 +14,9 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.inspected import JobState
 from redbike.store.past_runs import Failure, RunSearch, read_failure
+from redbike.store.processes import CommandLines
 from redbike.store.records import Status
 from redbike.store.schedules import find_schedule
-from redbike.store.workers import CommandLines
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES

@@ -1,0 +1,255 @@
+"""Dispatchers and workers: the record that each registers, what that says at an instant, and who takes a job.
+
+The workers that are alive say which queues they work, and some of them which jobs they can do.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeGuard
+
+from redbike.errors import RedbikeError
+from redbike.store.records import MOMENT
+from redbike.store.run import CLOCKS_DIFFER
+
+LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
+MOST_JOBS = 1000  # jobs that are listed of one process
+
+REREAD = 1.0  # seconds after which the workers are asked for again, because of a job that nobody seems to take
+KNOWN = 10.0  # seconds for which a worker is believed to be there
+TOLD = 60.0  # seconds in which `MOST` different reasons are told
+MOST = 10
+
+PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """The record of a dispatcher or worker. All of its texts are safe to show."""
+
+    since: float
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
+    is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
+    takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
+    lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
+    # Those that all should share, where they are not the defaults; None: unknown.
+    settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
+    lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
+
+    @classmethod
+    def parse(cls, record: str) -> "ProcessRecord | None":
+        """Read a record; None for one that is damaged, and for none."""
+        found = PROCESS.fullmatch(record)
+        try:
+            entry = json.loads(found[2]) if found else None
+        except (ValueError, RecursionError):
+            return None
+        if found is None or not isinstance(entry, dict):
+            return None
+        host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
+        kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")
+        if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
+            return None
+        if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
+            return None
+        if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
+            return None
+        if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
+            return None
+        lacks, lines, settings = (entry.get(name, {}) for name in ("lacks", "lines", "settings"))
+        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in (lacks, lines, settings)):
+            return None
+        stuck = entry.get("stuck", [])
+        if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
+            return None
+        return cls(
+            float(found[1]),
+            kind,
+            str(host),
+            pid,
+            tuple(queues),
+            str(version),
+            concurrency=concurrency,
+            is_stopping=entry.get("stopping") is True,
+            takes=None if takes is None else frozenset(takes),
+            lacks=tuple(lacks.items()),
+            settings=tuple(settings.items()) if "settings" in entry else None,
+            stuck=tuple(stuck),
+            lines=tuple(lines.items()),
+        )
+
+    def format_entry(self) -> str:
+        """Write the record but for its time, which the script adds."""
+        entry: dict[str, Any] = {"kind": self.kind, "host": self.host, "pid": self.pid}
+        entry |= {"queues": self.queues, "version": self.version}
+        if self.concurrency is not None:
+            entry["concurrency"] = self.concurrency
+        if self.is_stopping:
+            entry["stopping"] = True
+        if self.takes is not None:
+            entry["takes"] = sorted(self.takes)
+        if self.lacks:
+            entry["lacks"] = dict(self.lacks)
+        if self.settings is not None:
+            entry["settings"] = dict(self.settings)
+        if self.stuck:
+            entry["stuck"] = self.stuck
+        if self.lines:
+            entry["lines"] = dict(self.lines)
+        return json.dumps(entry, ensure_ascii=False)
+
+    def format_id(self, owner: str) -> str:
+        """Return the name of the process that people see."""
+        return f"{self.host}:{self.pid}:{owner}"
+
+
+def _has_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A dispatcher or a worker process. Times are epoch seconds by Redis' clock.
+
+    It is ``stopping`` if it takes no job any more, and ends after its current ones. It is ``lost`` if it was not seen
+    for `LOST` seconds, and was not stopped in order. A long list of queues ends in
+    ``…+N`` for the other ones. Of the current jobs there are `MOST_JOBS` at most.
+    """
+
+    id: str
+    kind: Literal["dispatcher", "worker"]
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    state: Literal["alive", "stopping", "lost"]
+    since: float
+    seen: float
+    jobs: tuple[str, ...]
+    version: str  #: of Redbike
+    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
+    #: ids of the functions, or names of the commands, that a worker has; None if it may take any job
+    takes: frozenset[str] | None = None
+    #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
+    lacks: tuple[tuple[str, str], ...] = ()
+    #: the settings by which it places jobs, where they are not the defaults; None for an older version
+    settings: tuple[tuple[str, str], ...] | None = None
+    stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
+    #: (name, command line) of its first commands, without what could be secret
+    lines: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether half of its slots are held by functions that go on after their deadlines."""
+        return 2 * len(self.stuck) >= (self.concurrency or 1)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it runs as many jobs as it can."""
+        return len(self.jobs) >= (self.concurrency or 1)
+
+    def works(self, queue: str) -> bool:
+        """Tell whether it works a queue, or may do so."""
+        # A long list of queues ends in a mark for the others.
+        return queue in self.queues or any(name[:1] == "…" for name in self.queues)
+
+    def has_for(self, jobid: str) -> bool:
+        """Tell whether it has a function or command for a job, or may have."""
+        return self.takes is None or jobid in self.takes or jobid.partition(":")[0] in self.takes
+
+
+def make_process(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
+    """Return what a record says at the instant `now` of a process that was seen at another one."""
+    told: dict[str, Any] = {
+        each.name: getattr(record, each.name) for each in fields(record) if each.name != "is_stopping"
+    }
+    is_lost = not -CLOCKS_DIFFER <= now - seen <= LOST
+    state: Any = "lost" if is_lost else "stopping" if record.is_stopping else "alive"
+    return Process(id=record.format_id(owner), state=state, seen=seen, jobs=tuple(jobs), **told)
+
+
+class CommandLines:
+    """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
+        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in each.queues]
+        self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
+
+    def find(self, jobid: str, queue: str) -> str:
+        """Return the command line of a job; "" if no worker of its queue tells it."""
+        return self._lines.get((queue, jobid.partition(":")[0]), "")
+
+
+class Takers:
+    """Tells of jobs that are set, and that nobody takes. `read` gives what is known of the workers that are alive."""
+
+    def __init__(self, read: Callable[[], Iterable[ProcessRecord]]) -> None:
+        self._read = read
+        self._takes: dict[str, frozenset[str] | None] = {}  # by queue; None: any job
+        self._is_sure = False  # whether the queues of all workers are known, and there is one
+        self._has_workers = False
+        self._read_at = self._told_at = float("-inf")
+        self._told: set[str] = set()
+
+    def explain(self, jobid: str, queue: str) -> Iterator[str]:
+        """Yield why no worker takes a job of this queue. Nothing is said where there is no worker at all."""
+        now = time.monotonic()
+        age = now - self._read_at
+        if age < KNOWN and not self._find_reason(jobid, queue):
+            return
+        if age >= REREAD:
+            self._update()
+            self._read_at = now
+        if now - self._told_at >= TOLD:
+            self._told_at = now
+            self._told.clear()
+        why = self._find_reason(jobid, queue)
+        if why and why not in self._told and len(self._told) < MOST:
+            self._told.add(why)
+            yield why
+
+    def has_taker(self, jobid: str, queue: str) -> bool:
+        """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
+        now = time.monotonic()
+        age = now - self._read_at
+        if age >= KNOWN or (age >= REREAD and self._find_reason(jobid, queue)):
+            self._update()
+            self._read_at = now
+        return self._has_workers and not self._find_reason(jobid, queue)
+
+    def _update(self) -> None:
+        try:
+            workers = list(self._read())
+        except RedbikeError:
+            workers = []  # it is only advice: what has set the job tells of the server
+        # A long list of queues ends in a mark for the others.
+        self._is_sure = bool(workers) and not any(name.startswith("…") for each in workers for name in each.queues)
+        self._has_workers = bool(workers)
+        self._takes = {}
+        for each in workers:
+            for name in each.queues:
+                known = self._takes.get(name, frozenset())
+                self._takes[name] = None if known is None or each.takes is None else known | each.takes
+
+    def _find_reason(self, jobid: str, queue: str) -> str:
+        """Return why no worker takes the job; "" if one does, or if nobody can know."""
+        if not self._is_sure:
+            return ""
+        if queue not in self._takes:
+            return f"no worker works its queue {queue!r}"
+        takes, name = self._takes[queue], jobid.partition(":")[0]
+        if takes is None or jobid in takes or name in takes:
+            return ""
+        return f"no worker of its queue {queue!r} has anything for {name!r}"

@@ -1,0 +1,70 @@
+"""Rows of a file of jobs, and what is stored of the same jobs."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from redbike.config.options import list_texts
+from redbike.connection.refusals import translate_errors
+from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, read_json
+from redbike.store.records import Membership, Pause, decode
+from redbike.store.scripts import Call, Reply
+
+
+class StoredRow(NamedTuple):
+    """What is stored of the values that a row of a file sets; "" for a missing one."""
+
+    schedule: str | None  # None for no such job
+    options: str
+    membership: str  # the record of whose row it is
+    data: str = ""  # if they were asked for
+    paused: str = ""  # the record of its pause, if data were asked for
+
+
+class Rows:
+    """Reads what files of jobs say too."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def list_all(self) -> Iterator[tuple[str, ...]]:
+        """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have."""
+        client, keys = self._namespace.client, self._namespace.keys
+        jobs = self._namespace.scan(keys.schedules)
+        while page := list(islice(jobs, DATA_PAGE)):
+            jobids = [jobid for jobid, _ in page]
+            with translate_errors(), client.pipeline(transaction=False) as pipeline:
+                pipeline.hmget(keys.options, jobids)
+                pipeline.hmget(keys.data, jobids)
+                pipeline.hmget(keys.pauses, jobids)
+                found = pipeline.execute()
+            for job, own, data, paused in zip(page, *found, strict=True):
+                pause = Pause.parse(decode(paused))
+                cell = json.dumps(pause.to_dict(), ensure_ascii=False) if pause else ""
+                yield (*job, *list_texts(decode(own)), decode(data), cell)
+
+    def read(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
+        """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""
+        return parse_rows(self._namespace.scripts.run_all(self.pack_read(jobids, with_data)))
+
+    def pack_read(self, jobids: Sequence[str], with_data: bool = False) -> list[Call]:
+        """Return the scripts of `read`, whose replies `parse_rows` understands."""
+        page = DATA_PAGE if with_data else PAGE
+        pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
+        return [self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages]
+
+    def list_of(self, group: str) -> Iterator[str]:
+        """Yield the jobs that are rows of `group`."""
+        memberships = self._namespace.scan(self._namespace.keys.groups)
+        return (jobid for jobid, record in memberships if Membership.parse(record).group == group)
+
+
+def parse_rows(replies: Iterable[Reply]) -> list[StoredRow]:
+    """Return what the scripts of `Rows.pack_read` have found of each job."""
+    return [row for reply in replies for row in _make_rows(*read_json(reply[1]))]
+
+
+def _make_rows(schedules: list[Any], *others: list[Any]) -> Iterator[StoredRow]:
+    """Return what is stored of each job, from a list for each field of `StoredRow`; false for what a job has not."""
+    return map(StoredRow, [text or None for text in schedules], *([text or "" for text in each] for each in others))
