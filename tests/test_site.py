@@ -24,8 +24,8 @@ from redbike import (
 )
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import Usage
-from redbike.config import limits, options, ping_urls, settings
-from redbike.config.options import OPTIONS
+from redbike.config import limits, options, parameters, ping_urls, settings
+from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings
 from redbike.connection.check import OLDEST
 from redbike.control import operator
@@ -153,8 +153,8 @@ LIMITS = {
     "schedule": moments.MAX_TEXT,
     "rules of one iCal schedule": recurrence.MAX_RULES,
     "data of a job": options.MAX_DATA,
-    "number in an option": options.MAX_COUNT,
-    "seconds in an option": options.MAX_SECONDS,
+    "number in an option": parameters.MAX_COUNT,
+    "seconds in an option": parameters.MAX_SECONDS,
     "``history``": OPTIONS["history"].most,
     "``ping-url``": ping_urls.MAX_LENGTH,
     "queue name": keys.MAX_QUEUE_NAME,

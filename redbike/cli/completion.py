@@ -17,7 +17,7 @@ from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
 from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
 from redbike.config.file import load
-from redbike.config.options import OPTIONS
+from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.store.enums import Event
 

@@ -8,7 +8,8 @@ from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
-from redbike.config.options import DATA, OPTIONS, JobOptions, parse_data
+from redbike.config.options import DATA, JobOptions, parse_data
+from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.parser import parse

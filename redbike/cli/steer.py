@@ -8,7 +8,7 @@ from redbike.cli.arguments import Arguments, Command, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
-from redbike.config.options import fold
+from redbike.config.parameters import fold
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import Limits

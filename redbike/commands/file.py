@@ -12,8 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from redbike.config.options import read_choice
-from redbike.config.settings import CHOICES
+from redbike.config.parameters import OPTIONS, read_choice
 from redbike.errors import BadConfig
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
@@ -261,7 +260,7 @@ def get_choice(key: str, options: Mapping[str, str]) -> str | None:
 
     The setting of the same name has the allowed values. Raise `BadConfig` for another value.
     """
-    return read_choice(key, options[key], CHOICES[key.replace("-", "_")]) if key in options else None
+    return read_choice(key, options[key], OPTIONS[key].choices) if key in options else None
 
 
 def parse_count(key: str, text: str) -> int:

@@ -1,7 +1,6 @@
 """Read the settings. The order is: command line, environment, config file, default."""
 
 import configparser
-import dataclasses
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from redbike.config.parameters import SETTINGS
 from redbike.config.settings import Settings, check_setting
 from redbike.errors import BadConfig
+from redbike.text.printable import suggest
 
 DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
@@ -59,8 +60,7 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
     good: dict[str, Any] = {}
     parser = _read_leniently(path, problems)
     problems += [*_list_unknown(parser), *_list_conflicts(parser)]
-    known = {field.name for field in dataclasses.fields(Settings)}
-    given = {name: value for name, value in _get_settings(parser).items() if name in known}
+    given = {name: value for name, value in _get_settings(parser).items() if name in SETTINGS}
     given |= _get_variables(environ) | _leave_out_none(overrides)
     for name, value in given.items():
         try:
@@ -88,8 +88,7 @@ def _list_variables(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
 
 def _get_variables(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings that the environment names, such as ``REDBIKE_PREFIX``. An empty one is not given."""
-    names = [field.name for field in dataclasses.fields(Settings)]
-    return {name: value for name in names if (value := environ.get(f"{VARIABLE}{name.upper()}"))}
+    return {name: value for name in SETTINGS if (value := environ.get(f"{VARIABLE}{name.upper()}"))}
 
 
 def _read_leniently(path: str | None, problems: list[str]) -> configparser.ConfigParser:
@@ -159,12 +158,10 @@ def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
 
 def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:
     """Yield a complaint about each key of our section that is no setting."""
-    names = [field.name.replace("_", "-") for field in dataclasses.fields(Settings)]
+    names = [row.name for row in SETTINGS.values()]
     for key in parser[SETTINGS_SECTION] if parser.has_section(SETTINGS_SECTION) else ():
         if key not in names:
-            similar = difflib.get_close_matches(key, names, 1)
-            hint = f"; is {similar[0]!r} meant?" if similar else ""
-            yield f"unknown setting {key!r} in [{SETTINGS_SECTION}]{hint}"
+            yield f"unknown setting {key!r} in [{SETTINGS_SECTION}]{suggest(key, names)}"
 
 
 def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:

@@ -1,112 +1,27 @@
-"""Define the options of jobs, each once. An option overrides the setting of the same name for one job.
-
-The settings, the flags of ``redbike set``, the columns of a CSV file and the arguments of `Redbike.set` follow this
-table. In Redis a job has its options as a JSON object, and its data as JSON; most jobs have none.
-"""
+"""Read, show and store the options and the data of jobs. In Redis both are JSON; most jobs have none."""
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-from redbike.config.ping_urls import check_ping_url, mask
+from redbike.config.parameters import OPTIONS, Value, fold
+from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
-from redbike.text.parsing import measure_duration
-from redbike.text.printable import quote
-
-Value = float | str  # a whole number of seconds is an int
 
 MAX_DATA = 64 * 1024  # bytes of UTF-8
 MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
-MAX_SECONDS = 1e9
-MAX_COUNT = 1_000_000
 DEFAULT = "default"  # as the text of an option: the job has it no more
 DATA = "data"
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
-_COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a job. `default` is also that of its setting; None: there is none, or the worker class decides."""
-
-    name: str
-    kind: Literal["duration", "count", "choice", "url"]
-    default: Value | None
-    help: str
-    choices: tuple[str, ...] = ()
-    least: float = 0
-    most: int = MAX_COUNT  # of a count
-    is_setting: bool = True
-    zero: str = ""  # a word for 0
-    endless: str = ""  # a word for no end, which is stored as it is
-
-    @property
-    def key(self) -> str:
-        """The name as Python has it."""
-        return self.name.replace("-", "_")
-
-    def read(self, value: Any) -> Value:
-        """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
-        if self.kind == "choice":
-            return read_choice(self.name, value, self.choices)
-        if self.kind == "url":
-            return check_ping_url(value)
-        if self.zero and fold(value) == self.zero:
-            return 0
-        if self.endless and fold(value) == self.endless:
-            return self.endless
-        if self.kind == "count":
-            return int(read_number(self.name, value, self.least, self.most, int))
-        seconds = read_number(self.name, value, self.least, MAX_SECONDS, float, self.endless)
-        return int(seconds) if seconds.is_integer() else seconds
-
-
-OPTIONS = {
-    option.name: option
-    for option in (
-        Option("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),
-        Option("on-timeout", "choice", None, "After a timeout", ("stop", "reschedule", "requeue")),
-        Option("on-error", "choice", None, "After a failure", ("stop", "reschedule", "retry")),
-        Option("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
-        Option("backoff", "duration", 1, "The pause before the first retry"),
-        Option("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
-        Option("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
-        Option("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
-        Option("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
-        Option("grace", "duration", 0, "Skip an occurrence that is later than this", zero="none"),
-        Option("overlap", "choice", "skip", "An occurrence that is due during a run", ("skip", "queue")),
-        Option(
-            "spread",
-            "duration",
-            0,
-            "Run it later by a fixed share of this, hashed from its id",
-            is_setting=False,
-        ),
-        Option(
-            "forget-after",
-            "duration",
-            7 * 86400,
-            "Forget a one-off so long after its run has succeeded, or never",
-            endless="never",
-        ),
-        Option("history", "count", 10, "How many ended runs are kept", most=200),
-        Option(
-            "ping-url",
-            "url",
-            None,
-            "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute",
-        ),
-    )
-}
-SETTINGS = {option.key: option for option in OPTIONS.values() if option.is_setting}
 PAUSED = "paused"
 COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # what is set of a job
 ALL_COLUMNS = (*COLUMNS, PAUSED)  # of a CSV file that has all of a job
@@ -271,46 +186,3 @@ def parse_data(text: str) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def fold(value: Any) -> Any:
-    """Return a word in lower case; anything else as it is."""
-    return value.lower() if isinstance(value, str) and value.isascii() else value
-
-
-def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return the one of `choices`, which are in lower case, that `value` is in any case. Raise `BadConfig`."""
-    word = fold(value)
-    if not isinstance(word, str) or word not in choices:
-        raise BadConfig(f"bad {name} {quote(value)}: {', '.join(choices)} are allowed")
-    return word
-
-
-def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:
-    """Return the number that `value`, a number or a text, means; a float may be a duration. Raise `BadConfig`.
-
-    The error names `other`, a word that is allowed too.
-    """
-    try:
-        number = _parse_number(value, kind) if isinstance(value, str) else value
-        if isinstance(value, bool) or not (math.isfinite(number) and minimum <= number <= maximum):
-            raise ValueError
-        if kind(number) != number:
-            raise ValueError
-    except (ValueError, TypeError, OverflowError):
-        what = "a number" if kind is int else "seconds, or a duration such as 15m,"
-        allowed = f"{f'{other!r}, ' if other else ''}{what} from {minimum:g} to {maximum:g} is needed"
-        raise BadConfig(f"bad {name} {quote(value)}: {allowed}") from None
-    return round(kind(number), 6)
-
-
-def _parse_number(text: str, kind: type) -> float:
-    """Return the number in a text; raise `ValueError`."""
-    if kind is int:
-        if not _COUNT.fullmatch(text):
-            raise ValueError
-        return int(text)
-    seconds = measure_duration(text)
-    if seconds is None:
-        raise ValueError
-    return seconds

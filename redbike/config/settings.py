@@ -1,21 +1,19 @@
-"""Define the settings: their names, defaults and allowed values, each once."""
+"""The settings of a process, as they are read and checked; `redbike.config.parameters` has a row for each."""
 
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypedDict
 
-from redbike.config.options import MAX_SECONDS, SETTINGS, parse_options, read_choice, read_number
+from redbike.config.options import parse_options
+from redbike.config.parameters import SETTINGS
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone
 
 MAX_PREFIX = 128  # bytes
 MAX_GROUP = 4096  # bytes: as long as a path may be
-
-_OPTIONAL = ("on_error", "retries", "on_timeout", "ping_url")  # the worker class decides on policies that are not given
-_LOG = {"log_level": ("debug", "info", "warning", "error", "critical"), "log_format": ("text", "json")}
-CHOICES = {name: option.choices for name, option in SETTINGS.items() if option.choices} | _LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,39 +106,25 @@ def describe_shared(settings: Settings) -> dict[str, str]:
 
 def get_default(name: str) -> str:
     """Return the default of a setting, as a text. Raise `KeyError` for an unknown one."""
-    # To make all settings imports what reads their values.
-    return {field.name: str(field.default) for field in dataclasses.fields(Settings)}[name]
+    return str(SETTINGS[name].default)
 
 
 def check_setting(name: str, value: Any) -> Any:
     """Return the value of a setting as `Settings` has it. Raise `BadConfig`."""
-    key = name.replace("_", "-")
-    if name in _OPTIONAL and value in (None, ""):
+    row = SETTINGS[name]
+    if row.default is None and value in (None, ""):
         return None
-    if name in SETTINGS:
-        read = SETTINGS[name].read(value)
-        return read if isinstance(read, str) or SETTINGS[name].kind == "count" else float(read)
-    if name in _LOG:
-        return read_choice(key, value, _LOG[name])
-    if name == "default_timeout":
-        return read_number(key, value, 0.001, MAX_SECONDS, float)
-    if name == "stop_within":
-        return read_number(key, value, 0, MAX_SECONDS, float)
-    if name == "max_losses":
-        return read_number(key, value, 1, 1000, int)
-    if name == "failures_limit":
-        return read_number(key, value, 0, 10_000_000, int)
-    if name == "prefix":
-        return _check_prefix(value)
-    if name == "group":
-        return check_group(value) if value else None
-    if name == "timezone":
-        return check_zone(value)
-    if value is not None and not isinstance(value, str):
-        value = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if not isinstance(value, str):
-            raise BadConfig(f"bad {key} {value!r}: a text is needed")
-    return value or None
+    if row.kind == "text":
+        return _CHECKS.get(name, partial(_check_text, name))(value)
+    read = row.read(value)
+    return float(read) if row.kind == "duration" and not isinstance(read, str) else read
+
+
+def _check_text(name: str, value: Any) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str):
+        raise BadConfig(f"bad {name} {value!r}: a text is needed")
+    return text
 
 
 def _check_prefix(value: Any) -> str:
@@ -167,3 +151,6 @@ def check_zone(value: Any) -> str:
     if not isinstance(value, str) or load_zone(value) is None:
         raise BadConfig(f"bad timezone {value!r:.80}: a name such as 'Europe/Berlin' is needed")
     return value
+
+
+_CHECKS: dict[str, Callable[[Any], str]] = {"prefix": _check_prefix, "group": check_group, "timezone": check_zone}

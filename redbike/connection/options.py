@@ -1,6 +1,5 @@
 """Convert redis-py's arguments from text: from the options of a URL, or from the config file."""
 
-import difflib
 import inspect
 import re
 import socket
@@ -14,6 +13,7 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from redbike.connection.urls import PORTS, split_url
 from redbike.errors import BadConfig, quoted
+from redbike.text.printable import suggest
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
 _NUMBERS = {
@@ -139,7 +139,7 @@ def check_names(given: Mapping[str, Any], names: set[str]) -> None:
     """Raise `BadConfig` for a connection setting that redis-py does not know; suggest the most similar one."""
     for name in sorted(given):
         if name not in names:
-            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest_name(name, sorted(names))}")
+            raise BadConfig(f"unknown connection setting {quoted(name)}{suggest(name, sorted(names))}")
 
 
 def list_arguments() -> set[str]:
@@ -168,7 +168,7 @@ def parse_options(url: str, *others: str) -> dict[str, Any]:
     names = ({*NAMES, *URL_QUERY_ARGUMENT_PARSERS, *others}) - _NOT_IN_URLS
     for name in options:
         if name not in names:
-            raise BadConfig(f"unknown option {quoted(name)}{suggest_name(name, sorted(names))}")
+            raise BadConfig(f"unknown option {quoted(name)}{suggest(name, sorted(names))}")
     return {
         name: value if name in others else _convert_option(name, value)
         for name, value in options.items()
@@ -179,9 +179,3 @@ def parse_options(url: str, *others: str) -> dict[str, Any]:
 def _convert_option(name: str, value: str) -> Any:
     parsers: dict[str, Any] = URL_QUERY_ARGUMENT_PARSERS
     return convert(name, value) if name in NAMES else parsers[name](value)
-
-
-def suggest_name(name: str, names: list[str]) -> str:
-    """Return a hint with the most similar one of `names`; "" if none is similar."""
-    similar = difflib.get_close_matches(name, names, 1)
-    return f"; is {similar[0]!r} meant?" if similar else ""

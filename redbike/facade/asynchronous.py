@@ -22,7 +22,7 @@ import redis
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
-from redbike.facade.redbike import Redbike
+from redbike.facade.redbike import Redbike, refuse_unknown
 from redbike.facade.results import AsyncResults, Reader, run_in_thread
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
@@ -90,6 +90,7 @@ class AsyncRedbike:
 
     @_take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        refuse_unknown(kwargs)
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
         self._prepare(lambda: Redbike(*given.args, **given.kwargs))

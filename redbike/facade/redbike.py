@@ -7,7 +7,7 @@ instant. ``docs/architecture.rst`` shows the life of a job.
 import inspect
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
 from os import PathLike, fspath
@@ -30,6 +30,7 @@ from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_worker
 from redbike.store.log import check_who
 from redbike.store.store import Store
+from redbike.text.printable import suggest
 from redbike.worker.loader import load_worker
 from redbike.worker.runner import is_in_run
 
@@ -68,6 +69,14 @@ def _of(
     return call
 
 
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise `TypeError` for what is no argument of `Redbike`, with the most similar one."""
+    known = inspect.signature(Redbike).parameters
+    for name in names:
+        if name not in known:
+            raise TypeError(f"Redbike() got an unexpected keyword argument {name!r}{suggest(name, known)}")
+
+
 class Redbike:
     """Schedules for the jobs under one prefix of one Redis server.
 
@@ -91,6 +100,7 @@ class Redbike:
         noted_as: str | None = None,
         **settings: Unpack[KeywordSettings],
     ) -> None:
+        refuse_unknown(settings)
         all_settings = Settings(
             prefix=find_prefix(os.environ) if prefix is None else prefix,
             timefile=None if timefile is None else fspath(timefile),

@@ -13,7 +13,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,7 +29,7 @@ from redbike.config.options import (
 )
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
-from redbike.text.printable import quote
+from redbike.text.printable import quote, suggest
 
 Source = str | Path | IO[str] | IO[bytes]
 """A CSV file: its name, or an open text or binary file."""
@@ -219,9 +218,7 @@ def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
     """Return the names of the columns. Raise `BadConfig` for one that is unknown, or there twice."""
     for number, name in enumerate(names):
         if name not in ALL_COLUMNS:
-            similar = get_close_matches(name, ALL_COLUMNS, 1)
-            hint = f"; is {similar[0]!r} meant?" if similar else ""
-            raise _make_error(source, f"unknown column {name[:80]!r} in its header{hint}")
+            raise _make_error(source, f"unknown column {name[:80]!r} in its header{suggest(name, ALL_COLUMNS)}")
         if name in names[:number]:
             raise _make_error(source, f"the column {name!r} is twice in its header")
     return tuple(names)

@@ -7,6 +7,8 @@ formatted. The functions here return text of limited size that can be written an
 import os
 import re
 import traceback
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 MAX_MESSAGE = 2000  # characters of a message, or of one entry of a traceback
 MAX_TRACEBACK = 64 * 1024  # characters of a traceback
@@ -50,6 +52,12 @@ def quote(value: object) -> str:
     except ValueError:
         # Python writes no integer of more than 4,300 digits, except in hexadecimal.
         return f"{value:#x}"[:80]
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message that asks whether the nearest of the words that are `known` is meant, or ""."""
+    similar = get_close_matches(word, known, 1)
+    return f"; is {similar[0]!r} meant?" if similar else ""
 
 
 def name_number(number: float, noun: str) -> str:

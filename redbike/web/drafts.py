@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from redbike.config.options import DATA, OPTIONS, format_data, list_texts, parse_data, read_option
+from redbike.config.options import DATA, format_data, list_texts, parse_data, read_option
+from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule
 from redbike.schedule.clock import Clock

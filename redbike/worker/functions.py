@@ -24,7 +24,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
 from redbike.config.limits import Limit
-from redbike.config.options import JobOptions, Value, format_options, parse_options, read_changes
+from redbike.config.options import JobOptions, format_options, parse_options, read_changes
+from redbike.config.parameters import Value
 from redbike.config.settings import Settings, check_zone, override
 from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions

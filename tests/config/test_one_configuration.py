@@ -1,13 +1,11 @@
 """A program and the command line look at the same server and the same prefix, with the same settings."""
 
 import asyncio
-import dataclasses
 import logging
 
 import pytest
 
 from redbike import AsyncRedbike, Redbike, RoundRobin
-from redbike.config.file import examine, load
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 from tests.waiting import wait_until
@@ -23,33 +21,6 @@ class Worker(RoundRobin):
     def work(self, jobid):
         pass
 """
-# For each setting, a value that is not its default.
-VALUES = {
-    "prefix": "other",
-    "worker": "jobs:Worker('A')",
-    "timefile": "time",
-    "group": "mine",
-    "default_timeout": "7",
-    "timezone": "Europe/Berlin",
-    "catchup": "all",
-    "catchup_limit": "7",
-    "on_error": "retry",
-    "retries": "7",
-    "backoff": "7",
-    "on_timeout": "requeue",
-    "on_lost": "stop",
-    "max_losses": "7",
-    "stop_after": "7",
-    "grace": "7",
-    "overlap": "queue",
-    "forget_after": "never",
-    "history": "7",
-    "ping_url": "http://127.0.0.1/",
-    "stop_within": "7",
-    "failures_limit": "7",
-    "log_level": "error",
-    "log_format": "json",
-}
 
 
 @pytest.fixture
@@ -117,18 +88,6 @@ def test_without_a_worker_a_program_sets_and_looks_but_works_nothing(shell, here
         assert [job.queue for job in bike.jobs()] == ["work-A"]
         with pytest.raises(BadConfig, match="no worker: the config names none"):
             bike.work()
-
-
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Settings)])
-def test_the_environment_has_any_setting_and_counts_before_the_file(here, shell, field):
-    name, variable = field.replace("_", "-"), {f"REDBIKE_{field.upper()}": VALUES[field]}
-    expected = getattr(Settings(**{field: VALUES[field]}), field)
-    assert expected != getattr(Settings(), field)
-    (shell.folder / ".redbike.conf").write_text(f"[redbike]\n{name}: {getattr(Settings(), field) or ''}\n")
-    for read in (load(None, variable), examine(None, variable).config):
-        assert getattr(read.settings, field) == expected
-        assert read.folder is None, "relative files of a worker are not beside the config that does not name it"
-    assert getattr(load(None, dict.fromkeys(variable, "")).settings, field) == getattr(Settings(), field)
 
 
 def test_a_bad_setting_in_the_environment_is_one_line(shell):

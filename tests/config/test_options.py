@@ -1,23 +1,16 @@
 """The options and data of jobs: one table of them, how they are read, and what becomes of them when a job is set."""
 
-import dataclasses
 import io
 import json
-import re
 
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
-from redbike.cli.entry import __doc__ as text
-from redbike.cli.usage import GENERAL, Usage
 from redbike.config.options import (
     ALL_COLUMNS,
-    COLUMNS,
     MAX_DATA,
     MAX_DEPTH,
     OPTIONS,
-    SETTINGS,
-    JobOptions,
     OptionChanges,
     format_options,
     parse_data,
@@ -30,7 +23,6 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.store import Store
 from tests.cli.refused import check_refused
-from tests.commandline import ROOT
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
 from tests.verbs import set_one
 
@@ -65,33 +57,6 @@ def store(client, prefix):
 
 
 # The table
-
-
-def test_each_option_that_is_a_setting_has_its_default_and_its_kind():
-    fields = {field.name: field for field in dataclasses.fields(Settings)}
-    assert {name: fields[name].default for name in SETTINGS} == {key: each.default for key, each in SETTINGS.items()}
-    for name, option in SETTINGS.items():
-        value = {"duration": "90m", "count": "7", "choice": option.choices[-1:], "url": "http://h/x"}[option.kind]
-        value = value[0] if option.choices else value
-        expected = {"90m": 5400.0, "7": 7}.get(value, value)
-        assert getattr(Settings(**{name: value}), name) == expected
-
-
-def test_python_and_the_command_line_take_each_option_by_its_name():
-    assert [name.replace("_", "-") for name in JobOptions.__annotations__] == list(COLUMNS[2:])
-    usage = Usage(text)
-    for option in OPTIONS.values():
-        words = f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
-        assert usage.options[f"--{option.name}"].text == f"{words}."
-    others = {"--after", "--tz", "--data", "--except", *GENERAL}
-    assert [name for name in usage.get_options("set") if name not in others] == [f"--{name}" for name in OPTIONS]
-
-
-def test_the_page_has_each_option_with_its_kind():
-    page = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")[2]
-    rows = dict(re.findall(r"^``([a-z-]+)`` +(\w+)", page.partition("The server\n")[0], re.MULTILINE))
-    kinds = {"duration": "duration", "count": "number", "choice": "policy", "url": "URL"}
-    assert rows == {name: kinds[option.kind] for name, option in OPTIONS.items()} | {"data": "JSON"}
 
 
 @pytest.mark.parametrize(

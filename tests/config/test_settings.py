@@ -1,6 +1,5 @@
 """Settings: defaults, files, environment, and worker specifications."""
 
-import dataclasses
 import re
 
 import pytest
@@ -10,7 +9,6 @@ from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_worker
-from tests.commandline import ROOT
 
 
 @pytest.fixture
@@ -27,24 +25,6 @@ def test_without_anything_there_are_the_defaults(conf):
     config = load(None, {})
     assert config.settings == Settings()
     assert config.redis is None
-
-
-def test_the_page_has_every_setting_with_its_default():
-    page = (ROOT / "docs" / "configuration.rst").read_text()
-    page = page.partition("Options of a job\n")[0]
-    rows = re.findall(r"^``([a-z-]+)`` +(?:``)?([^` ]*?)(?:``)?  +\S", page, re.MULTILINE)
-    defaults = {field.name.replace("_", "-"): field.default for field in dataclasses.fields(Settings)}
-    # Without a default of its own, the worker class decides.
-    defaults |= {"on-error": "stop", "on-timeout": "stop"}
-    shown = {name: f"{value:g}" if isinstance(value, float | int) else value or "" for name, value in defaults.items()}
-    assert dict(rows) == shown
-
-
-def test_the_example_shows_every_setting_with_its_default():
-    example = ROOT / "redbike.conf.example"
-    assert load(str(example), {}).settings == Settings()
-    shown = {line.partition(":")[0] for line in example.read_text().splitlines() if line and line[0].isalpha()}
-    assert shown == {field.name.replace("_", "-") for field in dataclasses.fields(Settings)} | {"url"}
 
 
 def test_the_command_line_counts_before_the_environment_before_the_file(conf):

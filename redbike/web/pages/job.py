@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.config.options import OPTIONS, SETTINGS, parse_options, show_options
+from redbike.config.options import parse_options, show_options
+from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.unusual import measure_durations

@@ -5,7 +5,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.config.options import DATA, OPTIONS, read_changes
+from redbike.config.options import DATA, read_changes
+from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.store.keys import check_known_jobid

@@ -1,0 +1,144 @@
+"""Define every setting and every option of a job, each in one row.
+
+A setting is that of a process, and an option that of a job: it overrides the setting of the same name. The config file,
+the environment, the flags of ``redbike set``, and the columns of a CSV file follow from the rows. What is written out
+for type checkers and for readers is checked against them by a test: `redbike.Settings`, `redbike.KeywordSettings`,
+`redbike.JobOptions`, the help, the documentation and ``redbike.conf.example``.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from redbike.config.ping_urls import check_ping_url
+from redbike.errors import BadConfig
+from redbike.text.parsing import measure_duration
+from redbike.text.printable import quote
+
+Value = float | str  # a whole number of seconds is an int
+
+MAX_SECONDS = 1e9
+MAX_COUNT = 1_000_000
+
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
+
+    name: str
+    kind: Literal["duration", "count", "choice", "url", "text"]
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    least: float = 0
+    most: int = MAX_COUNT  # of a count
+    is_setting: bool = True
+    is_option: bool = True
+    zero: str = ""  # a word for 0
+    endless: str = ""  # a word for no end, which is stored as it is
+
+    @property
+    def key(self) -> str:
+        """The name as Python has it."""
+        return self.name.replace("-", "_")
+
+    def read(self, value: Any) -> Value:
+        """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
+        if self.kind == "choice":
+            return read_choice(self.name, value, self.choices)
+        if self.kind == "url":
+            return check_ping_url(value)
+        if self.zero and fold(value) == self.zero:
+            return 0
+        if self.endless and fold(value) == self.endless:
+            return self.endless
+        if self.kind == "count":
+            return int(read_number(self.name, value, self.least, self.most, int))
+        seconds = read_number(self.name, value, self.least, MAX_SECONDS, float, self.endless)
+        return int(seconds) if seconds.is_integer() else seconds
+
+
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+_SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
+_FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
+_PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
+
+PARAMETERS = {
+    row.key: row
+    for row in (
+        Parameter("prefix", "text", "redbike", "How all keys in Redis begin", is_option=False),
+        Parameter("worker", "text", None, "package.module:Class('init string')", is_option=False),
+        Parameter("timefile", "text", None, "A file with the last time of the dispatcher", is_option=False),
+        Parameter("group", "text", None, "What the group of a file begins with", is_option=False),
+        Parameter("default-timeout", "duration", 10.0, "How long a run may take", least=0.001, is_option=False),
+        Parameter("timezone", "text", "UTC", "The zone of times without a zone", is_option=False),
+        Parameter("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),
+        Parameter("on-timeout", "choice", None, "After a timeout", ("stop", "reschedule", "requeue")),
+        Parameter("on-error", "choice", None, "After a failure", ("stop", "reschedule", "retry")),
+        Parameter("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
+        Parameter("backoff", "duration", 1.0, "The pause before the first retry"),
+        Parameter("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
+        Parameter("max-losses", "count", 3, "Losses in a row that fail a job", least=1, most=1000, is_option=False),
+        Parameter("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
+        Parameter("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
+        Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
+        Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
+        Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", ("skip", "queue")),
+        Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
+        Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
+        Parameter("history", "count", 10, "How many ended runs are kept", most=200),
+        Parameter("ping-url", "url", None, _PING_URL_HELP),
+        Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
+        Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),
+        Parameter("log-level", "choice", "info", "The lowest level that is logged", _LEVELS, is_option=False),
+        Parameter("log-format", "choice", "text", "How messages are logged", ("text", "json"), is_option=False),
+    )
+}
+SETTINGS = {key: row for key, row in PARAMETERS.items() if row.is_setting}
+OPTIONS = {row.name: row for row in PARAMETERS.values() if row.is_option}
+
+
+def fold(value: Any) -> Any:
+    """Return a word in lower case; anything else as it is."""
+    return value.lower() if isinstance(value, str) and value.isascii() else value
+
+
+def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return the one of `choices`, which are in lower case, that `value` is in any case. Raise `BadConfig`."""
+    word = fold(value)
+    if not isinstance(word, str) or word not in choices:
+        raise BadConfig(f"bad {name} {quote(value)}: {', '.join(choices)} are allowed")
+    return word
+
+
+def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:
+    """Return the number that `value`, a number or a text, means; a float may be a duration. Raise `BadConfig`.
+
+    The error names `other`, a word that is allowed too.
+    """
+    try:
+        number = _parse_number(value, kind) if isinstance(value, str) else value
+        if isinstance(value, bool) or not (math.isfinite(number) and minimum <= number <= maximum):
+            raise ValueError
+        if kind(number) != number:
+            raise ValueError
+    except (ValueError, TypeError, OverflowError):
+        what = "a number" if kind is int else "seconds, or a duration such as 15m,"
+        allowed = f"{f'{other!r}, ' if other else ''}{what} from {minimum:g} to {maximum:g} is needed"
+        raise BadConfig(f"bad {name} {quote(value)}: {allowed}") from None
+    return round(kind(number), 6)
+
+
+def _parse_number(text: str, kind: type) -> float:
+    """Return the number in a text; raise `ValueError`."""
+    if kind is int:
+        if not _COUNT.fullmatch(text):
+            raise ValueError
+        return int(text)
+    seconds = measure_duration(text)
+    if seconds is None:
+        raise ValueError
+    return seconds

@@ -1,0 +1,102 @@
+"""Each setting and option has one row: whatever is written out elsewhere agrees with it."""
+
+import dataclasses
+import inspect
+import re
+from typing import get_type_hints
+
+import pytest
+
+from redbike import JobOptions, KeywordSettings, Redbike, RoundRobin, Settings
+from redbike.cli.entry import __doc__ as text
+from redbike.cli.usage import GENERAL, Usage
+from redbike.config.file import examine, load
+from redbike.config.options import COLUMNS
+from redbike.config.parameters import OPTIONS, SETTINGS
+from tests.commandline import ROOT
+
+PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
+PYTHON = {"duration": float, "count": int, "choice": str, "url": str, "text": str}
+# For each setting, a value that is not its default, as a text and as it is read.
+OTHERS = {
+    key: {"duration": ("7", 7.0), "count": ("7", 7), "choice": (row.choices[-1:] * 2), "url": ("http://h/x",) * 2}.get(
+        row.kind, ("other", "other")
+    )
+    for key, row in SETTINGS.items()
+} | {"timezone": ("Europe/Berlin",) * 2, "overlap": ("queue",) * 2, "forget_after": ("never",) * 2}
+
+
+def allow(row, other=None):
+    """The type of its values; with `other`, where a text is taken for a number as well."""
+    kind = PYTHON[row.kind]
+    kind = kind | str if row.endless or (other and row.kind == "duration") else kind
+    return kind | None if row.default is None or other else kind
+
+
+def test_the_settings_have_their_types_and_defaults():
+    fields = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert fields == {key: row.default for key, row in SETTINGS.items()}
+    assert get_type_hints(Settings) == {key: allow(row) for key, row in SETTINGS.items()}
+    for key, (given, read) in OTHERS.items():
+        assert getattr(Settings(**{key: given}), key) == read != fields[key]
+
+
+def test_python_takes_each_by_its_name_and_type():
+    taken = {key: allow(row) for key, row in SETTINGS.items()}
+    named = {"prefix", "worker", "timefile", "default_timeout"}  # these are arguments in their own right
+    assert get_type_hints(KeywordSettings) == {key: kind for key, kind in taken.items() if key not in named}
+    options = get_type_hints(JobOptions)
+    del options["data"]
+    assert options == {row.key: allow(row, "text") for row in OPTIONS.values()}
+    assert [*JobOptions.__annotations__] == [name.replace("-", "_") for name in COLUMNS[2:]]
+    arguments = dict(inspect.signature(Redbike).parameters)
+    worker, server, noted_as = (arguments.pop(name) for name in ("worker", "redis_config", "noted_as"))
+    assert (worker.default, server.default, noted_as.default) == (inspect.Parameter.empty, None, None)
+    # The environment may name the prefix.
+    defaults = {key: row.default for key, row in SETTINGS.items() if key != "worker"} | {"prefix": None}
+    assert {name: argument.default for name, argument in arguments.items()} == defaults
+
+
+def test_every_setting_that_is_given_counts(client):
+    others = {key: read for key, (_, read) in OTHERS.items() if key != "worker"}
+    assert Redbike(RoundRobin("A"), redis_config=client, **others).settings == Settings(**others)
+
+
+def test_set_has_a_flag_for_each_option():
+    usage, others = Usage(text), {"--after", "--tz", "--data", "--except", *GENERAL}
+    assert [name for name in usage.get_options("set") if name not in others] == [f"--{name}" for name in OPTIONS]
+    for name, row in OPTIONS.items():
+        words = f"{row.help}: {', '.join(row.choices)}" if row.choices else row.help
+        assert usage.options[f"--{name}"].text == f"{words}."
+
+
+def test_the_page_has_every_setting_with_its_default():
+    rows = re.findall(r"^``([a-z-]+)`` +(?:``)?([^` ]*?)(?:``)?  +\S", PAGE, re.MULTILINE)
+    # Without a default of its own, the worker class decides.
+    defaults = {row.name: row.default for row in SETTINGS.values()} | {"on-error": "stop", "on-timeout": "stop"}
+    shown = {name: f"{value:g}" if isinstance(value, float | int) else value or "" for name, value in defaults.items()}
+    assert dict(rows) == shown
+
+
+def test_the_page_has_each_option_with_its_kind():
+    rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
+    kinds = {"duration": "duration", "count": "number", "choice": "policy", "url": "URL"}
+    assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
+
+
+def test_the_example_shows_every_setting_with_its_default():
+    example = ROOT / "redbike.conf.example"
+    assert load(str(example), {}).settings == Settings()
+    shown = {line.partition(":")[0] for line in example.read_text().splitlines() if line and line[0].isalpha()}
+    assert shown == {row.name for row in SETTINGS.values()} | {"url"}
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_the_environment_has_any_setting_and_counts_before_the_file(tmp_path, monkeypatch, key):
+    monkeypatch.chdir(tmp_path)
+    variable, default, (given, expected) = f"REDBIKE_{key.upper()}", getattr(Settings(), key), OTHERS[key]
+    (tmp_path / ".redbike.conf").write_text(f"[redbike]\n{SETTINGS[key].name}: {default or ''}\n")
+    for read in (load(None, {variable: given}), examine(None, {variable: given}).config):
+        assert getattr(read.settings, key) == expected
+        assert read.folder is None, "relative files of a worker are not beside the config that does not name it"
+    assert getattr(load(None, {variable: ""}).settings, key) == default
