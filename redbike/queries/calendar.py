@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from redbike.schedule.kinds import Every, Schedule
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 
 WEEKS = 5
@@ -72,7 +72,7 @@ def _count_day(
     start, end = _find_midnight(day, zone), _find_midnight(day + timedelta(days=1), zone)
     if not in_time or end >= END_OF_TIME:
         return Day(day, None, is_today=not distance)
-    most = MOST_FAST if schedule.text.startswith(Every.keyword) else MOST
+    most = MOST if schedule.period is None else MOST_FAST
     # Midnight itself belongs to this day, and the next one to the next day.
     runs = schedule.count(max(now, math.nextafter(start, 0)), math.nextafter(end, 0), most)
     runs += extra is not None and start <= extra < end

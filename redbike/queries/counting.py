@@ -8,12 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from heapq import nlargest
 
 from redbike.errors import BadSchedule, RedbikeError, Unreachable
-from redbike.schedule.kinds import At, Every, Schedule
-from redbike.schedule.moments import parse_duration
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
 from redbike.store.coming import ComingJob
 from redbike.store.schedules import find_jitter, find_schedule
 
@@ -81,10 +80,11 @@ class Counting:
         group = self.groups.get(key)
         if group is None:
             try:
-                minutes = self._count_minutes(job, cycle)
+                schedule = find_schedule(job.jobid, job.schedule, job.options)
             except BadSchedule:
                 return
-            group = self.groups[key] = Group(_shorten(job.schedule), queue, minutes)
+            minutes = self._count_minutes(job, schedule, cycle)
+            group = self.groups[key] = Group(schedule.label, queue, minutes)
             self._size += len(minutes or ())
         group.add(job)
         if len(self.groups) > MOST_GROUPS or self._size > MOST_MINUTES:
@@ -112,15 +112,17 @@ class Counting:
             return ""
 
     def _find_cycle(self, job: ComingJob) -> float | None:
-        """Return the period of EVERY in seconds, if the job is due first where its schedule has it; else None."""
-        if job.first is None or job.first <= self._now or job.options or not job.schedule.startswith(Every.keyword):
+        """Return the seconds from each run to the next one, if the job is due first where its schedule has it."""
+        if job.first is None or job.first <= self._now or job.options:
             return None
         try:
-            period = _find_period(_strip(job.schedule))
-            distance = job.first - float(job.schedule.partition("@")[2])
-        except (BadSchedule, ValueError):
+            schedule = parse_stored(job.schedule)
+        except BadSchedule:
             return None
-        return period if abs(math.remainder(distance, period)) < ROUNDING else None
+        if schedule.period is None:
+            return None
+        distance = math.remainder(job.first - schedule.anchor, schedule.period)
+        return schedule.period if abs(distance) < ROUNDING else None
 
     def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
         """Return what all jobs have in common that run in the same minutes."""
@@ -133,9 +135,8 @@ class Counting:
             return (cycle, math.floor(job.first / min(cycle, MINUTE)))
         return (cycle, job.first)
 
-    def _count_minutes(self, job: ComingJob, cycle: float | None) -> Minutes | None:
+    def _count_minutes(self, job: ComingJob, schedule: Schedule, cycle: float | None) -> Minutes | None:
         """Return how often a job runs in each minute; None for one that runs all the time."""
-        schedule = find_schedule(job.jobid, job.schedule, job.options)
         if schedule.allows_pause:
             return None
         found = Minutes()
@@ -144,7 +145,7 @@ class Counting:
         if schedule.runs_once:
             return found
         after = max(job.after, math.nextafter(self._start, 0))
-        if job.schedule.startswith(Every.keyword) and _find_period(_strip(job.schedule)) < MINUTE:
+        if schedule.period is not None and schedule.period < MINUTE:
             self._count_fast(schedule, after, found)
         elif cycle and job.first is not None:
             # By their numbers, not by addition, which would sum up what is lost by rounding.
@@ -197,20 +198,3 @@ class Counting:
                 load.seconds += group.seconds * times
                 load.unknown += group.unknown * times
         group.fresh, group.seconds, group.unknown = 0, 0.0, 0
-
-
-@lru_cache(4096)
-def _find_period(text: str) -> float:
-    return parse_duration(text)
-
-
-def _strip(schedule: str) -> str:
-    """Return the period of EVERY as a text."""
-    return schedule.partition("@")[0].removeprefix(Every.keyword)
-
-
-def _shorten(schedule: str) -> str:
-    """Return a schedule without the instants that make it that of one job."""
-    if schedule.startswith(Every.keyword):
-        return schedule.partition("@")[0]
-    return At.keyword if schedule.startswith(At.keyword) else schedule.rpartition("\n")[2]

@@ -32,7 +32,13 @@ class JitteredSchedule(Schedule):
         self.timezone = base.timezone
         self.runs_once = base.runs_once
         self.is_command = base.is_command
+        self.period = base.period
         self.anchor_span = base.anchor_span
+
+    @property
+    def label(self) -> str:
+        """That of `base`."""
+        return self._base.label
 
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""

@@ -33,12 +33,19 @@ class Schedule(ABC):
     never_runs = False  # the job is stopped
     allows_pause = False  # a number that the worker returns is a pause before the next run
     is_command = False  # setting it takes effect even if the job has this schedule already
+    period: float | None = None  # seconds from each occurrence to the next one, if they are always the same
+    anchor = 0.0  # from when `period` counts, in epoch seconds
     # If `parse` has added the anchor: the numbers of characters of `text` before it and after it.
     anchor_span: tuple[int, int] | None = None
 
     @abstractmethod
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
+
+    @property
+    def label(self) -> str:
+        """The text without the instants that make it that of one job."""
+        return self.text.rpartition("\n")[2]
 
     @abstractmethod
     def explain(self, timezone: str = "UTC") -> str:
@@ -158,6 +165,11 @@ class At(Keyword):
             return cls(f"AT:{rest.strip()}", instant)
         return cls(f"AT:{datetime.fromtimestamp(instant, UTC).isoformat().replace('+00:00', 'Z')}", instant)
 
+    @property
+    def label(self) -> str:
+        """The keyword alone."""
+        return At.keyword
+
     def is_stored_as(self, text: str) -> bool:
         """Tell whether `text`, a complete one, says the same instant, however it spells that."""
         if text == self.text or not text.startswith(self.keyword):
@@ -217,6 +229,8 @@ class Every(Keyword):
 
     keyword = "EVERY:"
 
+    period: float
+
     def __init__(self, text: str, period: float, anchor: float) -> None:
         self.text = text
         self.period = period
@@ -256,6 +270,11 @@ class Every(Keyword):
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`, by division."""
         return min(limit, max(0, self._count_until(until) - self._count_until(after)))
+
+    @property
+    def label(self) -> str:
+        """The text without its anchor."""
+        return self.text.partition("@")[0]
 
     def _count_until(self, moment: float) -> int:
         """Return how many due times there are up to `moment`."""

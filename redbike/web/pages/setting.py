@@ -9,6 +9,7 @@ from redbike.config.options import DATA, read_changes
 from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
+from redbike.schedule.parser import parse
 from redbike.store.keys import check_known_jobid
 from redbike.web.control import Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
@@ -137,5 +138,6 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
-    left = "" if has_runs or draft.schedule.upper() == "STOP" else " Nothing is left to run of it."
+    is_stop = parse(draft.schedule, draft.tz or steerer.setter.settings.timezone, draft.jobid).never_runs
+    left = "" if has_runs or is_stop else " Nothing is left to run of it."
     return Note(f"{name}: {said}.{left}")
