@@ -19,12 +19,12 @@ from redbike.errors import RedbikeError
 from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
-from redbike.store.enums import Event, Skip
+from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import find_place
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
-from redbike.store.records import NOTHING, OWED, SET, RetryState, RunRecord, Status, Waiting, format_time
+from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
@@ -86,7 +86,7 @@ class Correction:
             return ""
         deadline = state.now + state.inflight_ms / 1000
         retry_state = RetryState.parse(state.retry_state)
-        left = NOTHING if state.timeline is None else SET
+        left = Left.NOTHING if state.timeline is None else Left.SET
         times = (state.now, deadline, moment)
         return RunRecord(state.tag, *times, retry_state.failures, retry_state.losses, left, queue).format()
 
@@ -168,8 +168,8 @@ def _put_in_flight(state: JobState) -> JobState:
     """Keep the run in flight. A different run that waited as well is owed when this one ends."""
     run, waiting = state.run, state.waiting
     assert run is not None
-    if waiting and waiting.due != run.due and run.next == NOTHING:
-        run.next = f"{OWED}{format_time(waiting.due)}"
+    if waiting and waiting.due != run.due and run.next == Left.NOTHING:
+        run.next = f"{Left.OWED}{format_time(waiting.due)}"
     timeline = state.timeline if run.was_set else None
     return replace(
         _take_from_queues(state), running=run.format(), timeline=timeline, status=_set_event(state, Event.WRK)

@@ -15,8 +15,8 @@ from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, give_up_paused
 from redbike.schedule.parser import is_one_off
-from redbike.store.enums import Outcome
-from redbike.store.records import ANEW, CANCELLED, NOTHING, OWED, RetryState
+from redbike.store.enums import Left, Outcome
+from redbike.store.records import RetryState
 from redbike.store.run import Answer, NextState, Run
 from redbike.store.schedules import find_schedule
 from redbike.text import printable as texts
@@ -24,8 +24,6 @@ from redbike.text.printable import format_traceback, get_message, quote
 
 Why = Literal["", "overrun", "lost"]
 
-ON_TIMELINE = "+timeline"  # behind what was left for the end of a run: the job is on the timeline, or held
-PAUSED = "+paused:"  # behind that: the job is paused, since the time that follows
 MAX_PAUSE = 3600.0  # seconds between two tries
 DEFAULT_RETRIES = 3  # with on-error = retry
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
@@ -220,7 +218,7 @@ def make_failure(run: Run, error: str, trace: str, now: float, output: str = "")
 
 def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
     """Decide for a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
-    if changed.left.startswith(CANCELLED):
+    if changed.left.startswith(Left.WAS_CANCELLED):
         return _decide_cancelled_again(run, next_state, changed, settings, now)
     decided = _decide_changed(run, next_state, changed, settings, now)
     return replace(decided, outcome=next_state.outcome, error=next_state.error)
@@ -228,18 +226,18 @@ def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Set
 
 def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
     next_state = replace(next_state, left=changed.left)
-    left, _, paused = changed.left.partition(PAUSED)
-    if left.startswith(OWED):
+    left, _, paused = changed.left.partition(Left.WAS_PAUSED)
+    if left.startswith(Left.OWED):
         return decide_owed(run, next_state, changed.detail)
-    if left.startswith(ANEW):
+    if left.startswith(Left.ANEW):
         # However this run has ended, what is tried again is of the schedule before.
-        moment = left.removeprefix(ANEW).removesuffix(ON_TIMELINE)
+        moment = left.removeprefix(Left.ANEW).removesuffix(Left.ON_TIMELINE)
         return replace(next_state, place="due", due=float(moment), retry_state="")
-    if left.endswith(ON_TIMELINE):
+    if left.endswith(Left.ON_TIMELINE):
         return replace(next_state, place="stay", due=None, retry_state="")
     # What came due since the job was paused is for whoever resumes it.
     now = float(paused) if paused else now
-    if left == NOTHING and changed.detail == run.schedule:
+    if left == Left.NOTHING and changed.detail == run.schedule:
         return _decide_paused(run, next_state, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
@@ -260,7 +258,7 @@ def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: f
 def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
     """Decide for a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
     decided = decide_rescheduled(run, settings, now, why=why, retried=True)
-    return replace(decided, left=f"{CANCELLED}{NOTHING}", outcome=Outcome.CANCELLED)
+    return replace(decided, left=f"{Left.WAS_CANCELLED}{Left.NOTHING}", outcome=Outcome.CANCELLED)
 
 
 def _decide_cancelled_again(
@@ -269,15 +267,15 @@ def _decide_cancelled_again(
     """Decide for a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
     failed = next_state.failure is not None or next_state.why or next_state.place in ("die", "due")
     decided = decide_cancelled(run, settings, now, next_state.why) if failed else next_state
-    left = changed.left.removeprefix(CANCELLED)
-    if left != NOTHING or changed.detail != run.schedule:
+    left = changed.left.removeprefix(Left.WAS_CANCELLED)
+    if left != Left.NOTHING or changed.detail != run.schedule:
         decided = decide_again(run, decided, changed._replace(left=left), settings, now)
     return replace(decided, left=changed.left)
 
 
 def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     """Decide for a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
-    moment = next_state.left.partition(PAUSED)[0].removeprefix(OWED).removesuffix(ON_TIMELINE)
+    moment = next_state.left.partition(Left.WAS_PAUSED)[0].removeprefix(Left.OWED).removesuffix(Left.ON_TIMELINE)
     asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
     if is_one_off(schedule):
         return asked_for

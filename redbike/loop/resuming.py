@@ -14,11 +14,11 @@ from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
 from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, pass_late_ones, pass_over
 from redbike.schedule.kinds import Schedule
-from redbike.store.enums import Event, Skip
+from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
 from redbike.store.pauses import JOB_TIMER, Resumption
-from redbike.store.records import ONCE, Pause, RetryState
+from redbike.store.records import Pause, RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
@@ -66,7 +66,7 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
         return Resumption(pause.due)
     if state.running:
         # What comes due while a run goes on is counted when that ends, unless it is owed then.
-        is_owed = state.run is not None and state.run.next == ONCE
+        is_owed = state.run is not None and state.run.next == Left.ONCE
         return Resumption(pause.due if pause.due > state.now or is_owed else None)
     due, late = pause.due, 0
     if not _was_enqueued(state, retry_state):

@@ -35,6 +35,20 @@ class Skip(StrEnum):
     CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run
 
 
+class Left(StrEnum):
+    """What was left behind for the end of a run while it was in flight; see NEXT in `redbike.store.keys`."""
+
+    NOTHING = "-"
+    SET = "set"
+    ONCE = "once"
+    OWED = "due:"  # before a time
+    ANEW = "from:"  # before a time
+    WAS_CANCELLED = "cancelled+"  # before any of these
+    # Behind them, as the end of a run has it: the job waits on the timeline, or is paused since the time that follows.
+    ON_TIMELINE = "+timeline"
+    WAS_PAUSED = "+paused:"
+
+
 class Outcome(StrEnum):
     """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
 

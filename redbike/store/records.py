@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from redbike.store.enums import Event
-
-# What was left behind for the end of a run while it was in flight; see NEXT in `redbike.store.keys`.
-NOTHING, SET, ONCE, OWED, ANEW = "-", "set", "once", "due:", "from:"
-CANCELLED = "cancelled+"  # before that: the run was cancelled
+from redbike.store.enums import Event, Left
 
 STATUS = re.compile(rf"({'|'.join(Event)}):(\d{{1,12}})", re.ASCII)
 MOMENT = r"\d{1,12}\.\d{6}"
 WAITING = re.compile(rf"({MOMENT}) (.+)", re.ASCII | re.DOTALL)
-LEFT = rf"({re.escape(CANCELLED)})?({NOTHING}|{SET}|{ONCE}|(?:{OWED}|{ANEW}){MOMENT})"
+LEFT = rf"({re.escape(Left.WAS_CANCELLED)})?({Left.NOTHING}|{Left.SET}|{Left.ONCE}|(?:{Left.OWED}|{Left.ANEW}){MOMENT})"
 RUN = re.compile(
     rf"(\S+) ({MOMENT}) ({MOMENT}) ({MOMENT}) (\d{{1,9}}) (\d{{1,9}}) {LEFT} (.+)",
     re.ASCII | re.DOTALL,
@@ -110,12 +106,12 @@ class RunRecord:
     @property
     def was_set(self) -> bool:
         """Tell whether the job was set during the run, and may wait on the timeline."""
-        return self.next in (SET, ONCE)
+        return self.next in (Left.SET, Left.ONCE)
 
     @property
     def left(self) -> str:
         """What was left behind for its end: `next`, behind a mark if it was cancelled."""
-        return f"{CANCELLED if self.cancelled else ''}{self.next}"
+        return f"{Left.WAS_CANCELLED if self.cancelled else ''}{self.next}"
 
     def format(self) -> str:
         """Write the record."""

@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, pass_late_ones
-from redbike.loop.policies import ON_TIMELINE, PAUSED, decide_again, decide_done, decide_unwanted
+from redbike.loop.policies import decide_again, decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
 from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
-from redbike.store.enums import Skip
+from redbike.store.enums import Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
-from redbike.store.records import ANEW, NOTHING, ONCE, OWED, SET, Pause, RetryState, RunRecord, Waiting, format_time
+from redbike.store.records import Pause, RetryState, RunRecord, Waiting, format_time
 from redbike.store.run import Answer, NextState
 
 
@@ -26,7 +26,7 @@ def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, NextState]:
     flying = make_run(outlook, run.due, replace(RetryState.parse(state.retry_state), due=None), run.start)
     placed = decide_done(flying, None, settings, state.now)
     left = _describe_left(state, run, pause)
-    if left != NOTHING:
+    if left != Left.NOTHING:
         answer = Answer("changed", state.schedule or "", left, state.options)
         placed = decide_again(flying, placed, answer, settings, state.now)
     ended = replace(state, running="", retry_state=placed.retry_state, status=None)
@@ -43,15 +43,16 @@ def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, NextState]:
 
 
 def _describe_left(state: JobState, run: RunRecord, pause: Pause | None) -> str:
-    waits = (pause is not None and pause.due is not None) or (run.next != NOTHING and state.timeline is not None)
-    return run.left + (ON_TIMELINE if waits else "") + (f"{PAUSED}{format_time(pause.since)}" if pause else "")
+    waits = (pause is not None and pause.due is not None) or (run.next != Left.NOTHING and state.timeline is not None)
+    paused = f"{Left.WAS_PAUSED}{format_time(pause.since)}" if pause else ""
+    return f"{run.left}{Left.ON_TIMELINE if waits else ''}{paused}"
 
 
 def _asked_at(run: RunRecord) -> float:
     """Return when somebody has asked for what comes after a run: a further run, or that it is taken."""
-    if run.next.startswith(ANEW):
+    if run.next.startswith(Left.ANEW):
         return 0.0
-    return max(run.start, float(run.next.removeprefix(OWED)) if run.next.startswith(OWED) else 0.0)
+    return max(run.start, float(run.next.removeprefix(Left.OWED)) if run.next.startswith(Left.OWED) else 0.0)
 
 
 def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool, waits: bool) -> JobState:
@@ -60,13 +61,13 @@ def set_in_flight(state: JobState, run: RunRecord, due: float | None, once: bool
     It is due first at `due`. `once` tells whether it runs then alone, `waits` whether it has due times at all.
     """
     if waits and due is not None and due <= state.now and not once:
-        missed = replace(run, next=f"{ANEW}{format_time(due)}").format()
+        missed = replace(run, next=f"{Left.ANEW}{format_time(due)}").format()
         paused = replace(state.pause, due=None).format() if state.pause else ""
         return replace(state, timeline=None, paused=paused, running=missed, retry_state="")
     if once and due is not None and due <= state.now and not state.pause:
         return replace(owe(state, run, due), retry_state="")
     later = due if due is not None and (due > state.now or once) else None
-    running = replace(run, next=ONCE if once and later is not None else SET).format()
+    running = replace(run, next=Left.ONCE if once and later is not None else Left.SET).format()
     if state.pause:
         return replace(state, paused=replace(state.pause, due=later).format(), running=running, retry_state="")
     return replace(state, timeline=later, running=running, retry_state="")
@@ -79,15 +80,15 @@ def resume_in_flight(state: JobState, run: RunRecord) -> JobState:
         return resumed
     if state.held > state.now:
         return replace(resumed, timeline=state.held)
-    if run.next == ONCE:
-        return replace(resumed, running=replace(run, next=f"{OWED}{format_time(state.held)}").format())
+    if run.next == Left.ONCE:
+        return replace(resumed, running=replace(run, next=f"{Left.OWED}{format_time(state.held)}").format())
     # What came due while the run goes on counts when that ends.
     return resumed
 
 
 def owe(state: JobState, run: RunRecord, due: float) -> JobState:
     """Return a job in flight that runs once more when that run ends, and is due at `due` then."""
-    owed = replace(run, next=f"{OWED}{format_time(due)}").format()
+    owed = replace(run, next=f"{Left.OWED}{format_time(due)}").format()
     return replace(state, timeline=None, running=owed)
 
 
