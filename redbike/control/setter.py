@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
-from redbike.config.options import NO_CHANGES, OptionChanges
+from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
-from redbike.errors import NoSuchJob
+from redbike.errors import BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
 from redbike.store.enums import Event
@@ -48,33 +49,43 @@ class Setter:
         self._takers = Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
+    def set(
+        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
+        **options: Unpack[JobOptions]
+    ) -> bool:  # fmt: skip
+        """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
+
+        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
+        occurrences count: epoch seconds, or an aware datetime. `tz` is the zone of floating times, also of a naive
+        datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
+        `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
+        """
+        try:
+            self._set(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
+        except BadSchedule as error:
+            log.error("%s: %s", jobid, error)
+            return False
+        return True
+
     def enter(
-        self,
-        jobid: str,
-        schedule: ScheduleLike | None,
-        after: float | None,
-        tz: str | None,
-        changes: OptionChanges = NO_CHANGES,
-    ) -> bool:
-        """`set`, and tell whether the job had a run to come."""
+        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
+        **options: Unpack[JobOptions]
+    ) -> bool:  # fmt: skip
+        """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
+        since, zone, changes = read_instant("after", after), read_zone(tz), read_changes(options)
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         before = self.store.questions.inspect([jobid])[0]
-        job = self.set(jobid, schedule, after, tz, changes)
+        job = self._set(jobid, schedule, since, zone, changes)
         state = self.store.questions.inspect([jobid])[0]
         if job and job.once:
             _log_if_past(job, before, state.now)
-        elif job and after is None and self.settings.timefile:
+        elif job and since is None and self.settings.timefile:
             _log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
-    def set(
-        self,
-        jobid: str,
-        schedule: ScheduleLike | None,
-        after: float | None,
-        tz: str | None,
-        changes: OptionChanges = NO_CHANGES,
+    def _set(
+        self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges
     ) -> JobToSet | None:
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
@@ -91,7 +102,7 @@ class Setter:
         return self.set_requests({jobid: request}, from_now=since == now)[jobid]
 
     def unset(self, jobid: str) -> bool:
-        """Unset a job; False if there is no such job."""
+        """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
         check_known_jobid(jobid)
         try:
             self.store.jobs.unset(jobid)
@@ -101,10 +112,15 @@ class Setter:
         return True
 
     def set_many(
-        self, pairs: Iterable[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
-    ) -> Iterator[tuple[str, bool | ValueError]]:
+        self, pairs: Iterable[tuple[str, ScheduleLike | None]],
+        after: InstantLike | None = None, tz: ZoneLike | None = None
+    ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
         """Set a stream of (job id, schedule), a batch in each round trip."""
-        stream = map(_read_pair, pairs)
+        return self._set_many(map(_read_pair, pairs), read_instant("after", after), read_zone(tz))
+
+    def _set_many(
+        self, stream: Iterator[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
+    ) -> Iterator[tuple[str, bool | ValueError]]:
         while chunk := list(islice(stream, CHUNK)):
             for _, schedule in chunk:
                 check_schedule(schedule, tz)
@@ -153,15 +169,11 @@ class Setter:
 
         If their occurrences count `from_now`, none is before they are set.
         """
-        jobs = {jobid: self.make_job(request) for jobid, request in requests.items()}
+        jobs = {jobid: request.make_job(self.settings) for jobid, request in requests.items()}
         with self.set_meanwhile(requests, jobs, from_now, step):
             pass
         requests.clear()
         return jobs
-
-    def make_job(self, request: Request) -> JobToSet:
-        """Return the job that is asked for, with its first due time."""
-        return request.make_job(self.settings)
 
     @contextmanager
     def set_meanwhile(
@@ -201,7 +213,7 @@ class Setter:
                 request = requests[job.jobid]
                 if why == "options":
                     request.known = detail
-                    jobs[job.jobid] = self.make_job(request)
+                    jobs[job.jobid] = request.make_job(self.settings)
                 elif why == "queue":
                     job.queue = request.queue = detail
                 else:

@@ -19,7 +19,6 @@ from redbike.config.file import find_prefix, find_server, load
 from redbike.config.settings import KeywordSettings, Settings
 from redbike.connection.check import check_server
 from redbike.connection.client import aim_at, connect
-from redbike.control.setter import Setter
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
 from redbike.facade.control import Control, Maintenance
@@ -174,12 +173,11 @@ class Redbike:
         """Make the parts, whose methods are those of this object."""
         self.store, self._noted, self.worker = store, noted, worker
         settings = self.settings
-        setter = Setter(noted, settings)
-        self._schedules = Schedules(setter)
+        self._schedules = Schedules(noted, settings)
         self._sync = Sync(Syncer(noted, settings), settings)
         self._queries = Queries(self, settings, lambda: self._loops.is_closing)
         self._control = Control(self, noted, settings)
-        self._maintenance = Maintenance(self, noted, setter)
+        self._maintenance = Maintenance(self, noted, self._schedules)
         self._loops = Loops(
             self, settings, self.client,
             is_own=self._is_own, given_prefix=self._given_prefix, load=self._sync.load

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, Unpack, cast
+from typing import Any, TypeGuard, cast
 
-from redbike.config.options import NO_CHANGES, JobOptions, read_changes
+from redbike.config.options import NO_CHANGES, read_changes
 from redbike.config.settings import Settings, check_group
 from redbike.control.setter import Setter
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
-from redbike.errors import BadConfig, BadSchedule
+from redbike.errors import BadConfig
 from redbike.facade.results import Results
 from redbike.importers.rows import Row as FileRow
 from redbike.importers.rows import Source, get_name, read_entry, read_rows
@@ -25,36 +25,8 @@ Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
 PROGRAM = "sync"  # the group of the jobs of a program that names none
 
 
-class Schedules:
-    """Sets and unsets jobs by `setter`."""
-
-    def __init__(self, setter: Setter) -> None:
-        self._setter = setter
-
-    def set(
-        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
-        **options: Unpack[JobOptions]
-    ) -> bool:  # fmt: skip
-        """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
-
-        `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
-        occurrences count: epoch seconds, or an aware datetime. `tz` is the zone of floating times, also of a naive
-        datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
-        `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
-        """
-        try:
-            self._setter.set(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
-        except BadSchedule as error:
-            log.error("%s: %s", jobid, error)
-            return False
-        return True
-
-    def enter(
-        self, jobid: str, schedule: ScheduleLike | None, after: InstantLike | None = None, tz: ZoneLike | None = None,
-        **options: Unpack[JobOptions]
-    ) -> bool:  # fmt: skip
-        """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        return self._setter.enter(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
+class Schedules(Setter):
+    """Sets and unsets jobs, and says so if the results of `set_many` are not read."""
 
     def set_many(
         self, pairs: Iterable[tuple[str, ScheduleLike | None]],
@@ -66,11 +38,7 @@ class Schedules:
         of which it was not set. An unchanged job that has failed for good stays so; `set` lets it run again, and so
         does `run`. Raises `TypeError` for what is no pair or no schedule; then no job of its batch, up to 500, is set.
         """
-        return Results("set_many()", self._setter.set_many(pairs, read_instant("after", after), read_zone(tz)))
-
-    def unset(self, jobid: str) -> bool:
-        """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
-        return self._setter.unset(jobid)
+        return Results("set_many()", super().set_many(pairs, after, tz))
 
 
 class Sync:

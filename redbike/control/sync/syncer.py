@@ -144,7 +144,7 @@ class Syncer:
         if found.change.difference != Difference.ADDED:
             return _Plan(found.change, request, found.is_set, pause=found.pause)
         request.paused = found.pause.format() if found.pause else ""
-        return _Plan(found.change, request, True, self._quiet.make_job(request))
+        return _Plan(found.change, request, True, request.make_job(self._settings))
 
     @contextmanager
     def _commit_meanwhile(

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.config.options import DATA, read_changes
+from redbike.config.options import DATA
 from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
@@ -133,7 +133,7 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     if not (changes or draft.tz or draft.schedule != kept.schedule):
         return Note(f"{name}: {UNCHANGED}")
     try:
-        has_runs = steerer.setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, read_changes(changes))
+        has_runs = steerer.setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
         differences = compare(kept, Kept.read(steerer.store, draft.jobid))
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
