@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import redbike
-from redbike.store.lua_loader import PARTS
+from redbike.store.lua_loader import PARTS, SCRIPTS, join_parts, read_files
 from tests.planted.__main__ import replaced
 from tests.planted.bugs import BUGS
 
@@ -28,12 +28,10 @@ def test_a_bug_can_be_planted_and_is_no_mere_error_of_syntax(bug, client):
 
 
 def as_sent(file: str, planted: str) -> str:
-    """The text of a script with all parts in front of it; for a part, that of a script behind it."""
-    lua = PACKAGE / "store" / "lua"
-    texts = {part: (lua / f"{part}.lua").read_text() for part in (*PARTS, "set")}
-    verb = Path(file).stem
-    shebang, _, body = (texts | {verb: planted})[verb if verb not in PARTS else "set"].partition("\n")
-    return shebang + "\n" + "".join((texts | {verb: planted})[part] for part in PARTS) + body
+    """The text of a script behind the parts that it needs; for a part, that of a script that needs it."""
+    name = Path(file).stem
+    verb = name if name in SCRIPTS else "end" if name in PARTS else name.split("_")[1]
+    return "#!lua\n" + join_parts(verb, read_files() | {name: planted})
 
 
 @pytest.mark.parametrize("tests", sorted({bug.tests for bug in BUGS}))

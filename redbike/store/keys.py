@@ -120,8 +120,8 @@ MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before 
 OWNER = 8  # characters
 NOTIFIES = "+"  # the end of a tag, which no other tag has
 
-# Every key whose name does not depend on a queue or a run, and its type. A script is given those that it names, in this
-# order.
+# Every key whose name does not depend on a queue or a run, and its type. A script is given those that its header lists,
+# in this order.
 FIXED = {
     "schedules": "hash",
     "statuses": "hash",

@@ -3,27 +3,40 @@
 It is put together of these parts, behind the ``#!lua`` line of the script's own file:
 
 1. lines that give its keys and the words of `redbike.store.enums` names in Lua,
-2. ``_given.lua``, which decodes what the script is given,
-3. ``_records.lua``, which reads and writes records,
-4. ``_notes.lua``, which notes changes,
-5. ``_limits.lua``, which tells what stands before a queue,
-6. ``_write.lua``, which makes the changes,
-7. the script itself.
+2. the files of `PARTS`, in their order: each may use what those before it define,
+3. the files that belong to this script alone, such as ``_take_turns.lua`` to ``take.lua``,
+4. the script itself.
 
-A script has only those statements of 2 to 6 that it names, or that these name: each call of a script makes each of its
-functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that its text names then: the server looks at each
-key of each call.
+A script has only those statements of 2 and 3 that it names, or that these name: each call of a script makes each of its
+functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its header lists, as
+the server looks at each key of each call.
 """
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
 from redbike.store.enums import Event, Skip
 from redbike.store.keys import GIVEN
 
-PARTS = ("_given", "_records", "_notes", "_limits", "_write")
+PARTS = (
+    "_given",  # decodes what the script is given
+    "_records",  # reads and writes records
+    "_ended",  # and those of runs that have ended
+    "_options",  # reads options and other JSON
+    "_batches",  # reads and writes lists of jobs
+    "_notes",  # notes changes
+    "_read",  # reads what several scripts need
+    "_forget",  # notes that a job is gone
+    "_log",  # notes an entry of the log
+    "_limits",  # reads and writes limits
+    "_room",  # tells what limits let through
+    "_queues",  # notes places in queues
+    "_flight",  # notes that runs have ended
+    "_write",  # makes the changes
+)
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 
 
@@ -46,21 +59,45 @@ class Script:
 
 
 def _load() -> dict[str, Script]:
+    texts = read_files()
+    return {verb: _make_script(verb, texts) for verb in texts if not verb.startswith("_")}
+
+
+def read_files() -> dict[str, str]:
+    """Return the text of each file of ``lua/``, by its name."""
     folder = resources.files("redbike.store") / "lua"
-    texts = {file.name.removesuffix(".lua"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    return {file.name.removesuffix(".lua"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
+
+
+def _make_script(verb: str, texts: Mapping[str, str]) -> Script:
+    listed, code = read_keys(verb, texts), join_parts(verb, texts)
+    keys = {key: name for key, name in NAMES.items() if name in listed}
+    names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
     words = [*Event, *Skip]
     constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
-    parts = "".join(texts.pop(part) for part in PARTS)
-    scripts = {}
-    for verb, own in texts.items():
-        shebang, _, body = own.partition("\n")
-        code = select(parts, body) + body
-        used = _list_words(code)
-        keys = {key: name for key, name in NAMES.items() if name in used}
-        names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
-        text = f"{shebang}\n{names}{constants}{code}"
-        scripts[verb] = Script(verb, tuple(keys), text, "log_change" in used)
-    return scripts
+    shebang = texts[verb].partition("\n")[0]
+    return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in list_words(code))
+
+
+def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:
+    """Return the keys that the header of a file lists, by their names in Lua.
+
+    ``_write`` in that list stands for the keys of ``_write.lua``. So it is with the other parts.
+    """
+    keys: set[str] = set()
+    line = re.search(r"^-- keys +(.+(?:\n-- {3,}.+)*)", texts[name], re.MULTILINE)
+    for word in re.findall(r"\w+", line[1]) if line else ():
+        keys |= read_keys(word, texts) if word.startswith("_") else {word}
+    return keys
+
+
+def join_parts(name: str, texts: Mapping[str, str]) -> str:
+    """Return the text of a file, without its ``#!lua`` line, behind what it needs of the parts before it."""
+    verb = name.split("_")[1] if name.startswith("_") else name
+    own = [part for part in sorted(texts) if part.startswith(f"_{verb}_") and part < name]
+    parts = PARTS[: PARTS.index(name)] if name in PARTS else [*PARTS, *own]
+    body = re.sub(r"^#!.*\n", "", texts[name])
+    return select("".join(texts[part] for part in parts), body) + body
 
 
 def select(parts: str, body: str) -> str:
@@ -68,18 +105,19 @@ def select(parts: str, body: str) -> str:
 
     A statement begins in the first column. It is left out if it is local, and nothing behind it has one of its names.
     """
-    needed, selected = _list_words(body), []
+    needed, selected = list_words(body), []
     for statement in reversed(re.split(r"^(?=local |for )", parts, flags=re.MULTILINE)):
         local = re.match(r"local (?:function )?([\w, ]+)", statement)
-        if local is None or needed & _list_words(local[1]):
+        if local is None or needed & list_words(local[1]):
             selected.append(statement)
-            needed |= _list_words(statement)
+            needed |= list_words(statement)
     return "".join(reversed(selected))
 
 
-def _list_words(text: str) -> set[str]:
-    """Return the words of a text in Lua, but for those of lines that are comments."""
-    return set(re.findall(r"\w+", re.sub(r"^ *--.*", "", text, flags=re.MULTILINE)))
+def list_words(text: str) -> set[str]:
+    """Return the names that a text in Lua uses: no words of comments and strings, and no names of fields."""
+    code = re.sub(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", "''", text)
+    return set(re.findall(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*+(?! *=[^=])", code))
 
 
 SCRIPTS = _load()

@@ -1,7 +1,7 @@
 """The records that are kept in Redis: how each is read and written.
 
 `redbike.store.keys` describes them. In Python, `parse` and `format` of their classes read and write them, in Lua the
-functions of ``lua/_records.lua``; nothing else takes them apart.
+functions of ``lua/_records.lua`` and ``lua/_ended.lua``; nothing else takes them apart.
 """
 
 import json

@@ -366,7 +366,7 @@ BUGS = [
     ),
     Bug(
         "runs of a job that was unset come back",
-        "store/lua/_notes.lua",
+        "store/lua/_forget.lua",
         "    change('RPUSH', journal, {'F' .. job})  -- its runs there are not to be archived\n",
         "",
         f"{JOURNAL} -k unset_job",
@@ -529,7 +529,7 @@ BUGS = [
     Bug(
         "requests are remembered for ever",
         "store/lua/_notes.lua",
-        "if call('ZCARD', requests) >= REMEMBERED then change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1}) end",
+        "change('ZREMRANGEBYRANK', requests, {0, -REMEMBERED - 1})",
         "",
         MOVES,
     ),

@@ -1,9 +1,10 @@
--- What a script is given: its arguments, its queues and the clock. Before it are the names of the keys of keys.py, of
--- which there are FIXED.
+-- What a script is given: its arguments, its queues and the clock. Before it are the names of the
 local given, call, queue = cjson.decode(ARGV[1]), redis.call, {}
-for number, name in ipairs(given.queues or {}) do  -- those that are concerned, by number and by name
+-- Those that are concerned, by number and by name.
+for number, name in ipairs(given.queues or {}) do
   local at = FIXED + 3 * number
-  queue[number] = {name = name, list = KEYS[at - 2], wake = KEYS[at - 1], tombstones = KEYS[at], pushed = {}}
+  local list, wake, tombstones = KEYS[at - 2], KEYS[at - 1], KEYS[at]
+  queue[number] = {name = name, list = list, wake = wake, tombstones = tombstones, pushed = {}}
   queue[name] = queue[number]
 end
 local time = given.now or call('TIME')  -- tests alone give one

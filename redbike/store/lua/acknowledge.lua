@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- acknowledge: somebody knows that the server went back.
+-- keys   rewinds, _write
 -- given  rewinds: the instants to which it did; and for a person who, detail
 -- returns {'ok', how many of them nobody had acknowledged before}
 local number = 0

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- advance: everything due by an instant was dispatched; it never goes back, unless it was never true. If the server has
 --          forgotten it since, or its clock was ahead, that is noted until somebody has acknowledged it.
+-- keys   dispatched, rewinds, counts, _write
 -- given  instant; ahead: whether what is there is of a clock that was ahead; known: the instant up to which all was
 --        dispatched, as far as a dispatcher knows
 -- returns {'ok'}; and if something is noted, the instant to which the server went back, and the record

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- archive: the oldest entries of the journal → the histories of their jobs; with the last step also → the counts.
+-- keys   journal, history, counts, _write
 -- given  done: how many entries were archived before these; entries: how many these are; newest: SHA-1 of the last of
 --        them; token: of who archives; first: whether that is new; gone: jobs of which nothing is kept. ARGV[2], …:
 --        other jobs, each with its history. With the last step: fields: of the counts, numbers: by how much they become

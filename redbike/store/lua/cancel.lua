@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in flight: the run is
 --         marked.
+-- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
+--         options, _write
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records) and the tag of its
 --        run, where they are there; due: when the schedule goes on, missing for never; spent: if that is the end
 --        of a one-off, the setting forget-after; skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- claim: an entry that nobody has told in time: whoever asks is the only one that may tell it for some seconds.
+-- keys   untold, _write
 -- given  field: of -untold; seconds; most: so many claims there are; mine: the number of the claim of somebody who is
 --        at it, and needs longer
 -- returns {'ok', number of the claim}; {'dropped'} if it was claimed so often; {'stale'} if it is not there any more, or

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- depths: how much waits in queues; changes nothing.
+-- keys   queued
 -- given  queues; since: who waits since then, or for longer, is late; missing: nobody is; most: late
 --        ones that are counted
 -- returns {'ok', JSON of now and, for each queue, waiting: jobs, without tombstones, oldest: due time of the

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued twice, and one without
 --           a queue stays on the timeline, to be tried again.
+-- keys   timeline, queued, running, retry_states, skipped, queue_limits, options, _write
 -- given  jobs; dues: the instant of each on the timeline, which is its due time unless an occurrence is tried again;
 --        homes: the queue of each, '' for none; queues; where the settings or options have them: grace: seconds after
 --        which an occurrence is late, overlap: 'queue', if one that is due during a run is owed; late_too: whether all

@@ -1,5 +1,7 @@
 #!lua flags=allow-oom
 -- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each of them ended.
+-- keys   schedules, timeline, running, batches, leases, retry_states, failures, failure_times,
+--         spent, slots, pauses, options, outputs, journal, untold, inflight, _forget, _write
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
 --        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
 --        there are several; schedules: that from which its place was computed; dues: '' (never), 'spentN' (never, for a
@@ -99,7 +101,7 @@ if #gone > 0 and tells(tag) then
   local at = stamp(now + (given.whole and 0 or TELLING))
   change('HSET', untold, {tag .. ' ' .. gone[1], untold_record_of(at, 0, entry)})
 end
-if #gone > 0 then change('RPUSH', journal, {entry}) land(tag, gone, special and call('EXISTS', slots) == 1) end
+if #gone > 0 then change('RPUSH', journal, {entry}) leave_flight(tag, gone, special and call('EXISTS', slots) == 1) end
 if #calm > 0 then change('HDEL', retry_states, calm) end
 if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
 if #spends > 0 then change('ZADD', spent, spends) end

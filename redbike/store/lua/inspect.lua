@@ -1,5 +1,8 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
+-- keys   schedules, statuses, timeline, queued, running, leases, retry_states, skipped, failures,
+--         spent, pauses, timers, options, data, outputs, groups, workers, journal, history,
+--         inflight
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
 --        record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds

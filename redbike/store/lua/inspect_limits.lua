@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- inspect_limits: what is kept of a queue's limits, or of everything's, at one instant; changes nothing.
+-- keys   running, wakeup, queue_limits, slots, timers
 -- given  queues: the queue, or none; jobs: those that may have a slot, or may be in flight
 -- returns {'ok', JSON of limits, timer, now, wrong: {job: whether it has a slot, but should have none}}; what is not there is
 --         missing

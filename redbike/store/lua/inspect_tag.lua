@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- inspect_tag: what is kept of a tag, at one instant; changes nothing.
+-- keys   running, batches, leases, inflight
 -- given  tag; jobs: those that may be in flight under it, besides those that it lists
 -- returns {'ok', JSON of listed: its list of jobs, runs: {job: record, …} of those that are in flight under it, lease,
 --         kind: the type of its in-flight key, hold: the milliseconds left to that, named: the jobs in it, now}; what

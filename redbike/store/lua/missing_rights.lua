@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- missing_rights: which commands the user may not run on the keys; changes nothing.
+-- keys   schedules
 -- given  commands: as rules of an ACL spell them, such as 'hset' or 'script|load'
 -- returns {'ok', command, …}
 local reply = {'ok'}

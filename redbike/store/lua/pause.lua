@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is held then.
+-- keys   schedules, timeline, queued, pauses, timers, _write
 -- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none; since: when they began,
 --        if that is not now; note: JSON of who and why; queues: their own
 -- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is paused already),

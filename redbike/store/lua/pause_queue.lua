@@ -1,5 +1,6 @@
 #!lua
 -- pause_queue: open → paused, one queue or, without one, everything. Runs in flight go on.
+-- keys   queue_limits, _write
 -- given  queues: the queue, or none; until: an instant, or none; by; reason
 -- returns {'ok'}, or {'unchanged'} if it is paused already
 local name = queue[1] and queue[1].name or ''

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- read_log: the next entries of the log, from the newest to the oldest; changes nothing.
+-- keys   log
 -- given  after: the last one that was read, or none; at: where it was: it is further down if there are new ones; most
 -- returns {'ok', where the first of these is, an entry, …}
 local start = 0

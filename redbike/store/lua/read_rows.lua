@@ -1,5 +1,6 @@
 #!lua flags=no-writes
 -- read_rows: what is stored of jobs that the rows of a file name, too; changes nothing.
+-- keys   schedules, pauses, options, data, groups
 -- given  jobs; data: whether they are told, and the pauses
 -- returns {'ok', JSON of [schedules, options, groups (records), and, if they are told, data, pauses (records)]}, each a
 --         list with false for a job that has none

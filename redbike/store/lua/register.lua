@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- register: a dispatcher or worker is there, or has ended; those that were not seen for long are forgotten.
+-- keys   workers, seen, agreed, untold, _write
 -- given  owner; protocol: the number of its keys and scripts; alive: seconds after which a process counts as lost
 --        entry: what is known of a process that registers, JSON; since: when it has started, if it knows
 --        ended: whether it has ended; kept: seconds for which one is kept that is not seen; most: so many are forgotten

@@ -1,5 +1,6 @@
 #!lua
 -- reject: (unknown) → BAD; a job that has a schedule is left as it is.
+-- keys   schedules, groups, _write
 -- given  job; group: the record of whose row it is, if it is one
 -- returns {'ok'}
 if call('HEXISTS', schedules, given.job) == 0 then

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if they were never taken.
 --          If a job was paused since it was taken, its run is held.
+-- keys   schedules, running, batches, leases, slots, pauses, inflight, _write
 -- given  tag; jobs, in the order in which they were to run; queues: their own
 -- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was, meanwhile), 'stale' (the run
 --         is not the tag's any more), 'kept' (something was set meanwhile, or it was cancelled, which counts from the
@@ -40,6 +41,6 @@ for _, home in ipairs(queue) do
     end
   end
 end
-if #gone > 0 then land(tag, gone, call('EXISTS', slots) == 1) end
+if #gone > 0 then leave_flight(tag, gone, call('EXISTS', slots) == 1) end
 for _, home in ipairs(queue) do if home.used then wake(home) end end
 return write({'ok', table.concat(words, ' ')})

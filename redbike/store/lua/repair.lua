@@ -1,5 +1,8 @@
 #!lua flags=allow-oom
 -- repair: wherever damage has left a job → where it belongs, unless it is not as it was found any more.
+-- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failures,
+--         failure_times, queues, wakeup, spent, pauses, timers, options, data, outputs, groups,
+--         history, _write
 -- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause (records), where they
 --        are there;
 --        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and

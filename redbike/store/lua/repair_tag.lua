@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- repair_tag: what is kept of a tag → as its runs in flight need it; nothing of one that has none.
+-- keys   batches, leases, inflight, _write
 -- given  tag; jobs: those that may be in flight under it, besides those that it lists; lease, grace: seconds without a
 --        sign of life, after a deadline; slack: seconds by which a lease may be too long; ahead: seconds after which it
 --        is of a clock that was ahead

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- reserve: a place of a queue with a limit at once, for a run that has ended and whose function goes on; or its end. Each
 --          reservation ends by itself, in case nobody does that.
+-- keys   queue_limits, _write
 -- given  queues: the queue; run: the tag and the job; seconds: from now on, 0 to end it
 -- returns {'ok'}, or {'unchanged'} if the queue has no such limit, or there was no reservation
 local home, limiter = queue[1], make_limiter(true)

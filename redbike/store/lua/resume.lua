@@ -1,5 +1,7 @@
 #!lua flags=allow-oom
 -- resume: held → timeline, queue or stopped; a run in flight goes on.
+-- keys   schedules, statuses, running, retry_states, skipped, spent, pauses, timers, options,
+--         _write
 -- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause, schedule: the records
 --        that all of this was computed from; flies: whether the job is in flight; and where they apply
 --          due: when what is held is due now; occurrence: its own due time, if it is tried again then

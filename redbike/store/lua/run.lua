@@ -3,6 +3,8 @@
 --      A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
 --      What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
 --      By the time after which the schedule goes on one sees that somebody has asked for the run: it is never missed.
+-- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
+--         requests, pauses, _write
 -- given  job; request: its tag; queues: its own
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local job = given.job

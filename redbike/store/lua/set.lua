@@ -1,6 +1,8 @@
 #!lua
 -- set: (unknown), stopped, timeline, queue or held → timeline, queue or stopped, for each job; a run in flight goes on.
 --      A paused job stays paused: in place of the timeline and the queue it is held.
+-- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, spent, requests,
+--         pauses, timers, options, data, groups, _write
 -- given  request: its tag; from_now: whether occurrences count from now, so that one that has come due since that was
 --        asked for is before the job is set; queues: their own; jobs, none of which is there twice, each of id,
 --        schedule, queue: its number, and where they apply

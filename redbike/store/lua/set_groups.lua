@@ -1,5 +1,6 @@
 #!lua
 -- set_groups: records whose rows jobs are; each stays where it is.
+-- keys   schedules, groups, _write
 -- given  jobs: {job: record, or false}
 -- returns {'ok'}
 for job, record in pairs(given.jobs) do

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run in flight goes on.
+-- keys   schedules, timeline, running, retry_states, skipped, spent, options, _write
 -- given  job; due: what is given up; schedule: what the next due time was computed from; next: that, or none; count,
 --        reason; spent: if it is a one-off, the setting forget-after. The retry state of one that was late keeps its due
 --        time: it never ran, and runs for that if somebody asks for it

@@ -1,5 +1,7 @@
 #!lua flags=no-writes
 -- survey: what a dispatcher has to do; changes nothing.
+-- keys   schedules, timeline, running, batches, leases, retry_states, wakeup, dispatched, spent,
+--         control, queue_limits, slots, timers, options, workers, journal
 -- given  due: how many due jobs at most; passed_over: how many of the first to leave out; lost: after how many lost
 --        runs no further tag is looked at; coming: how many jobs of those that are due next; timers: how many
 -- returns {'ok', JSON of now, control, dispatched (until when), next_lease, next_timer, timers: those that have come,

@@ -1,5 +1,7 @@
 #!lua flags=allow-oom
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
+-- keys   schedules, statuses, timeline, queued, running, batches, leases, retry_states, control,
+--         queue_limits, pauses, options, data, seen, untold, inflight, _write
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
 --        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
 --        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
+-- keys   schedules, statuses, timeline, queued, running, groups, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of that group, or
 --         {'elsewhere', queue} when the job waits in another queue than the one declared

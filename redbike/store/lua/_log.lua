@@ -1,0 +1,30 @@
+-- The log of what people change, see keys.py. Programs are not in it, and these functions cost
+-- them nothing. Its key is the last one, if there is `given.who`.
+-- Clips a text to so many bytes, but not in the middle of a character of UTF-8.
+local clip = given.who and function(text, most)
+  return #text > most and text:sub(1, most):gsub('[\192-\255][\128-\191]*$', '') .. '...' or text
+end
+-- Is called once in a script, and last of all, with all jobs that it changed.
+local log_change = given.who and function(action, jobs, detail)
+  local key, ENTRIES, JOBS, LONGEST = KEYS[#KEYS], 10000, 100, 500
+  local entry = {stamp(now), given.who, action, clip(detail or given.detail or '', LONGEST)}
+  local last = object_of(call('LINDEX', key, 0))
+  local ago = now - (tonumber(last[1]) or math.huge)
+  local joins = #last > 4 and #jobs > 0 and #last - 4 + #jobs <= JOBS
+  for field = 2, 4 do joins = joins and last[field] == entry[field] end
+  for _, text in ipairs(last) do joins = joins and type(text) == 'string' end
+  -- What is one command with a pattern should not fill the list.
+  joins = joins and ago >= 0 and ago < 1
+  if joins then entry = last end
+  for _, job in ipairs(jobs) do entry[#entry + 1] = job end
+  -- First of all: a user of the server without the right to do this changes nothing.
+  table.insert(changes, 1, {'LTRIM', key, {0, ENTRIES - (joins and 1 or 2)}})
+  if joins then
+    change('LSET', key, {0, cjson.encode(entry)})
+  else
+    change('LPUSH', key, {cjson.encode(entry)})
+  end
+  local news = {unpack(entry, 1, 4)}  -- for those who listen, without what it has joined
+  for _, job in ipairs(jobs) do news[#news + 1] = job end
+  change('SPUBLISH', key, {cjson.encode(news)})
+end
