@@ -1,20 +1,18 @@
 """The jobs as an operator sees them: where each is, when it runs next, and how its last run ended."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import recurs
-from redbike.store import queue_limits as queue_limits
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.journal import Journal
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import Namespace
+from redbike.store.queue_limits import Pause as QueuePause
+from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
-from redbike.store.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +66,21 @@ class Wanted:
         )
 
 
-class Overview:
-    """Lists jobs. What it holds at a time does not grow with their number."""
+class JobReader:
+    """Reads what there is of jobs whose ids are known."""
 
     def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
         self._namespace = namespace
         self._queue_for = queue_for
         self._journal = Journal(namespace)
-        self._limits = queue_limits.QueueLimiter(namespace)
-        self.read_now = Timeline(namespace).read_clock
-
-    def list_jobs(
-        self,
-        wanted: Wanted,
-        jobids: Iterable[str] | None = None,
-        report: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Job]:
-        """Yield the jobs that are `wanted`, in no order: of all, or of `jobids`.
-
-        Where all have to be read, `report` hears how many jobs were looked at, and how many there are.
-        """
-        # First what may be archived meanwhile: then it is read twice, and not missed.
-        newest, done, number = self._journal.read_newest(), 0, 0
-        pauses = self._list_pauses()
-        if report and jobids is None and not (wanted.overdue or wanted.paused):
-            number = self._namespace.ask("hlen", self._namespace.keys.statuses)
-        for page in _split(self._list_candidates(wanted) if jobids is None else jobids):
-            yield from filter(wanted.fits, self._read(page, newest, pauses))
-            done += len(page)
-            if report and number:
-                report(done, max(done, number))
+        self._limits = QueueLimiter(namespace)
 
     def list_soonest(self, number: int) -> list[Job]:
         """Return the jobs that are due first on the timeline. Their last runs are not told if they are not archived."""
         client, key = self._namespace.client, self._namespace.keys.timeline
         with self._namespace.translate((key, "zset")):
             jobids = [decode(jobid) for jobid in client.zrange(key, 0, number - 1)]
-        return list(self._read(jobids, {}, self._list_pauses())) if jobids else []
+        return self.read_named(jobids, {})
 
     def read_named(self, jobids: Sequence[str], newest: Mapping[str, PastRun | None] | None = None) -> list[Job]:
         """Return those of `jobids` that exist, in their order; all that it costs is for these.
@@ -116,43 +92,12 @@ class Overview:
         known = self._journal.read_newest(jobids) if newest is None else newest
         return list(self._read(jobids, known, self._list_pauses()))
 
-    def _list_candidates(self, wanted: Wanted) -> Iterator[str]:
-        """Yield the ids of all jobs, or of those that may be `wanted` where an index has them."""
-        keys = self._namespace.keys
-        if wanted.overdue:
-            yield from self._list_due()
-            yield from (jobid for jobid, _ in self._namespace.scan(keys.queued))
-        elif wanted.paused:
-            yield from (jobid for jobid, _ in self._namespace.scan(keys.pauses))
-        else:
-            for jobid, record in self._namespace.scan(keys.statuses):
-                if wanted.status is None or record.startswith(f"{wanted.status}:"):
-                    yield jobid
-
-    def _list_due(self) -> Iterator[str]:
-        """Yield the jobs that are due on the timeline, the last one first: a dispatcher takes them from the other end.
-
-        So what it takes meanwhile hides no other job.
-        """
-        client: Any = self._namespace.client  # its types allow for decoded replies, which Redbike never asks for
-        key = self._namespace.keys.timeline
-        now = self.read_now()
-        with self._namespace.translate((key, "zset")):
-            end, lowest = client.zcount(key, "-inf", now), (math.inf, b"")  # the last one that was listed
-            while end > 0:
-                page = client.zrange(key, max(0, end - PAGE), end - 1, withscores=True)
-                for jobid, due in reversed(page):
-                    if (due, jobid) < lowest:
-                        lowest = due, jobid
-                        yield decode(jobid)
-                end -= PAGE
-
-    def _list_pauses(self) -> dict[str, queue_limits.Pause]:
+    def _list_pauses(self) -> dict[str, QueuePause]:
         """Return the pauses of queues, by name; "" is everything."""
         return {limits.queue: limits.pause for limits in self._limits.list_all() if limits.pause}
 
     def _read(
-        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, queue_limits.Pause]
+        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, QueuePause]
     ) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
         *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
@@ -180,7 +125,7 @@ class Overview:
             return list(commands.execute())
 
     def _make_job(
-        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, queue_limits.Pause]
+        self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, QueuePause]
     ) -> Job:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))
@@ -224,9 +169,3 @@ class _Stored(NamedTuple):
     history: bytes | None
     due: float | None
     failed_at: float | None
-
-
-def _split(jobids: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(jobids)
-    while page := list(islice(rest, PAGE)):
-        yield page

@@ -8,13 +8,14 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from redbike.schedule.parser import recurs
+from redbike.store.cursors import Cursor, measure_scan
 from redbike.store.entries import Digest
 from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
 from redbike.store.journal import Journal
 from redbike.store.namespace import Namespace
-from redbike.store.paging import FEW, MOST_SCANNED, Place, measure_cursor
+from redbike.store.paging import FEW, MOST_SCANNED
 from redbike.store.ranks import Entry, Ranks
 from redbike.store.records import decode, encode
 
@@ -52,7 +53,7 @@ class RunPage(NamedTuple):
     is_more: bool  # of those that were looked at, there are older ones
     looked_at: int = 0  # jobs with runs
     total: int = 0
-    following: Place | None = None  # where the next jobs are
+    following: Cursor | None = None  # where the next jobs are
 
 
 class Failure(NamedTuple):
@@ -98,27 +99,27 @@ class PastRuns:
         if jobids is None and (self.count_jobs() > FEW or self._has_many()):
             found = filter(search.fits, self._list_newest())
             newest = heapq.nlargest(rows, found, key=_order)
-            return RunPage(newest, False, False, 0, self.count_jobs(), Place())
+            return RunPage(newest, False, False, 0, self.count_jobs(), Cursor())
         found = filter(search.fits, self._journal.list_runs(jobids))
         newest = heapq.nlargest(rows + 1, found, key=_order)
         return RunPage(newest[:rows], True, len(newest) > rows)
 
     def read_runs_of_many(
-        self, search: RunSearch, place: Place, rows: int = ROWS, patience: float = PAGE_TIMEOUT
+        self, search: RunSearch, cursor: Cursor, rows: int = ROWS, patience: float = PAGE_TIMEOUT
     ) -> RunPage:
-        """Return the runs of some of many jobs, from `place` on, in the order in which the server has the jobs."""
-        cursor, until, total = place.cursor, time.monotonic() + patience, self.count_jobs()
+        """Return the runs of some of many jobs, from `cursor` on, in the order in which the server has the jobs."""
+        scan, until, total = cursor.scan, time.monotonic() + patience, self.count_jobs()
         found, count = list[PastRun](), PAGE // 10
         while len(found) < rows:
-            cursor, page = self._scan(cursor, search.pattern, count)
+            scan, page = self._scan(scan, search.pattern, count)
             for name, value in page.items():
                 found += filter(search.fits, read_runs(decode(name), value) or ())
-            if not cursor or time.monotonic() >= until:
+            if not scan or time.monotonic() >= until:
                 break
             # Each history may have some kilobytes; those that a pattern leaves out cost nothing.
             count = min(MOST_SCANNED if search.pattern else PAGE, count * 2)
-        looked_at = round(measure_cursor(cursor) * total) if cursor else total
-        following = Place(0, cursor) if cursor else None
+        looked_at = round(measure_scan(scan) * total) if scan else total
+        following = Cursor(0, scan) if scan else None
         return RunPage(sorted(found, key=_order, reverse=True), False, False, looked_at, total, following)
 
     def read_failures(self, last: Entry | None, rows: int, patience: float = PAGE_TIMEOUT) -> FailurePage:
@@ -194,9 +195,9 @@ class PastRuns:
         """Return the newest entries of the journal."""
         return list(self._namespace.ask("lrange", self._namespace.keys.journal, -most, -1))
 
-    def _scan(self, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
+    def _scan(self, scan: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
         match = None if pattern is None else encode(pattern)
-        following, found = self._namespace.ask("hscan", self._namespace.keys.history, cursor, match=match, count=count)
+        following, found = self._namespace.ask("hscan", self._namespace.keys.history, scan, match=match, count=count)
         return int(following), found
 
     def _fetch_failures(self, page: Sequence[Entry]) -> list[Failure]:

@@ -20,8 +20,8 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Events` for what happens, as it happens,
 - `Outbox` for ended runs of which a worker class is to be notified,
 - `Workers` for dispatchers and workers, which say that they are there,
-- `Paging` and `PastRuns` for pages of jobs, runs and failures,
 - `Rows` for files of jobs,
+- `JobLister` and `PastRuns` for lists and pages of jobs, runs and failures,
 - `Questions` for all else that is only read.
 
 `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -44,8 +44,7 @@ from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
 from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
-from redbike.store.overview import Overview
-from redbike.store.paging import Paging
+from redbike.store.paging import JobLister
 from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
@@ -102,8 +101,7 @@ class Store:
         self.archiver = Archiver(namespace)
         self.depths = Depths(namespace)
         self.coming = Coming(namespace)
-        self.overview = Overview(namespace, self.queue_for)
-        self.paging = Paging(namespace, self.queue_for)
+        self.overview = JobLister(namespace, self.queue_for)
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
         self.outbox = Outbox(namespace)

@@ -79,15 +79,15 @@ BUGS = [
     Bug(
         "a session can be forged",
         "web/keys.py",
-        '        if not _is_same(signature, self._register(f"session {text}")):',
+        '        if not _is_same(signature, self._sign(f"session {text}")):',
         "        if not signature:",
         f"{GATE} -k forged",
     ),
     Bug(
         "the key of a form is for all browsers",
         "web/keys.py",
-        'self._register(f"form {browser}")',
-        'self._register("form")',
+        'self._sign(f"form {browser}")',
+        'self._sign("form")',
         f"{GATE} -k for_the_browser",
     ),
     Bug(

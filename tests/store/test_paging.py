@@ -4,9 +4,10 @@ import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.store import paging
+from redbike.store.cursors import Cursor, measure_scan
 from redbike.store.enums import Event
 from redbike.store.overview import Wanted
-from redbike.store.paging import FEW, MOST_SCANNED, Place, Search, measure_cursor
+from redbike.store.paging import FEW, MOST_SCANNED, Search
 from redbike.store.patterns import compile_patterns
 from redbike.store.ranks import Ranks
 
@@ -26,11 +27,11 @@ def many(bike):
 
 
 def walk(bike, search, between=lambda: None, **limits):
-    """All pages; each place goes through a URL."""
-    place, pages = Place(), []
-    while place is not None:
-        pages.append(bike.store.paging.read(search, Place.parse(place.format()), **limits))
-        place = pages[-1].following
+    """All pages; each cursor goes through a URL."""
+    cursor, pages = Cursor(), []
+    while cursor is not None:
+        pages.append(bike.store.overview.read_page(search, Cursor.parse(cursor.format()), **limits))
+        cursor = pages[-1].following
         between()
         assert len(pages) <= 2 * MANY
     return pages
@@ -86,7 +87,7 @@ def test_no_job_is_lost_when_many_are_unset_between_two_pages(many):
 
 
 def test_a_search_without_a_hit_ends_after_a_bounded_amount_of_work(many):
-    page = many.store.paging.read(find("nothing*"), most=200, patience=3600)
+    page = many.store.overview.read_page(find("nothing*"), most=200, patience=3600)
     assert page.jobs == []
     assert page.following is not None
     assert 0 < page.looked_at < MANY
@@ -193,18 +194,18 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
 )
 def test_a_cursor_that_nobody_has_given_is_refused(text):
     with pytest.raises(BadConfig, match="bad cursor"):
-        Place.parse(text)
+        Cursor.parse(text)
 
 
 @pytest.mark.parametrize(
-    "place", [Place(), Place(1, 2**64 - 1), Place(0, 0, (-1.5e-7, b"a-\xff\n")), Place(2, 3, (0.1, b""))]
+    "cursor", [Cursor(), Cursor(1, 2**64 - 1), Cursor(0, 0, (-1.5e-7, b"a-\xff\n")), Cursor(2, 3, (0.1, b""))]
 )
-def test_a_cursor_comes_back_from_its_text(place):
-    assert Place.parse(place.format()) == place
+def test_a_cursor_comes_back_from_its_text(cursor):
+    assert Cursor.parse(cursor.format()) == cursor
 
 
 def test_a_cursor_tells_how_far_it_is():
-    assert [measure_cursor(cursor) for cursor in range(4)] == [0, 0.5, 0.25, 0.75]
+    assert [measure_scan(cursor) for cursor in range(4)] == [0, 0.5, 0.25, 0.75]
 
 
 def test_limits_are_such_that_a_page_takes_less_than_a_tenth_of_a_second():

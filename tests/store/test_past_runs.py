@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from redbike.store.cursors import Cursor
 from redbike.store.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from redbike.store.paging import FEW, Place
+from redbike.store.paging import FEW
 from redbike.store.past_runs import MOST, RunSearch
 
 MANY = FEW + 100
@@ -46,7 +47,7 @@ def test_runs_of_many_jobs_are_read_in_bounded_parts_that_have_each_of_them(stor
     assert (newest.is_complete, newest.total) == (False, MANY)
     place, seen, pages = newest.following, [], 0
     while place is not None:
-        page = store.past.read_runs_of_many(RunSearch(), Place.parse(place.format()), rows=100, patience=3600)
+        page = store.past.read_runs_of_many(RunSearch(), Cursor.parse(place.format()), rows=100, patience=3600)
         assert len(page.runs) < 400
         seen += [run.jobid for run in page.runs]
         place, pages = page.following, pages + 1
@@ -61,7 +62,7 @@ def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, e
     found = store.past.read_runs(RunSearch())
     assert found.runs == sorted(found.runs, key=lambda run: run.started, reverse=True)
     assert found.runs[0].started == 999.0 + entries
-    assert (len(found.runs), found.is_complete, found.following) == (100, False, Place())
+    assert (len(found.runs), found.is_complete, found.following) == (100, False, Cursor())
     archive(store)
     assert store.past.read_runs(RunSearch()).is_complete
 
@@ -69,7 +70,7 @@ def test_only_the_newest_runs_are_read_while_very_many_are_not_archived(store, e
 def test_a_search_for_runs_without_a_hit_ends_in_time(store):
     add_runs(store, *((f"j{n:04}:A", 1000.0 + n, "") for n in range(MANY)))
     archive(store)
-    page = store.past.read_runs_of_many(RunSearch(pattern="nothing*"), Place(), patience=-1)
+    page = store.past.read_runs_of_many(RunSearch(pattern="nothing*"), Cursor(), patience=-1)
     assert page.runs == []
     assert page.following is not None
     assert page.looked_at < MANY

@@ -107,8 +107,8 @@ def test_all_jobs_are_on_the_pages_that_follow_one_another(page, many):
 
 
 def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeypatch):
-    whole = bike.store.paging.read
-    monkeypatch.setattr("redbike.store.paging.Paging.read", lambda self, *given: whole(*given, most=100))
+    whole = bike.store.overview.read_page
+    monkeypatch.setattr("redbike.store.paging.JobLister.read_page", lambda self, *given: whole(*given, most=100))
     first, *_, last = follow(page, "/jobs?pattern=nothing", "cursor=")
     assert listed(first) == []
     assert "There are more to look at" in first.words

@@ -12,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from redbike.errors import BadConfig, BadJobId
+from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.keys import check_jobid, escape_pattern
 from redbike.store.overview import Job, Wanted
-from redbike.store.paging import JobPage, Place, Search
+from redbike.store.paging import JobPage, Search
 from redbike.store.patterns import compile_patterns, is_pattern
 from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
 from redbike.web.rendering import quote_part, show_text
@@ -56,7 +57,7 @@ class Filter:
 def show_jobs(site: Site, request: Request) -> Response:
     """Show those jobs that the parameters name."""
     asked = _read_filter(request)
-    place = Place.parse(read_text(request, "cursor"))
+    cursor = Cursor.parse(read_text(request, "cursor"))
     queue, pattern = read_queue(site, request), read_pattern(request)
     exact = _find_exact(site, asked)
     if exact:
@@ -64,7 +65,8 @@ def show_jobs(site: Site, request: Request) -> Response:
     else:
         search = Search(_read_wanted(asked, queue), pattern or None, _compile(pattern), asked.sort == "next")
         # To read all runs that are not archived yet may take a while: only one filter needs them.
-        page = site.bike.store.paging.read(search, place, site.newest.get() if asked.flags["never_ran"] else None)
+        newest = site.newest.get() if asked.flags["never_ran"] else None
+        page = site.bike.store.overview.read_page(search, cursor, newest)
     clock, given = site.read_clock(), asked.to_dict()
     names = [each.queue for each in site.view.get().glance.queues]
     return site.answer(
@@ -77,7 +79,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
         given=given,
         is_filtered=any(value for name, value in given.items() if name != "sort"),
-        is_first=place == Place(),
+        is_first=cursor == Cursor(),
         is_exact=exact is not None,
         matching=_list_matching(asked, pattern, queue, exact),
         queues=[*names[:MOST_QUEUES], *({queue} - {"", *names[:MOST_QUEUES]})],

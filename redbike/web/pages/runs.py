@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from redbike.errors import BadConfig
 from redbike.queries.failures import group_failures, name_group, normalize
-from redbike.store.paging import Place
+from redbike.store.cursors import Cursor
 from redbike.store.past_runs import Failure, FailurePage, RunPage, RunSearch
 from redbike.store.patterns import compile_patterns
 from redbike.store.ranks import Entry
@@ -26,7 +26,7 @@ def show_runs(site: Site, request: Request) -> Response:
     pattern, since = read_pattern(request), read_moment(site, request, "since")
     search = RunSearch(failed, since, _read_before(request), pattern or None)
     cursor = read_text(request, "cursor")
-    page = _read(site, search, jobid, Place.parse(cursor) if cursor else None)
+    page = _read(site, search, jobid, Cursor.parse(cursor) if cursor else None)
     given = {
         "id": jobid,
         "pattern": read_text(request, "pattern"),
@@ -49,12 +49,12 @@ def show_runs(site: Site, request: Request) -> Response:
     )
 
 
-def _read(site: Site, search: RunSearch, jobid: str, place: Place | None) -> RunPage:
+def _read(site: Site, search: RunSearch, jobid: str, cursor: Cursor | None) -> RunPage:
     past = site.bike.store.past
     if jobid:
         return past.read_runs(search, [jobid])
-    if place is not None:
-        return past.read_runs_of_many(search, place)
+    if cursor is not None:
+        return past.read_runs_of_many(search, cursor)
     fits = compile_patterns([search.pattern] if search.pattern else [])
     page = past.read_runs(search)
     return page._replace(runs=[run for run in page.runs if fits(run.jobid)]) if search.pattern else page
@@ -89,7 +89,7 @@ def show_failures(site: Site, request: Request) -> Response:
         is_list=bool(group) or shown_as == "list",
         group=group,
         message=normalize(page.failures[0]) if group and page.failures else "",
-        cursor=Place(entry=page.following).format() if page.following else "",
+        cursor=Cursor(entry=page.following).format() if page.following else "",
         window=site.failures.get() if group else page,
         link=lambda **changes: make_link("failures", given, **changes),
     )
@@ -97,15 +97,15 @@ def show_failures(site: Site, request: Request) -> Response:
 
 def _read_page(site: Site, request: Request, group: str) -> FailurePage:
     """Return a page of failures: of all, or of a group, as far as that is looked at."""
-    last: Entry | None = Place.parse(read_text(request, "cursor")).entry
+    last: Entry | None = Cursor.parse(read_text(request, "cursor")).entry
     if not group:
         return site.bike.store.past.read_failures(last, ROWS)
     found = [each for each in site.failures.get().failures if name_group(normalize(each)) == group]
     if last is not None:
-        found = [each for each in found if _place(each) < last]
+        found = [each for each in found if _locate(each) < last]
     page = found[:ROWS]
-    return FailurePage(page, len(found), _place(page[-1]) if len(found) > ROWS else None)
+    return FailurePage(page, len(found), _locate(page[-1]) if len(found) > ROWS else None)
 
 
-def _place(failure: Failure) -> Entry:
+def _locate(failure: Failure) -> Entry:
     return failure.failed, failure.jobid.encode(errors="surrogateescape")
