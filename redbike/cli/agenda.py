@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, open_progress
 from redbike.cli.rows import print_rows
@@ -33,6 +33,3 @@ def print_agenda(arguments: Arguments, config: Config) -> int:
 
 def _make_row(quarter: Quarter) -> SimpleNamespace:
     return SimpleNamespace(**{"from": quarter.start, "queue": quarter.queue, "runs": quarter.runs})
-
-
-COMMANDS: dict[str, Command] = {"agenda": print_agenda}

@@ -1,6 +1,5 @@
 """Parse arguments of the command line: times and counts."""
 
-from collections.abc import Callable
 from typing import Any
 
 from redbike.config.file import Config
@@ -9,7 +8,6 @@ from redbike.errors import BadConfig
 from redbike.schedule.moments import parse_timestamp
 
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
-Command = Callable[[Arguments, Config], int]  # returns its exit status
 
 
 def parse_time(text: str | None, config: Config, zone: str | None = None) -> float | None:

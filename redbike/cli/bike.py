@@ -4,11 +4,12 @@ import logging
 import os
 import random
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from redbike.cli.messages import complain
 from redbike.config.file import Config
-from redbike.connection.client import connect
+from redbike.connection.client import aim_at, connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, ServerError, Unreachable
@@ -17,6 +18,8 @@ from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
+from redbike.store.keys import escape_pattern
+from redbike.store.store import Store
 from redbike.worker.loader import load_placer
 
 log = logging.getLogger("redbike")
@@ -116,3 +119,20 @@ def find_embedded_server(config: Config) -> EmbeddedServer | None:
         folder = config.redis.partition(":")[2]
         return EmbeddedServer(folder) if folder else EmbeddedServer()
     return None
+
+
+def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
+    """Yield ids of jobs that begin so, or names of queues; nothing if no server runs. Raise `RedbikeError`."""
+    server = find_embedded_server(config)
+    if server and not server.status()["running"]:
+        return
+    client = connect(config.redis)
+    # No queue is to be named.
+    store = Store(client, aim_at(client, config.settings.prefix), str)
+    pattern = f"{escape_pattern(beginning)}*"
+    jobs, queues = store.questions, store.queue_limits
+    names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())
+    for name in names:
+        # What could steer a terminal, or looks like an option, is not offered.
+        if name.isprintable() and name[:1] != "-":
+            yield name

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import find_embedded_server
 from redbike.cli.messages import DONE, FAILED, Report, open_progress
 from redbike.config.file import Config, examine
@@ -86,6 +86,3 @@ def check_all(arguments: Arguments, _: Config) -> int:
         return FAILED
     print(f"all is well: {looked_at}")
     return DONE
-
-
-COMMANDS: dict[str, Command] = {"check": check_all}

@@ -155,7 +155,7 @@ def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tu
 def _ask(kind: str, current: str, line: Line) -> list[str]:
     """Return the ids of jobs, or the names of queues, that begin with `current`; those that are known in time."""
     # Imported here, as this loads redis-py, which takes longer than all else.
-    from redbike.cli.names import list_names
+    from redbike.cli.bike import list_names
 
     found: list[str] = []
 

@@ -1,16 +1,174 @@
-"""Run the command import: make rows for `load` of what another program has. Each format has a module of its own."""
+"""Run the command import: of a crontab, read it, and write the files that run it, all of them or none."""
 
-from redbike.cli.arguments import Arguments, Command
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from redbike.cli.arguments import Arguments
 from redbike.cli.calendars import import_ics
-from redbike.cli.import_crontab import import_crontab
+from redbike.cli.messages import BAD, DONE, complain
 from redbike.config.file import Config
+from redbike.errors import BadConfig, RedbikeError
+from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
+from redbike.importers.crontab_lines import Entry
+from redbike.importers.crontab_names import GUARDS
+from redbike.importers.crontab_system import find_local_time, read_variables
+from redbike.text.printable import escape, name_host
 
-FORMATS: dict[str, Command] = {"crontab": import_crontab, "ics": import_ics}
+MAX_SIZE = 32 << 20  # bytes
+OTHERS = re.compile(r"[^A-Za-z0-9_.-]")  # characters of a host that no queue has here
+QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
 def import_file(arguments: Arguments, config: Config) -> int:
     """Import a file of the format that is named."""
-    return next(run for name, run in FORMATS.items() if arguments[name])(arguments, config)
+    return (import_crontab if arguments["crontab"] else import_ics)(arguments, config)
 
 
-COMMANDS: dict[str, Command] = {"import": import_file}
+def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_private: bool) -> None:
+    """Write the texts of `files` under their names into `folder`, which is made if needed.
+
+    If they are private, only this user may read them. Raise `BadConfig` before anything is written if there is such a
+    file, unless `may_replace`.
+    """
+    there = [path for name in files if os.path.lexists(path := os.path.join(folder, name))]
+    if there and not may_replace:
+        raise BadConfig(f"{there[0]!r} is there already: take another --out, or --force to replace it")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        # First all of them aside: a full disk is noticed before anything is replaced.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".redbike-import-") as aside:
+            for name, text in files.items():
+                with open(os.path.join(aside, name), "w", encoding="utf-8", newline="") as file:
+                    if is_private:
+                        os.fchmod(file.fileno(), 0o600)
+                    file.write(text)
+            for name in files:
+                os.replace(os.path.join(aside, name), os.path.join(folder, name))
+    except OSError as error:
+        raise RedbikeError(f"cannot write to {folder!r}: {error.strerror or error}") from None
+
+
+def import_crontab(arguments: Arguments, config: Config) -> int:
+    """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
+    queue, folder = arguments["--queue"], arguments["--out"]
+    queue, folder = _name_queue() if queue is None else queue, os.curdir if folder is None else folder
+    if not folder:
+        raise BadConfig(f"bad --out {folder!r}: the name of a folder is needed")
+    if not QUEUE.fullmatch(queue):
+        raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
+    name, text = _read(arguments["<FILE>"], arguments["--system"])
+    # A queue that is given may be that of a pool of hosts.
+    name_of_host = name_host() if arguments["--queue"] is None else ""
+    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program(), name_of_host)
+    if arguments["--system"]:
+        _check_unit(host)
+    imported = convert(text, host, queue, arguments["--system"])
+    if not imported.jobs and not imported.refused:
+        raise BadConfig(f"{name}: there is no line that runs a command")
+    # Only its user can read a crontab: there may be passwords in it. All can read those of the system.
+    write_files(folder, imported.files, arguments["--force"], is_private=not arguments["--system"])
+    if not arguments["--system"] and _looks_like_system([job.entry for job in imported.jobs]):
+        complain(f"{name}: its commands begin with names of users: for a crontab of the system, use --system")
+    return _report(name, folder, imported)
+
+
+def _name_queue() -> str:
+    """Return the queue of the jobs of this host. A worker of another host may have none of their commands."""
+    return "cron-" + OTHERS.sub("_", name_host())
+
+
+def _looks_like_system(entries: Sequence[Entry]) -> bool:
+    """Tell whether most commands begin with the name of a user of this system, and go on with a program."""
+    names = {user.pw_name for user in pwd.getpwall()}
+    pairs = [words for entry in entries if len(words := entry.command.split()) > 1]
+    # Some users have the name of a program, such as "backup".
+    return 2 * sum(user in names and _is_program(program) for user, program, *_ in pairs) > len(entries)
+
+
+def _is_program(word: str) -> bool:
+    return word in GUARDS or word.startswith("/") or shutil.which(word) is not None
+
+
+def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
+    """Return what the crontab is called, and its text. Raise `BadConfig` or `RedbikeError`."""
+    if filename is None:
+        if has_users:
+            raise BadConfig("--system needs a FILE, such as /etc/crontab")
+        return "your crontab", _decode(_list_crontab())
+    if filename == "-":
+        if sys.stdin is None:
+            raise BadConfig("cannot read standard input: it is closed")
+        return "standard input", _decode(_read_limited(sys.stdin.buffer, "standard input"))
+    try:
+        with open(filename, "rb") as file:
+            return filename, _decode(_read_limited(file, repr(filename)))
+    except BadConfig:
+        raise
+    except (OSError, ValueError) as error:
+        raise BadConfig(f"cannot read {filename!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _read_limited(file: IO[bytes], name: str) -> bytes:
+    data = file.read(MAX_SIZE + 1)
+    if len(data) > MAX_SIZE:
+        raise BadConfig(f"cannot read {name}: it has more than {MAX_SIZE >> 20} MiB")
+    return data
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _list_crontab() -> bytes:
+    """Return the crontab of this user."""
+    try:
+        done = subprocess.run(["crontab", "-l"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise RedbikeError(f"cannot run 'crontab -l': {error.strerror}; name a FILE, or - for standard input") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="backslashreplace").strip() or f"exit status {done.returncode}"
+        raise RedbikeError(f"'crontab -l' failed: {said}")
+    return done.stdout
+
+
+def _find_program() -> str:
+    """Return the path of this program; the name if it was started in another way."""
+    return shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
+
+
+def _check_unit(host: Host) -> None:
+    """Raise `BadConfig` for a path that no unit can have: a setting is one line, and some characters are special."""
+    if not host.folder.isprintable() or host.folder.endswith(("\\", " ")):
+        raise BadConfig(f"bad --out: a unit of systemd cannot have the folder {host.folder!r}")
+    if not host.program.isprintable() or set(host.program) & set("\"'\\"):
+        raise BadConfig(f"a unit of systemd cannot start the program {host.program!r}: install it in another folder")
+
+
+def _report(name: str, folder: str, imported: Imported) -> int:
+    wrong = 0
+    for line in imported.refused:
+        wrong += line.is_wrong
+        shown = escape(line.text[:200].encode(errors="surrogateescape"))
+        complain(f"{name} line {line.number}: not imported: {line.reason}: '{shown}'")
+    for user, jobs in imported.users.items():
+        complain(f"user {user}: {', '.join(job.jobid for job in jobs)}")
+    for unit in (each for each in imported.files if each.endswith(".service")):
+        complain(f"{os.path.join(folder, unit)}: a unit for systemd; it runs as {_find_user(imported.files[unit])}")
+    number, marks = len(imported.jobs), imported.decisions
+    complain(f"{name}: {number} job{'s' * (number != 1)} in {os.path.join(folder, SCHEDULES)}")
+    if marks:
+        what = "one thing is" if marks == 1 else f"{marks} things are"
+        complain(f"{what} yours to decide: look for {MARK} in {os.path.join(folder, COMMANDS)} and the files beside it")
+    return BAD if wrong else DONE
+
+
+def _find_user(unit: str) -> str:
+    user = next((line.removeprefix("User=") for line in unit.splitlines() if line.startswith("User=")), "")
+    return user.replace("%%", "%")

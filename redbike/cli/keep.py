@@ -2,7 +2,7 @@
 
 import json
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import find_embedded_server, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
@@ -49,11 +49,3 @@ def control_server(arguments: Arguments, config: Config) -> int:
     status = server.status()
     print(json.dumps(status, indent=2))
     return DONE if status["running"] else FAILED
-
-
-COMMANDS: dict[str, Command] = {
-    "fsck": check_jobs,
-    "acknowledge": acknowledge,
-    "control": send_signal,
-    "server": control_server,
-}

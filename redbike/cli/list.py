@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, open_progress
 from redbike.cli.rows import choose_format, print_rows
@@ -90,12 +90,3 @@ def _print(
         function(rows, Clock(bike.store.timeline.read_clock(), bike.settings.timezone), *more)
 
     print_rows(arguments, rows, fields, show)
-
-
-COMMANDS: dict[str, Command] = {
-    "jobs": print_jobs,
-    "runs": print_runs,
-    "queues": print_queues,
-    "workers": print_workers,
-    "log": print_log,
-}

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import chain
 from typing import IO
 
-from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import choose_format, print_rows
@@ -159,6 +159,3 @@ def _show(first: list[Change], number: int) -> None:
 def _conclude(name: str, counts: Counter[str], ending: str = "") -> int:
     complain(f"{name}: {describe_counts(counts)}{ending}")
     return BAD if counts[Difference.BAD] or counts[NOTES] else DONE
-
-
-COMMANDS: dict[str, Command] = {"load": load_jobs}

@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 
-from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config.file import Config
@@ -51,12 +51,3 @@ def explain_job(arguments: Arguments, config: Config) -> int:
     at = parse_time(arguments["--at"], config)
     print(escape(open_to_look(config, names_queues=True).why(arguments["<JOBID>"], at).encode(errors="replace")))
     return DONE
-
-
-COMMANDS: dict[str, Command] = {
-    "statuses": print_statuses,
-    "schedules": print_schedules,
-    "tell": tell_job,
-    "failures": print_failures,
-    "why": explain_job,
-}

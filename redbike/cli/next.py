@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
@@ -74,6 +74,3 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
     if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; nor is there a job {jobid!r:.80}") from None
     return job
-
-
-COMMANDS: dict[str, Command] = {"next": print_next}

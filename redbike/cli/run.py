@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from redbike.cli.arguments import Arguments, Command, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
@@ -146,6 +146,3 @@ def _make_command(arguments: Arguments, command: str) -> list[str]:
     worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
     # With a full path and -P: a redbike.py or a queue.py in the current folder must not be imported.
     return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *config, command, *worker]
-
-
-COMMANDS: dict[str, Command] = {"dispatch": dispatch, "work": work, "up": run_all}

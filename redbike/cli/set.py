@@ -3,7 +3,7 @@
 import time
 from typing import Any, cast
 
-from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import DONE, complain
@@ -47,6 +47,3 @@ def unset_job(arguments: Arguments, config: Config) -> int:
     if not open_bike(config, needs_queues=True).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
     return DONE
-
-
-COMMANDS: dict[str, Command] = {"set": set_job, "unset": unset_job}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.cli.rows import find_format
@@ -145,6 +145,3 @@ def _describe_failure(failure: Job, clock: Clock) -> Iterator[str]:
 def _show(text: str) -> str:
     cut = text if len(text) <= LONG else f"{text[:LONG]}…"
     return escape(cut.encode(errors="surrogateescape"))
-
-
-COMMANDS: dict[str, Command] = {"show": show_job}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command, parse_time
+from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
@@ -160,12 +160,3 @@ def _print(jobids: Iterable[str]) -> int:
     for jobid in jobids:
         print(jobid)
     return DONE
-
-
-COMMANDS: dict[str, Command] = {
-    "run": run_jobs,
-    "cancel": cancel_jobs,
-    "pause": pause,
-    "resume": resume,
-    "limit": limit_queue,
-}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from redbike.cli.arguments import Arguments, Command, parse_count
+from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, complain
 from redbike.cli.rows import choose_format, format_row
@@ -189,6 +189,3 @@ def _describe(line: Line, clock: Clock) -> str:
         where = f" on {line.who}" if line.who else ""
         said = f"{line.jobid}: {line.event} after {format_took(line.took)}{tried}{where}{detail}"
     return escape(f"{clock.format(line.time)}  {said}".encode(errors="surrogateescape"))
-
-
-COMMANDS: dict[str, Command] = {"tail": follow}

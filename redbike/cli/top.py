@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE
 from redbike.config.file import Config
@@ -138,6 +138,3 @@ def _keys_come_at_once() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
-COMMANDS: dict[str, Command] = {"top": show_top}

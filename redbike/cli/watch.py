@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
@@ -91,6 +91,3 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
                 pass
             server.shutdown()
     return DONE
-
-
-COMMANDS: dict[str, Command] = {"health": tell_health, "metrics": tell_metrics}

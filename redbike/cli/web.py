@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from redbike.cli.arguments import Arguments, Command
+from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
@@ -66,6 +66,3 @@ def _make_opener(config: Config, write: bool) -> Callable[[], Redbike]:
         return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False, noted_as=who)
 
     return open_bike
-
-
-COMMANDS: dict[str, Command] = {"web": show_page}

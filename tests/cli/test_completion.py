@@ -165,7 +165,7 @@ def test_it_is_silent_if_there_is_no_answer(ask, monkeypatch, tmp_path, text):
 
 def test_a_server_that_hangs_holds_nobody_up(ask, monkeypatch):
     monkeypatch.setattr(completion, "ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr("redbike.cli.names.list_names", lambda *_: _hang())
+    monkeypatch.setattr("redbike.cli.bike.list_names", lambda *_: _hang())
     assert ask("show", "") == ("words", ["first:A"])
 
 

@@ -1,15 +1,16 @@
 """What answers without a server starts quickly: it imports nothing that takes long. Nothing is timed here."""
 
-import pkgutil
 import pydoc
 import subprocess
 import sys
-from importlib import import_module
+from inspect import signature
 
 import pytest
 
 import redbike
 from redbike.cli import families
+from redbike.cli.arguments import Arguments
+from redbike.config.file import Config
 from tests.commandline import ROOT
 
 HEAVY = {"asyncio", "email", "importlib.metadata", "importlib.resources", "redis", "socket", "ssl", "subprocess"}
@@ -73,11 +74,11 @@ def test_the_package_itself_imports_only_its_errors(tmp_path):
     assert "redis" in modules
 
 
-def test_every_command_is_in_its_family():
-    names = {module.name for module in pkgutil.iter_modules(redbike.cli.__path__)} - {"families", "import_crontab"}
-    modules = {name: import_module(f"redbike.cli.{name}") for name in names}
-    found = {command: name for name, module in modules.items() for command in getattr(module, "COMMANDS", ())}
-    assert found == families.COMMANDS
+def test_every_command_has_a_function_that_takes_its_arguments_and_the_config_and_returns_a_status():
+    for name in families.COMMANDS:
+        taken = signature(families.import_command(name))
+        assert [each.annotation for each in taken.parameters.values()] == [Arguments, Config], name
+        assert taken.return_annotation is int, name
 
 
 def test_every_public_name_is_there_however_it_is_asked_for(tmp_path):
