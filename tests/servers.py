@@ -12,7 +12,7 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
-from redbike.connection.binary import find_binary
+from redbike.connection.launcher import find_binary
 from tests.waiting import wait_until
 
 NODE_TIMEOUT = 1000  # milliseconds without a sign of life after which the others count a node as gone

@@ -23,8 +23,7 @@ from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 from redbike.connection.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
-from redbike.connection.pools import LimitedPool, Pool, SentinelPool
-from redbike.connection.sentinels import Sentinels
+from redbike.connection.pools import LimitedPool, Pool, SentinelPool, Sentinels
 from redbike.connection.urls import (
     check_host,
     check_login,

@@ -11,25 +11,18 @@ The first process that needs the server starts it. The server outlives that proc
 """
 
 import contextlib
-import fcntl
 import logging
 import os
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from redbike.connection.binary import find_binary
-from redbike.connection.private_folder import find_short_path, link_short_path, make_private, remove_old_folder
-from redbike.connection.probe import Health, Probe, find_listening_pid, is_alive, is_suspended, read_loaded_percent
+from redbike.connection.launcher import Launcher, make_private
+from redbike.connection.probe import Health, Probe, is_alive, is_suspended, read_loaded_percent
 from redbike.errors import ServerError
 
 log = logging.getLogger("redbike.server")
@@ -39,39 +32,11 @@ WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alo
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
 SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
 WARN_AFTER = 1.0  # seconds of waiting after which a warning says why
-MIN_FREE_DISK = 65536  # bytes of free disk below which it is full
 POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
-SETTINGS = {
-    "port": "0",
-    "unixsocketperm": "700",
-    "appendonly": "yes",
-    "appendfsync": "everysec",
-    "save": '""',
-    "maxmemory-policy": "noeviction",
-    "daemonize": "no",
-}
 
 
-class EmbeddedServer:
+class EmbeddedServer(Launcher):
     """The server of `folder`; `start` makes the folder if needed."""
-
-    def __init__(self, folder: str | Path = ".redbike") -> None:
-        try:
-            self.folder = Path(folder).absolute()
-        except FileNotFoundError:
-            raise ServerError("the current folder does not exist any more") from None
-        self.socket = find_short_path(self.folder) / "redis.sock"
-        self.logfile = self.folder / "server.log"
-        self.pidfile = self.folder / "server.pid"
-        self._lockfile = self.folder / "lock"
-        self._log_size = 0  # bytes of the log before the last start
-        self._spawned: subprocess.Popen[bytes] | None = None  # the process of the last start
-        self._stop_marker = self.folder / "stopped"  # exists from `stop` to the next `start`
-
-    @property
-    def url(self) -> str:
-        """The URL for `redbike.connection.client.connect`."""
-        return f"unix://{quote(os.fsencode(self.socket))}"
 
     def start(self) -> bool:
         """Start the server, and wait until it answers; return False if it runs already.
@@ -180,45 +145,6 @@ class EmbeddedServer:
         }
         return status | ({"loading": info.get("loading_loaded_perc")} if info.get("loading") else {})
 
-    def link_short_path(self) -> None:
-        """Make the link to the folder if its own path is too long for a socket."""
-        if self._has_short_path:
-            link_short_path(self.socket.parent, self.folder)
-
-    def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
-        """Start the process. Return None if another process has the lock, or if a server of an older version runs.
-
-        Older versions have no lock, but a pid file.
-        """
-        with self._translate_errors(), self._lock() as lock:
-            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stop_marker.exists()):
-                return None
-            self._stop_marker.unlink(missing_ok=True)
-            if self._has_short_path:
-                remove_old_folder(self.socket.parent)
-                self.link_short_path()
-            return self._spawn(find_binary(), lock)
-
-    def _spawn(self, binary: str, lock: int) -> "subprocess.Popen[bytes]":
-        # The server's working directory is its folder, so a short name is enough.
-        socket = "redis.sock" if self._has_short_path else self.socket
-        places = {"dir": self.folder, "unixsocket": socket, "logfile": self.logfile, "pidfile": self.pidfile}
-        settings = SETTINGS | {name: str(place) for name, place in places.items()}
-        arguments = [word for name, value in settings.items() for word in (f"--{name}", value.strip('"'))]
-        with open(self.logfile, "ab") as log_file:
-            self._log_size = log_file.tell()
-            # A new session, so that Ctrl-C in the terminal does not reach the server.
-            self._spawned = subprocess.Popen(
-                [binary, *arguments],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log_file,
-                stderr=log_file,
-                start_new_session=True,
-                pass_fds=[lock],
-            )
-            return self._spawned
-
     def _end_without_folder(self) -> bool:
         """End the server that this object has started, and whose folder was deleted: nobody can reach it any more."""
         if self._spawned is None or self._spawned.poll() is not None:
@@ -227,32 +153,6 @@ class EmbeddedServer:
         self._spawned.kill()
         self._spawned.wait()
         return True
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[int | None]:
-        """Yield the lock, which the server's process inherits; None if another process has it."""
-        handle = os.open(self._lockfile, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield None
-            else:
-                yield handle
-        finally:
-            os.close(handle)
-
-    def _is_locked(self) -> bool:
-        with self._translate_errors(), self._lock() as lock:
-            return lock is None
-
-    @contextlib.contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise ServerError(f"the embedded server in {self.folder} cannot be started: {why}") from error
 
     def _write_all(self) -> None:
         """See to it that all that the server has acknowledged is on disk, or raise `ServerError`."""
@@ -319,35 +219,6 @@ class EmbeddedServer:
             return "does not answer" if health is Health.SILENT else "is starting"
         percent = read_loaded_percent(self.socket)
         return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
-
-    def _find_pid(self) -> int | None:
-        """Return the process id of the server: of the process that listens; while it starts, that of the pid file."""
-        listening = find_listening_pid(self.socket)
-        return self._read_pid_file() if listening is None else listening
-
-    def _read_pid_file(self) -> int | None:
-        try:
-            pid = int(self.pidfile.read_text(encoding="ascii"))
-            command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            is_here = os.path.samefile(f"/proc/{pid}/cwd", self.folder)
-        except (OSError, ValueError):
-            return None
-        # After a reboot another program may have the number.
-        return pid if is_here and b"redis.sock" in command_line and is_alive(pid) else None
-
-    def _explain_exit(self, process: "subprocess.Popen[bytes]") -> str:
-        """Return why the process has ended in place of starting: the last line of its log."""
-        lines = []
-        with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
-            log_file.seek(self._log_size)
-            lines = log_file.read().decode(errors="replace").split("\n")
-        last = next(filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and says nothing")
-        full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
-        return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
-
-    @property
-    def _has_short_path(self) -> bool:
-        return self.socket.parent != self.folder
 
 
 def _explain_silence(pid: int | None) -> str:

@@ -16,16 +16,6 @@ from redbike.errors import BadConfig, quoted
 from redbike.text.printable import suggest
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
-_NUMBERS = {
-    "db": int,
-    "health_check_interval": float,
-    "max_connections": int,
-    "port": int,
-    "protocol": int,
-    "socket_connect_timeout": float,
-    "socket_read_size": int,
-    "socket_timeout": float,
-}
 # The least and the most that make sense.
 _LIMITS = {
     "db": (0, 2**31),
@@ -34,36 +24,6 @@ _LIMITS = {
     "socket_connect_timeout": (0.001, 1e6),
     "socket_read_size": (1, 2**30),
     "socket_timeout": (0.001, 1e6),
-}
-_SWITCHES = {
-    "decode_responses",
-    "legacy_responses",
-    "retry_on_timeout",
-    "socket_keepalive",
-    "ssl",
-    "ssl_check_hostname",
-    "ssl_validate_ocsp",
-    "ssl_validate_ocsp_stapled",
-}
-_TEXTS = {
-    "client_name",
-    "encoding",
-    "encoding_errors",
-    "host",
-    "lib_name",
-    "lib_version",
-    "password",
-    "ssl_ca_certs",
-    "ssl_ca_data",
-    "ssl_ca_path",
-    "ssl_cert_reqs",
-    "ssl_certfile",
-    "ssl_ciphers",
-    "ssl_keyfile",
-    "ssl_ocsp_expected_cert",
-    "ssl_password",
-    "unix_socket_path",
-    "username",
 }
 
 
@@ -91,7 +51,15 @@ _PARSED: dict[str, tuple[Callable[[str], Any], str]] = {
     "ssl_include_verify_flags": (_parse_flags, "VERIFY_X509_STRICT,VERIFY_X509_PARTIAL_CHAIN"),
     "ssl_min_version": (_parse_tls_version, "TLSv1.2 or TLSv1.3"),
 }
-NAMES = sorted({*_NUMBERS, *_SWITCHES, *_TEXTS, *_PARSED})
+# redis-py's annotations begin with the type: "float | None", "Optional[float]".
+_ANNOTATION = re.compile(r"(?:<class ')?(?:typing\.)?(?:Optional\[|Union\[)?(bool|int|float|str)\b")
+_TYPES = {
+    name: {"bool": bool, "int": int, "float": float, "str": str}[found[1]]
+    for name, parameter in inspect.signature(redis.Redis.__init__).parameters.items()
+    if (found := _ANNOTATION.match(str(parameter.annotation)))
+    and name != "single_connection_client"  # threads share a client
+} | {"health_check_interval": float}
+NAMES = sorted({*_TYPES, *_PARSED})
 # A URL has these in another part, or they are for a pool that Redbike does not use.
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
 # Ignored and not refused, as other programs may use the same URL. Only the loops retry.
@@ -105,15 +73,15 @@ def convert(name: str, value: Any) -> Any:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _check_limits(name, value)
-    if not isinstance(value, str) or name in _TEXTS:
+    if not isinstance(value, str) or _TYPES.get(name) is str:
         return value
-    if name in _NUMBERS:
+    if _TYPES.get(name) in (int, float):
         try:
-            number = _NUMBERS[name](value)
+            number = _TYPES[name](value)
         except ValueError:
             raise BadConfig(f"bad connection setting {name} {value!r}: a number is needed") from None
         return _check_limits(name, number)
-    if name in _SWITCHES:
+    if _TYPES.get(name) is bool:
         if value.lower() not in _BOOLEANS:
             raise BadConfig(f"bad connection setting {name} {value!r}: yes or no is needed")
         return _BOOLEANS[value.lower()]

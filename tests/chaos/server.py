@@ -18,7 +18,7 @@ from typing import Any
 
 import redis
 
-from redbike.connection.binary import find_binary
+from redbike.connection.launcher import find_binary
 from tests.chaos.journal import Journal
 from tests.chaos.look import look
 from tests.waiting import wait_until

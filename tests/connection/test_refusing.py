@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
-from redbike.connection.binary import find_binary
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.launcher import find_binary
 from tests.commandline import Shell
 from tests.pages import find_block
 from tests.servers import Node, free_ports
