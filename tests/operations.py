@@ -124,7 +124,7 @@ class Scene:
         """As after a restart: what is due is dispatched, later what is lost, and then all queues are worked."""
         self.over = True
         dispatcher = Dispatcher(self.store, self.observer.settings)
-        dispatcher.skip_missed()
+        dispatcher.timekeeper.skip_missed()
         dispatcher.dispatch_due()
         dispatcher.dispatch_due(self.now() + LEASE + 1)
         dispatcher.close()

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from redbike.config.settings import Settings
-from redbike.loop.policies import decide_again
+from redbike.loop.changes import decide_again
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import Answer, NextState, Run

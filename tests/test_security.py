@@ -237,7 +237,7 @@ def dispatches(bike, helper):
     assert len(list(helper.failures())) == 1
     set_job(other.at(1000.0), "late:A", "EVERY:100@0.0", 1050.0)
     store.timeline.advance(1000.0)
-    Dispatcher(store, settings).skip_missed()
+    Dispatcher(store, settings).timekeeper.skip_missed()
     assert other.questions.inspect(["late:A"])[0].skipped["missed"]
     set_job(other, "paused:A", "EVERY:100@0.0", "now")
     set_job(other, "later:A", "EVERY:100@0.0", 4e9)

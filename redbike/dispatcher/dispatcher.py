@@ -20,37 +20,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.dispatcher.skipping import skip_late, skip_missed
 from redbike.dispatcher.spare_time import Archiving, Forgetting
-from redbike.errors import RedbikeError, ServerError
+from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
+from redbike.errors import ServerError
+from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
-from redbike.loop.policies import decide_again, decide_lost, decide_suspect, describe
+from redbike.loop.policies import decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
-from redbike.loop.timefile import Timefile
 from redbike.process import watchdog
 from redbike.store.keys import is_queue_name
 from redbike.store.namespace import PAGE, STEP
 from redbike.store.run import Answer, EndedRun, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
-from redbike.store.timeline import DueJob, Survey, is_ahead
-from redbike.store.upkeep import MINE, REPAIR, Rewind
+from redbike.store.timeline import DueJob, Survey
 from redbike.text.printable import name_number
 
 log = logging.getLogger("redbike.dispatcher")
 
-NAP = 1.0  # seconds: how often the time is kept
 LONGEST_SLEEP = 5.0  # seconds after which it looks again, whatever it was told
 EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the last moments before an instant are slept
 OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
 ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
-KEEPING = 0.05  # seconds that keeping the time may take
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
-BEHIND = 3.0  # seconds by which Redis may be behind the timefile, if the dispatcher was killed in between
-GAP = 60.0  # seconds without a dispatcher after which occurrences count as missed: a restart takes less
 
 
 class Dispatcher:
@@ -61,9 +56,7 @@ class Dispatcher:
         self.settings = settings
         self.loop = Loop(store)
         self.presence = Presence(self.loop, "dispatcher", settings=settings)
-        self._timefile = Timefile(settings.timefile) if settings.timefile else None
-        self._kept = 0.0
-        self._known: float | None = None  # until when all is dispatched, which the server has known, too
+        self.timekeeper = Timekeeper(store, settings)
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
         self._pings = Pings()
@@ -76,13 +69,13 @@ class Dispatcher:
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
         with self.presence:
-            self.loop.retry_until_up(lambda _: self.skip_missed(after))
+            self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
             if after is not None:
                 self.loop.retry_until_up(lambda _: self.dispatch_due(after))
             try:
                 self.loop.run(self._turn)
             finally:
-                self._keep_time_at_exit()
+                self.timekeeper.keep_at_exit()
                 self.close()
 
     def close(self) -> None:
@@ -116,6 +109,7 @@ class Dispatcher:
                 is_more = recovered and len(survey.lost) >= PAGE
                 if not (survey.timers or is_more):
                     self._surveyed = survey
+                    self.timekeeper.note(survey, self._surveyed_at)
                     return moved
                 before = None
 
@@ -232,20 +226,6 @@ class Dispatcher:
         (reply,) = self._pipeline.run([store.runs.pack_end(ended, whole=True)])
         return store.runs.read_end(reply)
 
-    def skip_missed(self, after: float | None = None) -> None:
-        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
-        now, dispatched = self.store.timeline.read_dispatched()
-        since = after
-        if since is None and self._timefile:
-            # With every policy, so that an invalid file is logged at once.
-            since = self._timefile.read(now)
-            if since is not None and dispatched is not None:
-                self._known = since - BEHIND
-        if since is None and dispatched is not None and not is_ahead(dispatched, now):
-            since = dispatched
-        if since is not None and now - since >= GAP:
-            skip_missed(self.store, self.settings, since, now)
-
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""
         self.dispatch_due()
@@ -257,7 +237,7 @@ class Dispatcher:
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         is_more, is_ripe = True, survey.is_ripe
         while not self.loop.stopping.is_set():
-            self._keep_time(until)
+            self.timekeeper.keep(until)
             is_ripe = self._forgetting.go_on(until, is_ripe)
             is_more = is_more and self._archiving.go_on(until, survey.journal)
             pause = until - time.monotonic()
@@ -268,54 +248,3 @@ class Dispatcher:
                 return
             if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more or is_ripe else min(NAP, pause - EARLY / 2)):
                 return
-
-    def _keep_time(self, until: float) -> None:
-        """Note up to when all is dispatched, about once a second, unless that might make a job late."""
-        since = time.monotonic() - self._kept
-        if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
-            self._kept = time.monotonic()
-            self._note(self._dispatched_until())
-
-    def _clock(self) -> float:
-        """Return Redis' clock as far as it is known without a request; it is never ahead."""
-        assert self._surveyed is not None
-        return self._surveyed.now + time.monotonic() - self._surveyed_at
-
-    def _dispatched_until(self) -> float:
-        assert self._surveyed is not None
-        due = self._surveyed.next_due
-        return self._clock() if due is None else min(self._clock(), due)
-
-    def _note(self, until: float) -> None:
-        if self._timefile:
-            self._timefile.write(until)
-        assert self._surveyed is not None
-        was_ahead, known = self._was_ahead(), self._find_known()
-        rewind = self.store.timeline.advance(until, was_ahead, known)
-        if rewind and (found := Rewind.parse(*rewind)):
-            what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
-            log.error("%s; %s", found.describe(), what)
-        # From here on, whatever there was before.
-        self._known = max(until, 0.0 if rewind or known is None else known)
-        self._surveyed = replace(self._surveyed, dispatched=until)
-
-    def _find_known(self) -> float | None:
-        """Return until when all is dispatched, as this dispatcher knows; None if it does not know."""
-        assert self._surveyed is not None
-        moments = [moment for moment in (self._known, self._surveyed.dispatched) if moment is not None]
-        # Another dispatcher may have found out that the clock was ahead.
-        return max((each for each in moments if each >= 0 and not is_ahead(each, self._clock())), default=None)
-
-    def _was_ahead(self) -> bool:
-        """Tell whether Redis' clock was ahead when a dispatcher noted last what it had dispatched."""
-        assert self._surveyed is not None
-        dispatched, now = self._surveyed.dispatched, self._clock()
-        return dispatched is not None and is_ahead(dispatched, now)
-
-    def _keep_time_at_exit(self) -> None:
-        if self._surveyed is None:
-            return
-        try:
-            self._note(self._dispatched_until())
-        except RedbikeError as error:
-            log.warning("the time of the exit is not noted in Redis: %s", error)

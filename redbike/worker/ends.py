@@ -8,9 +8,10 @@ from itertools import islice
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
+from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings
-from redbike.loop.policies import decide_again, decide_overrun
+from redbike.loop.policies import decide_overrun
 from redbike.store.run import Answer, EndedRun, NextState, Run
 from redbike.store.scripts import Reply
 from redbike.store.store import Store

@@ -14,10 +14,10 @@ from signal import Signals
 
 from redbike.config.settings import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.loop.changes import decide_cancelled
 from redbike.loop.pings import Pings
 from redbike.loop.policies import (
     decide_asked_again,
-    decide_cancelled,
     decide_done,
     decide_failed,
     decide_handed_back,

@@ -14,9 +14,9 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.connection.launcher import find_binary
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.launcher import find_binary
 from redbike.connection.probe import is_alive
 from redbike.errors import ServerError, Unreachable
 from tests.cli.refused import check_refused

@@ -357,7 +357,7 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
         Timefile(path).write(since)
     elif kept == "redis":
         store.timeline.advance(since)
-    Dispatcher(store, settings).skip_missed(since if kept == "after" else None)
+    Dispatcher(store, settings).timekeeper.skip_missed(since if kept == "after" else None)
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline, state.skipped) == (base + 1000, {"missed": 6})
     # A one-off has no next occurrence: it is run, late.
@@ -369,7 +369,7 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
 def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, gap, is_skipped):
     store.timeline.advance(now - gap)
     set_job(store.at(now - gap - 1), "job:A", f"EVERY:1000@{now - gap / 2:.6f}", now - gap / 2)
-    Dispatcher(store, Settings(catchup="none")).skip_missed()
+    Dispatcher(store, Settings(catchup="none")).timekeeper.skip_missed()
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline > now, state.skipped) == (is_skipped, {"missed": 1} if is_skipped else {})
 
@@ -377,13 +377,13 @@ def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, gap, is_
 def test_an_instant_in_redis_that_is_in_the_future_is_not_believed_and_put_right(store, now, caplog):
     store.timeline.advance(now + 400 * 86400)
     set_job(store.at(now - 20), "job:A", "EVERY:1000@0.0", now - 10)
-    Dispatcher(store, Settings(catchup="none")).skip_missed()
+    Dispatcher(store, Settings(catchup="none")).timekeeper.skip_missed()
     assert store.questions.inspect(["job:A"])[0].skipped == {}
     dispatcher = Dispatcher(store, Settings())
     dispatcher.dispatch_due()
     for _ in range(3):
-        dispatcher._kept = 0.0
-        dispatcher._keep_time(until=float("inf"))
+        dispatcher.timekeeper._kept = 0.0
+        dispatcher.timekeeper.keep(until=float("inf"))
     dispatcher.close()
     assert now <= store.timeline.read_dispatched()[1] < now + 60
     assert caplog.text.count("the clock of the server was ahead by 400 d") == 1
@@ -393,7 +393,7 @@ def test_catchup_none_leaves_alone_what_waits_to_be_tried_again(store, now):
     set_job(store.at(now - 6000), "job:A", "EVERY:1000@0.0", now - 6000)
     run = take_one(store.at(now - 6000), [("work-A", 100.0)], "tag")
     store.at(now - 6000).runs.end(run, NextState("due", "+50", retry_state=f"1 0 1 {run.due:.6f} -"))
-    Dispatcher(store, Settings(catchup="none")).skip_missed(now - 6500)
+    Dispatcher(store, Settings(catchup="none")).timekeeper.skip_missed(now - 6500)
     Dispatcher(store, Settings()).dispatch_due()
     again = take_one(store, [("work-A", 100.0)], "again")
     assert (again.due, again.attempt) == (run.due, 2)
@@ -492,7 +492,7 @@ def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dis
     set_job(store, "job:A", f"AT:{due}", due, once=True)
     dispatcher.dispatch_due()
     wait_until(lambda: store.timeline.read_dispatched()[0] > due + 0.05)
-    dispatcher._keep_time_at_exit()
+    dispatcher.timekeeper.keep_at_exit()
     assert store.timeline.read_dispatched()[1] == pytest.approx(due, abs=1e-5)
 
 

@@ -21,8 +21,8 @@ def keep_time(*dispatchers):
     """Let these dispatchers note the time."""
     for dispatcher in dispatchers:
         dispatcher.dispatch_due()
-        dispatcher._kept = 0.0
-        dispatcher._keep_time(until=float("inf"))
+        dispatcher.timekeeper._kept = 0.0
+        dispatcher.timekeeper.keep(until=float("inf"))
 
 
 def go_back(store, seconds):
@@ -94,7 +94,7 @@ def test_a_dispatcher_that_starts_knows_the_timefile_and_the_clock(store, tmp_pa
     if redis is not None:
         store.timeline.advance(now + redis)
     dispatcher = Dispatcher(store, settings)
-    dispatcher.skip_missed()
+    dispatcher.timekeeper.skip_missed()
     keep_time(dispatcher, dispatcher)
     dispatcher.close()
     assert len(tell(store)) == is_told

@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.loop.changes import decide_again, decide_owed
 from redbike.loop.occurrences import JUST_BEFORE, decide_next
 from redbike.loop.policies import (
     MAX_ERROR,
     MAX_TRACEBACK,
-    decide_again,
     decide_done,
     decide_failed,
     decide_lost,
     decide_overrun,
-    decide_owed,
     decide_suspect,
 )
 from redbike.schedule.parser import parse

@@ -432,10 +432,10 @@ BUGS = [
     Bug(
         "a lost run is ended, and put into its queue by a second script",
         "dispatcher/dispatcher.py",
-        "        placed, answers = ended, self._end_whole(store, ended)\n",
+        "        decided, answers = ended, self._end_whole(store, ended)\n",
         "        from redbike.store.run import NextState\n\n"
-        '        placed = [(run, NextState("die", why="lost")) for run, _ in ended]\n'
-        "        answers = self._end_whole(store, placed)\n"
+        '        decided = [(run, NextState("die", why="lost")) for run, _ in ended]\n'
+        "        answers = self._end_whole(store, decided)\n"
         "        for run in runs:\n"
         "            store.jobs.run([run.jobid])\n",
         f"{CRASHES} 'lost and runs'",
@@ -536,8 +536,8 @@ BUGS = [
     Bug(
         "after an outage the dispatcher waits for heartbeats in a pass that does not end",
         "dispatcher/dispatcher.py",
-        "                is_more = recovered and (",
-        "                is_more = (",
+        "is_more = recovered and len(",
+        "is_more = len(",
         DISPATCHER,
     ),
     Bug(
@@ -577,7 +577,7 @@ BUGS = [
     ),
     Bug(
         "what a dispatcher is at counts as missed",
-        "dispatcher/dispatcher.py",
+        "dispatcher/timekeeping.py",
         "now - since >= GAP",
         "now - since >= 0",
         DISPATCHER,
@@ -633,7 +633,7 @@ BUGS = [
     ),
     Bug(
         "an outage is taken for a bad schedule",
-        "dispatcher/skipping.py",
+        "dispatcher/timekeeping.py",
         "find_schedule(jobid, Stop.text if text is None else text, options)",
         'find_schedule(jobid, store.questions.read_schedule(jobid) or "STOP", options)',
         f"{CRASHES} catchup",
@@ -724,7 +724,7 @@ BUGS = [
     ),
     Bug(
         "what is owed takes the next occurrence with it",
-        "loop/policies.py",
+        "loop/changes.py",
         "after = next_state.due - JUST_BEFORE",
         "after = next_state.due",
         OUTCOME,
@@ -746,8 +746,8 @@ BUGS = [
     Bug(
         "the occurrence that is queued counts as skipped",
         "loop/occurrences.py",
-        "overlapped=placed.overlapped - late - 1",
-        "overlapped=placed.overlapped - late",
+        "overlapped = next_state.overlapped - late - 1",
+        "overlapped = next_state.overlapped - late",
         OUTCOME,
     ),
     Bug(

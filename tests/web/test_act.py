@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import Redbike
-from redbike.loop.policies import decide_cancelled
+from redbike.loop.changes import decide_cancelled
 from redbike.store.run import NextState
 from redbike.web import app
 from tests.states import dump, end

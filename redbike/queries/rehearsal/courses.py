@@ -9,8 +9,9 @@ The policies of workers place a job whose run is in flight: its record says what
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from redbike.loop.changes import decide_again
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, pass_late_ones
-from redbike.loop.policies import decide_again, decide_done, decide_unwanted
+from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
 from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
 from redbike.store.enums import Left, Skip

@@ -13,7 +13,8 @@ import pytest
 
 from redbike import BadConfig, BadSchedule, RoundRobin
 from redbike.config.settings import override
-from redbike.loop.policies import decide_again, decide_done
+from redbike.loop.changes import decide_again
+from redbike.loop.policies import decide_done
 from redbike.loop.timefile import Timefile
 from redbike.queries.counting import MINUTE
 from redbike.queries.rehearsal import rehearser as rehearsals

@@ -41,8 +41,8 @@ def return_to_now(bike):
     dispatcher = Dispatcher(bike.store, Settings())
     for _ in range(2):
         dispatcher.dispatch_due()
-        dispatcher._kept = 0.0
-        dispatcher._keep_time(until=float("inf"))
+        dispatcher.timekeeper._kept = 0.0
+        dispatcher.timekeeper.keep(until=float("inf"))
     dispatcher.close()
 
 

@@ -1,0 +1,135 @@
+"""Keep the time up to which all is dispatched; skip what was missed since then, with ``catchup = none``, and late ones.
+
+The time is kept in Redis, and in the timefile if there is one.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from redbike.config.settings import Settings, override
+from redbike.errors import RedbikeError
+from redbike.loop.occurrences import count_given_up, pass_late_ones
+from redbike.loop.timefile import Timefile
+from redbike.schedule.kinds import Schedule, Stop
+from redbike.store.enums import Skip
+from redbike.store.namespace import PAGE
+from redbike.store.schedules import find_schedule
+from redbike.store.store import Store
+from redbike.store.timeline import Survey, is_ahead
+from redbike.store.upkeep import MINE, REPAIR, Rewind
+
+log = logging.getLogger("redbike.dispatcher")
+
+NAP = 1.0  # seconds: how often the time is kept
+KEEPING = 0.05  # seconds that keeping the time may take
+BEHIND = 3.0  # seconds by which Redis may be behind the timefile, if the dispatcher was killed in between
+GAP = 60.0  # seconds without a dispatcher after which occurrences count as missed: a restart takes less
+
+Late = tuple[str, str]  # job id, due time as Redis spells it
+
+
+class Timekeeper:
+    """Keeps the time of a dispatcher."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._kept = 0.0  # when it was kept last, by the monotonic clock
+        self._known: float | None = None  # until when all is dispatched, which the server has known, too
+        self._survey: Survey | None = None
+        self._surveyed_at = 0.0  # by the monotonic clock
+
+    def note(self, survey: Survey, at: float) -> None:
+        """Note that `survey` was made `at` an instant of the monotonic clock, and that all of it is dispatched."""
+        self._survey, self._surveyed_at = survey, at
+
+    def skip_missed(self, after: float | None = None) -> None:
+        """With ``catchup = none``, move jobs that came due while no dispatcher ran to their next occurrence."""
+        now, dispatched = self._store.timeline.read_dispatched()
+        since = after
+        if since is None and self._timefile:
+            # With every policy, so that an invalid file is logged at once.
+            since = self._timefile.read(now)
+            if since is not None and dispatched is not None:
+                self._known = since - BEHIND
+        if since is None and dispatched is not None and not is_ahead(dispatched, now):
+            since = dispatched
+        if since is not None and now - since >= GAP:
+            _skip_missed(self._store, self._settings, since, now)
+
+    def keep(self, until: float) -> None:
+        """Keep the time about once a second, unless that might make a job late that is due at `until` (monotonic)."""
+        since = time.monotonic() - self._kept
+        if since >= NAP and (until - time.monotonic() > KEEPING or since >= 2 * NAP):
+            self._kept = time.monotonic()
+            self._keep()
+
+    def keep_at_exit(self) -> None:
+        """Keep the time at the end of the process."""
+        if self._survey is None:
+            return
+        try:
+            self._keep()
+        except RedbikeError as error:
+            log.warning("the time of the exit is not noted in Redis: %s", error)
+
+    def _keep(self) -> None:
+        assert self._survey is not None
+        # Redis' clock as far as it is known without a request; it is never ahead.
+        clock = self._survey.now + time.monotonic() - self._surveyed_at
+        dispatched, due = self._survey.dispatched, self._survey.next_due
+        until = clock if due is None else min(clock, due)
+        if self._timefile:
+            self._timefile.write(until)
+        was_ahead = dispatched is not None and is_ahead(dispatched, clock)
+        # Another dispatcher may have found out that the clock was ahead.
+        moments = [each for each in (self._known, dispatched) if each is not None and each >= 0]
+        known = max((each for each in moments if not is_ahead(each, clock)), default=None)
+        rewind = self._store.timeline.advance(until, was_ahead, known)
+        if rewind and (found := Rewind.parse(*rewind)):
+            what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
+            log.error("%s; %s", found.describe(), what)
+        # From here on, whatever there was before.
+        self._known = max(until, 0.0 if rewind or known is None else known)
+        self._survey = replace(self._survey, dispatched=until)
+
+
+def _skip_missed(store: Store, settings: Settings, since: float, now: float) -> None:
+    """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence."""
+    if settings.catchup != "none" and not store.questions.has_options():
+        return
+    for jobid, due, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
+        count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0
+        if count:
+            store.timeline.skip(jobid, due, schedule.text, schedule.next(now), count)
+
+
+def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float) -> list[Late]:
+    """Move jobs that are late by more than their grace to the first occurrence that is not, which may be past.
+
+    Return the jobs that are not to be skipped after all.
+    """
+    left = dict(late)
+    for jobid, due, schedule, own in _read_jobs(store, settings, late):
+        first, count = pass_late_ones(schedule, float(due), now, own)
+        if first != float(due):
+            store.timeline.skip(jobid, due, schedule.text, first, count, Skip.LATE)
+            del left[jobid]
+    return list(left.items())
+
+
+def _read_jobs(store: Store, settings: Settings, jobs: Sequence[Late]) -> Iterator[tuple[str, str, Schedule, Settings]]:
+    """Yield each job with its due time, its schedule and its settings; log an invalid schedule."""
+    for first in range(0, len(jobs), PAGE):
+        page = jobs[first : first + PAGE]
+        stored = store.questions.read_schedules([jobid for jobid, _ in page])
+        for (jobid, due), (text, options) in zip(page, stored, strict=True):
+            try:
+                schedule = find_schedule(jobid, Stop.text if text is None else text, options)
+            except RedbikeError as error:
+                log.error("%s: %s", jobid, error)
+                continue
+            yield jobid, due, schedule, override(settings, options)

@@ -1,0 +1,96 @@
+"""Where a job goes that was set, asked for, cancelled or paused during its run. All of these are pure functions.
+
+Then the script that is to end the run commits nothing. It replies with the schedule and with what was left behind.
+`decide_again` computes the next state from that, and the script is called again.
+"""
+
+from dataclasses import replace
+
+from redbike.config.settings import Settings
+from redbike.loop.occurrences import JUST_BEFORE, decide_next
+from redbike.loop.policies import Why, decide_rescheduled
+from redbike.schedule.parser import is_one_off
+from redbike.store.enums import Left, Outcome
+from redbike.store.records import RetryState
+from redbike.store.run import Answer, NextState, Run
+from redbike.store.schedules import find_schedule
+
+
+def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
+    """Decide for a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
+    if changed.left.startswith(Left.WAS_CANCELLED):
+        return _decide_cancelled_again(run, next_state, changed, settings, now)
+    decided = _decide_changed(run, next_state, changed, settings, now)
+    return replace(decided, outcome=next_state.outcome, error=next_state.error)
+
+
+def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
+    next_state = replace(next_state, left=changed.left)
+    left, _, paused = changed.left.partition(Left.WAS_PAUSED)
+    if left.startswith(Left.OWED):
+        return decide_owed(run, next_state, changed.detail)
+    if left.startswith(Left.ANEW):
+        # However this run has ended, what is tried again is of the schedule before.
+        moment = left.removeprefix(Left.ANEW).removesuffix(Left.ON_TIMELINE)
+        return replace(next_state, place="due", due=float(moment), retry_state="")
+    if left.endswith(Left.ON_TIMELINE):
+        return replace(next_state, place="stay", due=None, retry_state="")
+    # What came due since the job was paused is for whoever resumes it.
+    now = float(paused) if paused else now
+    if left == Left.NOTHING and changed.detail == run.schedule:
+        return _decide_paused(run, next_state, settings, now)
+    # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
+    run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
+    decided = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
+    return replace(decided, left=changed.left, retried=next_state.retried)
+
+
+def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: float) -> NextState:
+    """Decide for a job that was paused during its run, at `since`: at its next occurrence, even if that is past."""
+    if next_state.place != "next" or isinstance(next_state.due, str):
+        return next_state
+    schedule = find_schedule(run.jobid, run.schedule, run.options)
+    decided = decide_next(run, schedule, settings, since)
+    skipped = {name: getattr(decided, name) for name in ("missed", "overlapped", "late", "paused")}
+    return replace(next_state, due=decided.due, **skipped)
+
+
+def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
+    """Decide for a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
+    decided = decide_rescheduled(run, settings, now, why=why, retried=True)
+    return replace(decided, left=f"{Left.WAS_CANCELLED}{Left.NOTHING}", outcome=Outcome.CANCELLED)
+
+
+def _decide_cancelled_again(
+    run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float
+) -> NextState:
+    """Decide for a job whose run was cancelled. What its worker decided counts: success, `StopWork` and `UnsetJob`."""
+    failed = next_state.failure is not None or next_state.why or next_state.place in ("die", "due")
+    decided = decide_cancelled(run, settings, now, next_state.why) if failed else next_state
+    left = changed.left.removeprefix(Left.WAS_CANCELLED)
+    if left != Left.NOTHING or changed.detail != run.schedule:
+        decided = decide_again(run, decided, changed._replace(left=left), settings, now)
+    return replace(decided, left=changed.left)
+
+
+def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
+    """Decide for a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
+    moment = next_state.left.partition(Left.WAS_PAUSED)[0].removeprefix(Left.OWED).removesuffix(Left.ON_TIMELINE)
+    asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
+    if is_one_off(schedule):
+        return asked_for
+    if next_state.place == "due":
+        # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
+        tried = replace(RetryState.parse(next_state.retry_state), failed=0)
+        due = next_state.due if tried.due is None else tried.due
+        if isinstance(due, float):
+            return replace(asked_for, due=due, retry_state=tried.format())
+    after = run.due
+    if next_state.place == "next":
+        if not isinstance(next_state.due, float):
+            return asked_for
+        after = next_state.due - JUST_BEFORE
+        if (counted_until := RetryState.parse(next_state.retry_state).after) is not None:
+            # The run that is owed takes the place of the occurrence that came due during this one.
+            asked_for, after = replace(asked_for, overlapped=asked_for.overlapped + 1), counted_until
+    return replace(asked_for, retry_state=RetryState(after=after).format()) if schedule == run.schedule else asked_for
