@@ -17,8 +17,6 @@ from redbike.control.correction import Correction, FirstDue, describe_changes
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import (
     check_tag,
-    describe_bad_rewind,
-    describe_entry,
     describe_remedy,
     find_bad_tags,
     find_instant_ahead,
@@ -77,15 +75,7 @@ class Repair:
             if how == MEMBERS:
                 self.store.upkeep.delete(key)
                 yield f"the key {key!r} is left of redbike 0.13.1 -- repaired: it is removed", True
-        for entry in listing.malformed_log:
-            self.store.log.forget(entry)
-            yield f"the key {self.store.keys.log!r} {describe_entry(entry)} -- repaired: it is removed", True
-        for key, damaged, how in listing.bad_journal:
-            self.store.journal.forget(key, damaged)
-            yield f"the key {key!r} {how} -- repaired: it is removed", True
-        for name, how in listing.bad_outbox:
-            self.store.outbox.forget([name])
-            yield f"the key {self.store.keys.untold!r} {how} -- repaired: it is removed", True
+        yield from self._discard(listing.damaged)
 
     def _repair_jobs(self, found: list[JobState], listing: Listing) -> Iterator[tuple[str, bool]]:
         """Repair a page of jobs in one pipeline; try again those that moved meanwhile."""
@@ -108,14 +98,17 @@ class Repair:
         for rewind in rewinds:
             done = "repaired: its jobs are" if rewind.is_of_clock else f"not repaired: {describe_remedy(rewind)}"
             yield f"{rewind.describe()} -- {done}", rewind.is_of_clock
-        for back in self.store.rewinds.list_bad():
-            self.store.rewinds.forget(back)
-            yield f"the key {self.store.keys.rewinds!r} {describe_bad_rewind(back)} -- repaired: it is removed", True
+        yield from self._discard(self.store.rewinds.list_bad())
+
+    def _discard(self, damaged: Iterable[tuple[str, str | bytes, str]]) -> Iterator[tuple[str, bool]]:
+        for key, member, how in damaged:
+            self.store.upkeep.discard(key, member)
+            yield f"the key {key!r} {how} -- repaired: it is removed", True
 
     def _repair_limits(self, listing: Listing) -> Iterator[tuple[str, bool]]:
         wrong = list(list_bad_limits(self.store, listing))
         repair_limits(self.store, listing)
-        left = dict(list_bad_limits(self.store, replace(listing, stray_limits=[], stray_slots=[], stray_timers=[])))
+        left = dict(list_bad_limits(self.store, replace(listing, strays=[])))
         for subject, problems in wrong:
             yield _format_line(subject, problems, ["it is as its runs and its pause need it"], left.get(subject, []))
 

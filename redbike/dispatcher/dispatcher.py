@@ -196,7 +196,7 @@ class Dispatcher:
                 store.queue_limits.open(name)
             elif kind != "job":
                 log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
-                store.queue_limits.forget_timer(member)
+                store.upkeep.discard(store.keys.timers, member)
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""

@@ -16,8 +16,8 @@ from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, pass_late_ones, p
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
+from redbike.store.jobs import JOB_TIMER, Resumption
 from redbike.store.namespace import PAGE
-from redbike.store.pauses import JOB_TIMER, Resumption
 from redbike.store.records import Pause, RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store

@@ -3,7 +3,7 @@
 from typing import NamedTuple, Self
 
 from redbike.errors import BadConfig
-from redbike.store.ranks import Entry
+from redbike.store.namespace import Entry
 
 BITS = 64  # of a cursor of HSCAN
 

@@ -117,15 +117,6 @@ class Journal:
                     if is_count and not COUNT.fullmatch(decode(number)):
                         yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
 
-    def forget(self, key: str, damaged: bytes) -> None:
-        """Remove what `list_bad` has given."""
-        client = self._namespace.client
-        with translate_errors():
-            if key == self._namespace.keys.journal:
-                client.lrem(key, 0, damaged)
-            else:
-                client.hdel(key, damaged)
-
     def _read_entries(self, most: int | None = None) -> list[bytes]:
         """Return all entries, the oldest first; some of them twice if others were added meanwhile.
 

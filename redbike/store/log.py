@@ -88,15 +88,11 @@ class Log:
             entries = parse_entry(kept) or ()
             yield float(found[1]), [entry for entry in entries if jobid is None or entry.jobid == jobid]
 
-    def list_damaged(self) -> Iterator[bytes]:
-        """Yield the entries that cannot be read, as they are kept."""
-        return (kept for kept in self._list_kept() if parse_entry(kept) is None)
-
-    def forget(self, damaged: bytes) -> None:
-        """Remove an entry, however often it is there."""
-        client = self._namespace.client
-        with translate_errors():
-            client.lrem(self._namespace.keys.log, 0, damaged)
+    def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
+        """Yield what is damaged, each once: the key, the entry, and in words what is wrong with it."""
+        for kept in dict.fromkeys(self._list_kept()):
+            if parse_entry(kept) is None:
+                yield self._namespace.keys.log, kept, f"holds {decode(kept[:80])!r}, which is no entry of the log"
 
     @contextmanager
     def note_when_done(self, action: str, subject: str, *words: str) -> Iterator[Tally]:

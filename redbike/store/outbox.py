@@ -77,11 +77,15 @@ class Outbox:
         if fields:
             self._namespace.ask("hdel", self._namespace.keys.untold, *fields)
 
-    def list_bad(self) -> Iterator[tuple[str, str]]:
-        """Yield the fields that are damaged, and in words what is wrong with each."""
+    def list_bad(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
         for name, value in self._scan():
             if _read_time(value) == math.inf or read_entry(value.partition(b"\n")[2]) is None:
-                yield name, f"holds {decode(value[:80])!r}, which is no run that is to be told"
+                yield (
+                    self._namespace.keys.untold,
+                    name,
+                    f"holds {decode(value[:80])!r}, which is no run that is to be told",
+                )
 
     def _scan(self) -> Iterator[tuple[str, bytes]]:
         client, key = self._namespace.client, self._namespace.keys.untold

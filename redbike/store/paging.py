@@ -18,9 +18,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from redbike.store.cursors import Cursor, measure_scan
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import PAGE, Namespace, Ranks
 from redbike.store.overview import Job, JobReader, Wanted
-from redbike.store.ranks import Ranks
 from redbike.store.records import decode, encode
 from redbike.store.timeline import Timeline
 

@@ -14,9 +14,8 @@ from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
 from redbike.store.journal import Journal
-from redbike.store.namespace import Namespace
+from redbike.store.namespace import Entry, Namespace, Ranks
 from redbike.store.paging import FEW, MOST_SCANNED
-from redbike.store.ranks import Entry, Ranks
 from redbike.store.records import decode, encode
 
 ROWS = 100  # runs from which on a page is full

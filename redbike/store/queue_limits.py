@@ -133,21 +133,6 @@ class QueueLimiter:
         wrong = found["wrong"] or {}
         return QueueLimitsState(name, found.get("limits"), parse_number(found.get("timer")), wrong, float(found["now"]))
 
-    def forget(self, name: str) -> None:
-        """Remove damaged limits."""
-        with translate_errors():
-            self._namespace.client.hdel(self._namespace.keys.queue_limits, name.encode(errors="surrogateescape"))
-
-    def forget_slot(self, member: bytes) -> None:
-        """Remove a member of ``-slots`` that names no queue and job."""
-        with translate_errors():
-            self._namespace.client.zrem(self._namespace.keys.slots, member)
-
-    def forget_timer(self, member: str) -> None:
-        """Remove a member of ``-timers`` that is none."""
-        with translate_errors():
-            self._namespace.client.zrem(self._namespace.keys.timers, member.encode(errors="surrogateescape"))
-
     def list_queues(self) -> list[str]:
         """Return the names of all queues that were ever used."""
         return sorted(map(decode, self._namespace.ask("smembers", self._namespace.keys.queues)))

@@ -38,7 +38,7 @@ from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.coming import Coming
-from redbike.store.jobs import Jobs
+from redbike.store.jobs import Jobs, Pauses
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
@@ -46,7 +46,6 @@ from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
 from redbike.store.paging import JobLister
 from redbike.store.past_runs import PastRuns
-from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import decode

@@ -5,7 +5,7 @@ right again. Dispatchers see both by the instant up to which all was dispatched:
 rewind is kept until somebody has acknowledged it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.keys import escape_pattern
 from redbike.store.namespace import PAGE, Namespace
-from redbike.store.records import REWIND, decode, format_time
+from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
 
@@ -64,6 +64,13 @@ class Upkeep:
         """Make what is kept of a tag agree with the runs in flight under it, some of which `jobids` may be."""
         jobs = list(jobids)
         self._namespace.run("repair_tag", tag=tag, jobs=jobs, lease=LEASE, grace=GRACE, slack=SLACK, ahead=AHEAD)
+
+    def discard(self, key: str, member: str | bytes) -> None:
+        """Remove a field, a member or an entry, which may be damaged, of a key of a fixed name."""
+        damaged = encode(member) if isinstance(member, str) else member
+        commands: dict[str, tuple[str, *tuple[int, ...]]] = {"hash": ("hdel",), "zset": ("zrem",), "list": ("lrem", 0)}
+        command, *given = commands[self._namespace.keys.get_kind(key)]
+        self._namespace.ask(command, key, *given, damaged)
 
     def add_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""
@@ -176,9 +183,12 @@ class Rewinds:
         found = (Rewind.parse(back, record) for back, record in self._read())
         return sorted((rewind for rewind in found if rewind), key=lambda rewind: rewind.noted)
 
-    def list_bad(self) -> list[str]:
-        """Return the fields of those that are damaged."""
-        return [back for back, record in self._read() if Rewind.parse(back, record) is None]
+    def list_bad(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
+        for back, record in self._read():
+            if Rewind.parse(back, record) is None:
+                how = f"holds {back!r:.80}, which is no instant to which the server went back"
+                yield self._namespace.keys.rewinds, back, how
 
     def _read(self) -> list[tuple[str, str]]:
         found = self._namespace.ask("hgetall", self._namespace.keys.rewinds)
@@ -189,8 +199,3 @@ class Rewinds:
         detail = "; ".join(rewind.describe() for rewind in rewinds)
         fields = [format_time(rewind.back) for rewind in rewinds]
         return int(self._namespace.run("acknowledge", rewinds=fields, detail=detail)[1]) if rewinds else 0
-
-    def forget(self, back: str) -> None:
-        """Remove a damaged one."""
-        with translate_errors():
-            self._namespace.client.hdel(self._namespace.keys.rewinds, back)

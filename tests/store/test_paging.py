@@ -6,10 +6,10 @@ from redbike import BadConfig, Redbike, RoundRobin
 from redbike.store import paging
 from redbike.store.cursors import Cursor, measure_scan
 from redbike.store.enums import Event
+from redbike.store.namespace import Ranks
 from redbike.store.overview import Wanted
 from redbike.store.paging import FEW, MOST_SCANNED, Search
 from redbike.store.patterns import compile_patterns
-from redbike.store.ranks import Ranks
 
 MANY = FEW + 500
 

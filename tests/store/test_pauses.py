@@ -5,8 +5,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.loop.resuming import resume
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet
-from redbike.store.pauses import Resumption
+from redbike.store.jobs import JobToSet, Resumption
 from redbike.store.records import Pause
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store

@@ -27,7 +27,6 @@ from redbike.store.inspection.jobs import check_entries, check_job, find_bad_job
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
 from redbike.store.namespace import PAGE
 from redbike.store.queue_limits import QueueLimitsState
-from redbike.store.records import decode
 from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
@@ -46,7 +45,7 @@ def fsck(store: Store) -> Iterator[str]:
         yield ahead
     for rewind in store.rewinds.list_all():
         yield f"{rewind.describe()}; {describe_remedy(rewind)}"
-    yield from (f"the key {store.keys.rewinds!r} {describe_bad_rewind(back)}" for back in store.rewinds.list_bad())
+    yield from (f"the key {key!r} {how}" for key, _, how in store.rewinds.list_bad())
     listing = list_all(store)
     for key, how in listing.leftovers:
         log.info("the key %r %s", key, how)
@@ -62,9 +61,7 @@ def fsck(store: Store) -> Iterator[str]:
         yield f"{subject}: {'; '.join(problems)}"
     yield from (f"the process {owner!r}: {problem}" for owner, problem in store.workers.list_bad())
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
-    yield from (f"the key {store.keys.log!r} {describe_entry(entry)}" for entry in listing.malformed_log)
-    yield from (f"the key {key!r} {how}" for key, _, how in listing.bad_journal)
-    yield from (f"the key {store.keys.untold!r} {how}" for _, how in listing.bad_outbox)
+    yield from (f"the key {key!r} {how}" for key, _, how in listing.damaged)
 
 
 def find_instant_ahead(store: Store) -> str:
@@ -80,16 +77,6 @@ def describe_remedy(rewind: Rewind) -> str:
     if rewind.is_of_clock:
         return f"{REPAIR} brings them back"
     return f"look at the jobs, and acknowledge it: {MINE}"
-
-
-def describe_bad_rewind(back: str) -> str:
-    """Return what is wrong with a damaged record of when the server went back."""
-    return f"holds {back!r:.80}, which is no instant to which the server went back"
-
-
-def describe_entry(entry: bytes) -> str:
-    """Return what is wrong with a damaged entry of the log."""
-    return f"holds {decode(entry[:80])!r}, which is no entry of the log"
 
 
 def find_bad_tags(store: Store, listing: Listing) -> Iterator[TagState]:
@@ -138,13 +125,7 @@ def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[
     for name, jobids in listing.queue_limits.items():
         if problems := list(check_limits(store.queue_limits.inspect(name, sorted(jobids)))):
             yield _describe(name), problems
-    keys = store.keys
-    for name in listing.stray_limits:
-        yield f"the key {keys.queue_limits!r}", [f"holds {name!r}, which no queue can have as its name"]
-    for slot in listing.stray_slots:
-        yield f"the key {keys.slots!r}", [f"holds {decode(slot)!r}, which names no queue and job"]
-    for timer in listing.stray_timers:
-        yield f"the key {keys.timers!r}", [f"holds {timer!r}, which names no limits"]
+    yield from ((f"the key {key!r}", [how]) for key, _, how in listing.strays)
 
 
 def repair_limits(store: Store, listing: Listing) -> None:
@@ -152,17 +133,13 @@ def repair_limits(store: Store, listing: Listing) -> None:
     for name, jobids in listing.queue_limits.items():
         state = store.queue_limits.inspect(name, sorted(jobids))
         if state.stored is not None and state.limits is None:
-            store.queue_limits.forget(name)
+            store.upkeep.discard(store.keys.queue_limits, name)
         if state.wrong:
             store.queue_limits.rebuild_slots(name, sorted(state.wrong))
         if _lacks_timer(state) or state.stored is None:
             store.queue_limits.open(name)
-    for name in listing.stray_limits:
-        store.queue_limits.forget(name)
-    for slot in listing.stray_slots:
-        store.queue_limits.forget_slot(slot)
-    for timer in listing.stray_timers:
-        store.queue_limits.forget_timer(timer)
+    for key, member, _ in listing.strays:
+        store.upkeep.discard(key, member)
 
 
 def check_limits(state: QueueLimitsState) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
@@ -39,16 +40,13 @@ class Listing:
     tombstones: dict[str, frozenset[str]] = field(default_factory=dict)  # the queues in which jobs have them
     tags: dict[str, set[str]] = field(default_factory=dict)  # each with jobs that may be in flight under it
     tag_of: dict[str, str] = field(default_factory=dict)  # by job: the tag under which it most likely is
-    malformed_log: list[bytes] = field(default_factory=list)  # entries of the log that cannot be read
-    bad_outbox: list[tuple[str, str]] = field(default_factory=list)  # see `Outbox.list_bad`
-    bad_journal: list[tuple[str, bytes, str]] = field(default_factory=list)  # see `Journal.list_bad`
+    # (key, what is damaged of it, what is wrong with that), as each `list_bad` yields it.
+    damaged: list[tuple[str, str | bytes, str]] = field(default_factory=list)
     keys: list[tuple[str, str]] = field(default_factory=list)  # (key, what is wrong with it)
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     # By queue: jobs that have a slot, or are in flight from it.
     queue_limits: dict[str, set[str]] = field(default_factory=dict)
-    stray_limits: list[str] = field(default_factory=list)  # names that no queue can have
-    stray_slots: list[bytes] = field(default_factory=list)  # that name no queue and job
-    stray_timers: list[str] = field(default_factory=list)  # that name no limits
+    strays: list[tuple[str, str | bytes, str]] = field(default_factory=list)  # the same of limits, slots and timers
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
     def add_tag(self, tag: str, jobids: Iterable[str]) -> None:
@@ -112,9 +110,7 @@ def _list_all(store: Store) -> Listing:
     homes.update(_list_tombstone_queues(store, found))
     _list_inflight(store, listing, found)
     _list_limits(store, listing)
-    listing.malformed_log += dict.fromkeys(store.log.list_damaged())
-    listing.bad_journal += store.journal.list_bad()
-    listing.bad_outbox += store.outbox.list_bad()
+    listing.damaged += chain(store.log.list_bad(), store.journal.list_bad(), store.outbox.list_bad())
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)
@@ -155,7 +151,8 @@ def _list_limits(store: Store, listing: Listing) -> None:
     flying, listing.queue_limits = listing.queue_limits, {}
     for name, _ in client.hscan_iter(keys.queue_limits, count=PAGE):
         if name and not is_queue_name(decode(name)):
-            listing.stray_limits.append(decode(name))
+            how = f"holds {decode(name)!r}, which no queue can have as its name"
+            listing.strays.append((keys.queue_limits, name, how))
         else:
             listing.queue_limits[decode(name)] = flying.get(decode(name), set())
     for member, _ in client.zscan_iter(keys.slots, count=PAGE):
@@ -163,7 +160,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
         if newline and jobid and is_queue_name(name):
             listing.queue_limits.setdefault(name, set()).add(jobid)
         else:
-            listing.stray_slots.append(member)
+            listing.strays.append((keys.slots, member, f"holds {decode(member)!r}, which names no queue and job"))
     for member, _ in client.zscan_iter(keys.timers, count=PAGE):
         kind, _, name = decode(member).partition(":")
         if kind == "job":
@@ -171,7 +168,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
         elif kind == "queue" and (not name or is_queue_name(name)):
             listing.queue_limits.setdefault(name, set())
         else:
-            listing.stray_timers.append(decode(member))
+            listing.strays.append((keys.timers, member, f"holds {decode(member)!r}, which names no limits"))
 
 
 def _list_tombstone_queues(store: Store, found: list[str]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from redbike.errors import BadConfig
 from redbike.queries.failures import group_failures, name_group, normalize
 from redbike.store.cursors import Cursor
+from redbike.store.namespace import Entry
 from redbike.store.past_runs import Failure, FailurePage, RunPage, RunSearch
 from redbike.store.patterns import compile_patterns
-from redbike.store.ranks import Entry
 from redbike.web.pages.parameters import make_link, read_choice, read_moment, read_pattern, read_text
 from redbike.web.site import Site
 
