@@ -346,8 +346,8 @@ BUGS = [
     Bug(
         "two archive at the same time",
         "store/lua/archive.lua",
-        "or token ~= given.token and not (given.first and is_free) then",
-        "then",
+        "given.done or not is_own then",
+        "given.done then",
         f"{JOURNAL} -k another",
     ),
     Bug(

@@ -1,6 +1,6 @@
 -- The end of a job.
 -- keys   schedules, statuses, retry_states, skipped, failures, failure_times, spent, pauses,
---         timers, options, data, outputs, groups, journal, history
+--        timers, options, data, outputs, groups, journal, history
 local function forget(job)  -- all that is kept of it, wherever it is
   local hashes = {
     schedules, statuses, retry_states, failures, pauses, options, data, outputs, groups, history

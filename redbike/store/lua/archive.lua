@@ -1,26 +1,31 @@
 #!lua flags=allow-oom
--- archive: the oldest entries of the journal → the histories of their jobs; with the last step also → the counts.
+-- archive: the oldest entries of the journal → the histories of their jobs; with the last step also
+--          → the counts.
 -- keys   journal, history, counts, _write
--- given  done: how many entries were archived before these; entries: how many these are; newest: SHA-1 of the last of
---        them; token: of who archives; first: whether that is new; gone: jobs of which nothing is kept. ARGV[2], …:
---        other jobs, each with its history. With the last step: fields: of the counts, numbers: by how much they become
---        more; recent: of the counts, too
--- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are not there any more;
---         see journal.py
+-- given  done: how many entries were archived before these; entries: how many these are; newest:
+--        SHA-1 of the last of them; token: of who archives; first: whether that is new; gone: jobs
+--        of which nothing is kept. ARGV[2], …: other jobs, each with its history. With the last
+--        step: fields: of the counts, numbers: by how much they become more; recent: of the counts,
+--        too
+-- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are
+--         not there any more; see journal.py
 local HELD = 10  -- seconds for which others wait after a step
 local FIELDS = 40000  -- counts that are kept apart by queue
 local known = call('HMGET', counts, 'archived', 'archiver')
 local at, token = (known[2] or ''):match('^(%d+) (.+)$')
 local is_free = not at or math.abs(now - at) > HELD
-if (known[1] or '') ~= given.done or token ~= given.token and not (given.first and is_free) then return {'stale'} end
+local is_own = token == given.token or given.first and is_free
+if (known[1] or '') ~= given.done or not is_own then return {'stale'} end
 local newest = call('LRANGE', journal, given.entries - 1, given.entries - 1)[1]
 if not newest or redis.sha1hex(newest) ~= given.newest then return {'stale'} end
 change('HSET', counts, {'archiver', string.format('%.0f %s', math.floor(now), given.token)})
 if #ARGV > 1 then change('HSET', history, {unpack(ARGV, 2)}) end
 if #given.gone > 0 then change('HDEL', history, given.gone) end
 if not given.fields then return write({'ok'}) end
-local fields, sums, texts = given.fields, {archived = (tonumber(given.done) or 0) + given.entries}, {'recent', given.recent}
-local before, room = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}, FIELDS - call('HLEN', counts)
+local fields, texts = given.fields, {'recent', given.recent}
+local sums = {archived = (tonumber(given.done) or 0) + given.entries}
+local before = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}
+local room = FIELDS - call('HLEN', counts)
 for i, field in ipairs(fields) do
   local old = before[i]
   if not old then room = room - 1 end

@@ -1,23 +1,23 @@
 #!lua flags=allow-oom
--- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in flight: the run is
---         marked.
+-- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in
+--         flight: the run is marked.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---         options, _write
--- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records) and the tag of its
---        run, where they are there; due: when the schedule goes on, missing for never; spent: if that is the end
---        of a one-off, the setting forget-after; skipped: {reason: occurrences that are passed over besides}; queues: that in which it waits
--- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as it was found any more
+--        options, _write
+-- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records)
+--        and the tag of its run, where they are there; due: when the schedule goes on, missing for
+--        never; spent: if that is the end of a one-off, the setting forget-after; skipped: {reason:
+--        occurrences that are passed over besides}; queues: that in which it waits
+-- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as
+--         it was found any more
 local job, found, run = given.job, given.found, run_of(call('HGET', running, given.job))
 if is_repeated() then return {'ok', 'cancelled'} end  -- it must not cancel the next occurrence too
-for field, key in pairs({schedule = schedules, queued = queued, pause = pauses}) do
-  if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
-end
-if (call('ZSCORE', timeline, job) or nil) ~= found.timeline or (run or {}).tag ~= found.tag then return {'stale'} end
+local hashes = {schedule = schedules, queued = queued, pause = pauses}
+if has_changed(job, found, hashes) or (run or {}).tag ~= found.tag then return {'stale'} end
+if (call('ZSCORE', timeline, job) or nil) ~= found.timeline then return {'stale'} end
 if run and run.cancelled then return {'ok', 'unchanged'} end
 
-local function drop()  -- nothing is looked for in a list: its entry stays there, as a tombstone
-  if found.queued then change('SADD', queue[1].tombstones, {job}) end
-  change('HDEL', queued, {job})
+local function drop()  -- its occurrence
+  if found.queued then leave_queue(queue[1], job) end
   change('HDEL', retry_states, {job})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)

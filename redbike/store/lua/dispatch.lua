@@ -1,25 +1,31 @@
 #!lua flags=allow-oom
--- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued twice, and one without
---           a queue stays on the timeline, to be tried again.
+-- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued
+--           twice, and one without a queue stays on the timeline, to be tried again.
 -- keys   timeline, queued, running, retry_states, skipped, queue_limits, options, _write
--- given  jobs; dues: the instant of each on the timeline, which is its due time unless an occurrence is tried again;
---        homes: the queue of each, '' for none; queues; where the settings or options have them: grace: seconds after
---        which an occurrence is late, overlap: 'queue', if one that is due during a run is owed; late_too: whether all
---        are moved even if they are late
--- returns {'ok', how many were moved, job, its instant, …}: those that are late stay where they are, to be skipped; a job
---         that is not due then any more is passed over: a repetition moves nothing
+-- given  jobs; dues: the instant of each on the timeline, which is its due time unless an
+--        occurrence is tried again; homes: the queue of each, '' for none; queues; where the
+--        settings or options have them: grace: seconds after which an occurrence is late, overlap:
+--        'queue', if one that is due during a run is owed; late_too: whether all are moved even if
+--        they are late
+-- returns {'ok', how many were moved, job, its instant, …}: those that are late stay where they
+--         are, to be skipped; a job that is not due then any more is passed over: a repetition
+--         moves nothing
 local PAUSE = 2  -- seconds until a job whose queue could not be told is tried again
 local NO_RETRY = retry_state_of()
-local special = call('EXISTS', queue_limits, retry_states, options) > 0  -- mostly no job is, and nothing is paused
-local jobs, gone, moved, late, timely = given.jobs, {}, 0, {}, given.late_too or not (given.grace or special)
+-- Mostly no job is, and nothing is paused.
+local special = call('EXISTS', queue_limits, retry_states, options) > 0
+local jobs, gone, moved, late = given.jobs, {}, 0, {}
+local timely = given.late_too or not (given.grace or special)
 local limiter = special and make_limiter()
 if limiter and limiter.is_paused(limiter.limits_of('')) then return {'ok', 0} end
 local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
 local entries = call('HMGET', queued, unpack(jobs))
-local retry_state = special and call('HLEN', retry_states) > 0 and call('HMGET', retry_states, unpack(jobs)) or {}
-local optional = special and call('HLEN', options) > 0 and call('HMGET', options, unpack(jobs)) or {}
+local retry_state = special and fetch_any(retry_states, jobs) or {}
+local optional = special and fetch_any(options, jobs) or {}
 
-local function setting(i, name) return optional[i] and option_of(optional[i], name) or given[name] end
+local function setting(i, name)
+  return optional[i] and option_of(optional[i], name) or given[name]
+end
 
 local function is_late(i, due)
   local grace = tonumber(setting(i, 'grace')) or 0
@@ -27,7 +33,8 @@ local function is_late(i, due)
 end
 
 local function overtake(job, due, run, overlap)  -- the last occurrence is still running
-  if run.next ~= 'once' and (overlap ~= 'queue' or run.next:sub(1, 4) == 'due:') then return count(RUNNING, job, 1) end
+  local owes = run.next:sub(1, 4) == 'due:'
+  if run.next ~= 'once' and (overlap ~= 'queue' or owes) then return count(RUNNING, job, 1) end
   run.next = 'due:' .. stamp(due)
   change('HSET', running, {job, record_of(run)})
 end
@@ -40,7 +47,8 @@ end
 for i, job in ipairs(jobs) do
   local due, score = tonumber(given.dues[i]), scores[i]
   if due <= now and score and (score == given.dues[i] or tonumber(score) == due) then
-    local home, run, kept = queue[given.homes[i]], run_of(records[i]), retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
+    local home, run = queue[given.homes[i]], run_of(records[i])
+    local kept = retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
     local tried = kept.due ~= '-' and kept.due or stamp(due)
     if not run and not timely and kept.due == '-' and is_late(i, due) then
       note(late, job, given.dues[i])

@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
--- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each of them ended.
+-- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each
+--      of them ended.
 -- keys   schedules, timeline, running, batches, leases, retry_states, failures, failure_times,
---         spent, slots, pauses, options, outputs, journal, untold, inflight, _forget, _write
--- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most: failures that are kept;
---        whole: whether none ends while one is 'changed'; queues: their own; jobs, and of each: homes: its queue, if
---        there are several; schedules: that from which its place was computed; dues: '' (never), 'spentN' (never, for a
---        one-off; it is forgotten in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
+--        spent, slots, pauses, options, outputs, journal, untold, inflight, _forget, _write
+-- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most:
+--        failures that are kept; whole: whether none ends while one is 'changed'; queues: their
+--        own; jobs, and of each: homes: its queue, if there are several; schedules: that from which
+--        its place was computed; dues: '' (never), 'spentN' (never, for a one-off; it is forgotten
+--        in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
 --        runs.py}. ARGV[2]: the entry of the journal, see entries.py
--- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each 'changed' its schedule,
---         what was left behind, and its options}; a word is a place, or why it is not there, see `Answer` in runs.py
+-- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each
+--         'changed' its schedule, what was left behind, and its options}; a word is a place, or why
+--         it is not there, see `Answer` in runs.py
 local USUAL, TRIMMED = {}, 1000  -- an end that needs no further words; oldest failures that are dropped, at most
 local TELLING = 30  -- seconds until others may tell what has ended
 local tag, jobs, homes, expected, how_of = given.tag, given.jobs, given.homes, given.schedules, given.how

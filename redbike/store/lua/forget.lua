@@ -2,8 +2,9 @@
 -- forget: stopped → (unknown), one-offs that have ended long enough ago, the first of them.
 -- keys   schedules, statuses, spent, groups, counts, _forget, _write
 -- given  most: how many are looked at
--- returns {'ok', how many were looked at, and how many were forgotten}: those that have failed since or were set again
---         stay for good, and so does the row of a file, which would run again; one that runs again is looked at later
+-- returns {'ok', how many were looked at, and how many were forgotten}: those that have failed
+--         since or were set again stay for good, and so does the row of a file, which would run
+--         again; one that runs again is looked at later
 local LATER, number = 60, 0  -- seconds
 local ripe = call('ZRANGEBYSCORE', spent, '-inf', stamp(now), 'LIMIT', 0, given.most)
 for _, job in ipairs(ripe) do

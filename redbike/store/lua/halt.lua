@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- halt: every dispatcher and worker that was started before is to stop; a token wakes those that are blocked.
+-- halt: every dispatcher and worker that was started before is to stop; a token wakes those that
+--       are blocked.
 -- keys   requests, control, halt, _write
--- given  signal, and request: its tag; without them the token that has woken the caller is passed on
+-- given  signal, and request: its tag; without them the token that has woken the caller is passed
+--        on
 -- returns {'ok'}
 if given.signal then
   if is_repeated() then return {'ok'} end  -- it must not stop those that were started since

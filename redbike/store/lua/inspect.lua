@@ -1,34 +1,39 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
 -- keys   schedules, statuses, timeline, queued, running, leases, retry_states, skipped, failures,
---         spent, pauses, timers, options, data, outputs, groups, workers, journal, history,
---         inflight
--- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in flight, if it has no
---        record of a run; data: whether they are told
--- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease, hold: milliseconds
---         left to the in-flight key of that tag, retry state, skipped: [count, …], failure, pause (record), timer, spent
---         (scores), options, data, has_data, output, has_output, group (record), history (in hexadecimal), now, worker: record of
---         the process that runs it, if data are told, entries: how often it is in each list, dead: for each list 1 if it
---         has a tombstone there}; what is not there is missing
+--        spent, pauses, timers, options, data, outputs, groups, workers, journal, history, inflight
+-- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in
+--        flight, if it has no record of a run; data: whether they are told
+-- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease,
+--         hold: milliseconds left to the in-flight key of that tag, retry state, skipped: [count,
+--         …], failure, pause (record), timer, spent (scores), options, data, has_data, output,
+--         has_output, group (record), history (in hexadecimal), now, worker: record of the process
+--         that runs it, if data are told, entries: how often it is in each list, dead: for each
+--         list 1 if it has a tombstone there}; what is not there is missing
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
 local tag = (run_of(record) or {tag = given.tag}).tag
 for i, home in ipairs(queue) do
-  entries[i], dead[i] = #call('LPOS', home.list, job, 'COUNT', 0), call('SISMEMBER', home.tombstones, job)
+  entries[i] = #call('LPOS', home.list, job, 'COUNT', 0)
+  dead[i] = call('SISMEMBER', home.tombstones, job)
 end
 return {'ok', cjson.encode({
   schedule = text, status = call('HGET', statuses, job) or nil,
-  timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil, running = record,
-  tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil, hold = tag and call('PTTL', inflight .. tag),
-  retry_state = call('HGET', retry_states, job) or nil, skipped = call('HMGET', skipped, unpack(skip_fields(job))),
-  pause = call('HGET', pauses, job) or nil, timer = call('ZSCORE', timers, 'job:' .. job) or nil,
-  spent = call('ZSCORE', spent, job) or nil,
-  options = call('HGET', options, job) or nil, has_data = call('HEXISTS', data, job) == 1,
-  group = call('HGET', groups, job) or nil,
-  has_output = call('HEXISTS', outputs, job) == 1, output = given.data and call('HGET', outputs, job) or nil,
-  history = past and past:gsub('.', function(byte) return string.format('%02x', byte:byte()) end) or nil,
-  data = given.data and call('HGET', data, job) or nil,
+  timeline = call('ZSCORE', timeline, job) or nil, queued = call('HGET', queued, job) or nil,
+  running = record, tag = tag, lease = tag and call('ZSCORE', leases, tag) or nil,
+  hold = tag and call('PTTL', inflight .. tag),
   worker = given.data and record and tag and call('HGET', workers, owner_of(tag)) or nil,
-  failure = call('HGET', failures, job) or nil, now = stamp(now), entries = entries, dead = dead
+  retry_state = call('HGET', retry_states, job) or nil,
+  skipped = call('HMGET', skipped, unpack(skip_fields(job))),
+  failure = call('HGET', failures, job) or nil,
+  pause = call('HGET', pauses, job) or nil, timer = call('ZSCORE', timers, 'job:' .. job) or nil,
+  spent = call('ZSCORE', spent, job) or nil, options = call('HGET', options, job) or nil,
+  has_data = call('HEXISTS', data, job) == 1,
+  data = given.data and call('HGET', data, job) or nil,
+  has_output = call('HEXISTS', outputs, job) == 1,
+  output = given.data and call('HGET', outputs, job) or nil,
+  group = call('HGET', groups, job) or nil,
+  history = past and past:gsub('.', function(byte) return ('%02x'):format(byte:byte()) end) or nil,
+  now = stamp(now), entries = entries, dead = dead
 })}

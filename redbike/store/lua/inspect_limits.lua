@@ -1,9 +1,10 @@
 #!lua flags=no-writes
--- inspect_limits: what is kept of a queue's limits, or of everything's, at one instant; changes nothing.
+-- inspect_limits: what is kept of a queue's limits, or of everything's, at one instant; changes
+--                 nothing.
 -- keys   running, wakeup, queue_limits, slots, timers
 -- given  queues: the queue, or none; jobs: those that may have a slot, or may be in flight
--- returns {'ok', JSON of limits, timer, now, wrong: {job: whether it has a slot, but should have none}}; what is not there is
---         missing
+-- returns {'ok', JSON of limits, timer, now, wrong: {job: whether it has a slot, but should have
+--         none}}; what is not there is missing
 local name = queue[1] and queue[1].name or ''
 local limiter, wrong = make_limiter(true), {}
 local limited = limiter.limits_of(name).at_once ~= nil
@@ -14,6 +15,6 @@ for _, job in ipairs(given.jobs) do
   if has ~= needs then wrong[job] = has end
 end
 return {'ok', cjson.encode({
-  limits = call('HGET', queue_limits, name) or nil, timer = call('ZSCORE', timers, 'queue:' .. name) or nil, now = stamp(now),
-  wrong = wrong
+  limits = call('HGET', queue_limits, name) or nil,
+  timer = call('ZSCORE', timers, 'queue:' .. name) or nil, now = stamp(now), wrong = wrong
 })}

@@ -1,8 +1,9 @@
 #!lua
 -- limit: how many jobs of a queue may be in flight at once, and how many may be taken in a time.
 -- keys   queue_limits, slots, timers, _write
--- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any more, and missing for
---        no change; code: whether a worker class asks: then what an operator has set stays
+-- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any
+--        more, and missing for no change; code: whether a worker class asks: then what an operator
+--        has set stays
 -- returns {'ok'}, or {'unchanged'}
 local home, limiter = queue[1], make_limiter(true)
 local limits = limiter.limits_of(home.name)

@@ -7,7 +7,8 @@ local reply = {'ok'}
 for _, command in ipairs(given.commands) do
   local name, subcommand = command:match('^(%w+)|(%w+)$')
   -- The server looks for keys in the arguments, up to the last but one: so there are two.
-  local known, allowed = pcall(redis.acl_check_cmd, name or command, subcommand or schedules, schedules)
+  local first = subcommand or schedules
+  local known, allowed = pcall(redis.acl_check_cmd, name or command, first, schedules)
   if not (known and allowed) then reply[#reply + 1] = command end
 end
 return reply

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- note: an entry of the log about what many other scripts have done, such as those of a file that was loaded.
+-- note: an entry of the log about what many other scripts have done, such as those of a file that
+--       was loaded.
 -- keys   requests, _write
 -- given  action; request: its tag; and for a person who, detail
 -- returns {'ok'}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- open: paused → open, if the pause is over, or is ended; and a worker is woken if a job may be taken again. Without a
---       queue it is about everything. Limits with nothing left to keep is removed.
+-- open: paused → open, if the pause is over, or is ended; and a worker is woken if a job may be
+--       taken again. Without a queue it is about everything. Limits with nothing left to keep is
+--       removed.
 -- keys   wakeup, queue_limits, timers, _write
 -- given  queues: the queue, or none; resume: whether the pause is ended
 -- returns {'ok'}, or {'unchanged'} if there was no pause

@@ -1,14 +1,19 @@
 #!lua flags=allow-oom
--- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is held then.
+-- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is
+--        held then.
 -- keys   schedules, timeline, queued, pauses, timers, _write
--- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none; since: when they began,
---        if that is not now; note: JSON of who and why; queues: their own
--- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is paused already),
---         'missing', or 'elsewhere QUEUE' when the job waits in another queue than those declared
+-- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none;
+--        since: when they began, if that is not now; note: JSON of who and why; queues: their own
+-- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is
+--         paused already), 'missing', or 'elsewhere QUEUE' when the job waits in another queue than
+--         those declared
 local jobs, reply, ending, done = given.jobs, {'ok'}, {}, {}
 local entries, scores = call('HMGET', queued, unpack(jobs)), call('ZMSCORE', timeline, unpack(jobs))
 local known, before = call('HMGET', schedules, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
-local pause = {since = stamp(given.since or now), till = given.ends and stamp(given.ends) or '-', note = given.note}
+local pause = {
+  since = stamp(given.since or now), till = given.ends and stamp(given.ends) or '-',
+  note = given.note
+}
 
 for i, job in ipairs(jobs) do
   local due, home = waiting_of(entries[i])
@@ -19,10 +24,7 @@ for i, job in ipairs(jobs) do
   elseif home and not queue[home] then
     reply[i + 1] = 'elsewhere ' .. home
   else
-    if home then  -- nothing is looked for in a list: its entry stays there, as a tombstone
-      change('HDEL', queued, {job})
-      change('SADD', queue[home].tombstones, {job})
-    end
+    if home then leave_queue(queue[home], job) end
     if scores[i] then change('ZREM', timeline, {job}) end
     local held = due or scores[i] and stamp(tonumber(scores[i])) or '-'
     hold(job, pause, held)

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- rebuild_slots: the slots of a queue with a limit → those of its runs in flight, as far as these jobs go.
+-- rebuild_slots: the slots of a queue with a limit → those of its runs in flight, as far as these
+--                jobs go.
 -- keys   running, slots, _write
 -- given  queues: the queue; jobs
 -- returns {'ok', how many of them have a slot}

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if they were never taken.
---          If a job was paused since it was taken, its run is held.
+-- release: in flight → queue, in front, for runs of one tag that have not begun: they are as if
+--          they were never taken. If a job was paused since it was taken, its run is held.
 -- keys   schedules, running, batches, leases, slots, pauses, inflight, _write
 -- given  tag; jobs, in the order in which they were to run; queues: their own
--- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was, meanwhile), 'stale' (the run
---         is not the tag's any more), 'kept' (something was set meanwhile, or it was cancelled, which counts from the
---         end of this run: do it)
+-- returns {'ok', a word for each, with spaces between}: 'queue', 'held', 'unset' (it was,
+--         meanwhile), 'stale' (the run is not the tag's any more), 'kept' (something was set
+--         meanwhile, or it was cancelled, which counts from the end of this run: do it)
 local tag, jobs, words, gone = given.tag, given.jobs, {}, {}
 local records, known = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
-local paused = call('HLEN', pauses) > 0 and call('HMGET', pauses, unpack(jobs)) or {}
+local paused = fetch_any(pauses, jobs)
 local limiter = make_limiter()
 for i = #jobs, 1, -1 do
   local job, run = jobs[i], run_of(records[i])
@@ -17,7 +17,8 @@ for i = #jobs, 1, -1 do
   else
     local pause = paused[i] and pause_of(paused[i])
     local held = pause and tonumber(run.start) <= tonumber(pause.since)
-    words[i] = not known[i] and 'unset' or left_of(run) ~= '-' and 'kept' or held and 'held' or 'queue'
+    words[i] = not known[i] and 'unset' or left_of(run) ~= '-' and 'kept'
+      or held and 'held' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
     if words[i] == 'held' then
       hold(job, pause, run.due)
@@ -33,7 +34,8 @@ for i = #jobs, 1, -1 do
 end
 for _, home in ipairs(queue) do
   if home.used then
-    local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0  -- by somebody, and not by us
+    -- By somebody, and not by us.
+    local deleted = call('SCARD', home.tombstones) > 0 and call('LLEN', home.list) == 0
     if deleted then change('DEL', home.tombstones, {}) end
     if limiter then
       home.limits, home.slots = limiter.limits_of(home.name), {}

@@ -1,21 +1,23 @@
 #!lua flags=allow-oom
--- repair: wherever damage has left a job → where it belongs, unless it is not as it was found any more.
+-- repair: wherever damage has left a job → where it belongs, unless it is not as it was found any
+--         more.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failures,
---         failure_times, queues, wakeup, spent, pauses, timers, options, data, outputs, groups,
---         history, _write
--- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause (records), where they
---        are there;
---        queues, with entries: for each how often the job was found there, wanted: how often it is to be, dead and
---        buried: whether it was found to have a tombstone there (1 or 0), and is to have one;
---        wanted: {status: its event, timeline, timer: times, queued, running, pause, retry_state, failure, options, data,
---        output, group, history, spent}, of which those that are missing stay and those that are false go;
---        skips: {field in the hash of skips: how many more, or false}
--- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two requests
+--        failure_times, queues, wakeup, spent, pauses, timers, options, data, outputs, groups,
+--        history, _write
+-- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause
+--        (records), where they are there; queues, with entries: for each how often the job was
+--        found there, wanted: how often it is to be, dead and buried: whether it was found to have
+--        a tombstone there (1 or 0), and is to have one; wanted: {status: its event, timeline,
+--        timer: times, queued, running, pause, retry_state, failure, options, data, output, group,
+--        history, spent}, of which those that are missing stay and those that are false go; skips:
+--        {field in the hash of skips: how many more, or false}
+-- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two
+--         requests
 local job, found, wanted = given.job, given.found, given.wanted
-local read = {schedule = schedules, status = statuses, queued = queued, running = running, pause = pauses}
-for field, key in pairs(read) do
-  if (call('HGET', key, job) or nil) ~= found[field] then return {'stale'} end
-end
+local hashes = {
+  schedule = schedules, status = statuses, queued = queued, running = running, pause = pauses
+}
+if has_changed(job, found, hashes) then return {'stale'} end
 local timer = 'job:' .. job
 if (call('ZSCORE', timeline, job) or nil) ~= found.timeline then return {'stale'} end
 if (call('ZSCORE', timers, timer) or nil) ~= found.timer then return {'stale'} end
@@ -25,7 +27,8 @@ for i, home in ipairs(queue) do
   if call('SISMEMBER', home.tombstones, job) ~= entry.dead then return {'stale'} end
   if entry.buried < entry.dead then change('SREM', home.tombstones, {job}) end
   local surplus = entry.found - entry.wanted
-  if surplus > 0 then change('LREM', home.list, {surplus, job}) end  -- from the left: the oldest keeps its turn
+  -- From the left: the oldest keeps its turn.
+  if surplus > 0 then change('LREM', home.list, {surplus, job}) end
   if surplus < 0 then
     change('LPUSH', home.list, {job})
     change('SADD', queues, {home.name})
@@ -41,16 +44,21 @@ if wanted.timer == false then change('ZREM', timers, {timer}) end
 for field, key in pairs({queued = queued, running = running, pause = pauses}) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end
-local hashes = {
-  status = statuses, queued = queued, running = running, pause = pauses, retry_state = retry_states, failure = failures,
-  options = options, data = data, output = outputs, group = groups, history = history
+local removed = {
+  status = statuses, queued = queued, running = running, pause = pauses,
+  retry_state = retry_states, failure = failures, options = options, data = data,
+  output = outputs, group = groups, history = history
 }
-for field, key in pairs(hashes) do
+for field, key in pairs(removed) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end
 if wanted.spent == false then change('ZREM', spent, {job}) end
 if wanted.failure == false then change('ZREM', failure_times, {job}) end
 for field, number in pairs(given.skips) do
-  if number then change('HINCRBY', skipped, {field, number}) else change('HDEL', skipped, {field}) end
+  if number then
+    change('HINCRBY', skipped, {field, number})
+  else
+    change('HDEL', skipped, {field})
+  end
 end
 return write({'ok'})

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- reserve: a place of a queue with a limit at once, for a run that has ended and whose function goes on; or its end. Each
---          reservation ends by itself, in case nobody does that.
+-- reserve: a place of a queue with a limit at once, for a run that has ended and whose function
+--          goes on; or its end. Each reservation ends by itself, in case nobody does that.
 -- keys   queue_limits, _write
 -- given  queues: the queue; run: the tag and the job; seconds: from now on, 0 to end it
 -- returns {'ok'}, or {'unchanged'} if the queue has no such limit, or there was no reservation
@@ -8,7 +8,9 @@ local home, limiter = queue[1], make_limiter(true)
 local limits, held = limiter.limits_of(home.name), {}
 local had = limits.held and limits.held[given.run]
 if not limits.at_once or given.seconds == 0 and not had then return {'unchanged'} end
-for run, ends in pairs(limits.held or {}) do if ends > now and run ~= given.run then held[run] = ends end end
+for run, ends in pairs(limits.held or {}) do
+  if ends > now and run ~= given.run then held[run] = ends end
+end
 if given.seconds > 0 then
   held[given.run] = now + given.seconds
   limiter.timer(home.name, held[given.run])

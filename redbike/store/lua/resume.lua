@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
 -- resume: held → timeline, queue or stopped; a run in flight goes on.
 -- keys   schedules, statuses, running, retry_states, skipped, spent, pauses, timers, options,
---         _write
--- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause, schedule: the records
---        that all of this was computed from; flies: whether the job is in flight; and where they apply
---          due: when what is held is due now; occurrence: its own due time, if it is tried again then
---          spent: its schedule has nothing left; once: if it was a one-off, the setting forget-after
+--        _write
+-- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause,
+--        schedule: the records that all of this was computed from; flies: whether the job is in
+--        flight; and where they apply
+--          due: when what is held is due now; occurrence: its own due time, if it is tried again
+--            then
+--          spent: its schedule has nothing left; once: if it was a one-off, the setting
+--            forget-after
 --          retry_state: its record; skipped: {reason: how many occurrences are passed over}
--- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job is not paused, or
---         {'stale'} when it has changed meanwhile
+-- returns {'ok', 'timeline', 'queue', 'stopped', 'flight' or 'resumed'}, {'unchanged'} if the job
+--         is not paused, or {'stale'} when it has changed meanwhile
 local job, home = given.job, queue[1]
 local record, flight = call('HGET', pauses, job), call('HGET', running, job)
 local run, moment, place = run_of(flight), given.due and stamp(given.due), 'resumed'
@@ -16,8 +19,8 @@ if not record then
   if call('ZSCORE', timers, 'job:' .. job) then change('ZREM', timers, {'job:' .. job}) end
   return write({'unchanged'})
 end
-if record ~= given.pause or (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'} end
-if (flight ~= false) ~= given.flies then return {'stale'} end
+if record ~= given.pause or (flight ~= false) ~= given.flies then return {'stale'} end
+if (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'} end
 
 if run and moment then
   place = 'flight'
@@ -43,6 +46,7 @@ for reason, number in pairs(given.skipped or {}) do count(reason, job, number) e
 if given.retry_state then change('HSET', retry_states, {job, given.retry_state}) end
 change('HDEL', pauses, {job})
 change('ZREM', timers, {'job:' .. job})
-marks[event_of(call('HGET', statuses, job)) or ''] = nil  -- where a job is in the place that it had, its status stays
+-- Where a job is in the place that it had, its status stays.
+marks[event_of(call('HGET', statuses, job)) or ''] = nil
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

@@ -1,10 +1,11 @@
 #!lua
--- run: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the run is owed.
---      A paused job runs too, and stays paused. What is held of it is run then, if it is due already.
---      What has failed, or waits to be tried again, is run for its own due time, and the schedule goes on after it.
---      By the time after which the schedule goes on one sees that somebody has asked for the run: it is never missed.
+-- run: any state of a known job → queue, for one run now; its failure is forgotten. In flight: the
+--      run is owed. A paused job runs too, and stays paused. What is held of it is run then, if it
+--      is due already. What has failed, or waits to be tried again, is run for its own due time,
+--      and the schedule goes on after it. By the time after which the schedule goes on one sees
+--      that somebody has asked for the run: it is never missed.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
---         requests, pauses, _write
+--        requests, pauses, _write
 -- given  job; request: its tag; queues: its own
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local job = given.job
@@ -14,7 +15,8 @@ if call('HEXISTS', schedules, job) == 0 then return {'ok', 'missing'} end
 if is_repeated() then return reply end  -- it must not start a second run
 
 local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
-local function failed()  -- the due time of its last failure, and how often that was tried; nil if there is none
+-- Returns the due time of its last failure, and how often that was tried; nil if there is none.
+local function failed()
   local failure = object_of(call('HGET', failures, job))
   local due, attempt = tonumber(failure.due), tonumber(failure.attempt)
   if not due or due < 0 or due >= 1e12 then return nil end
@@ -30,7 +32,8 @@ if run then
   run.next = 'due:' .. stamp(now)
   change('HSET', running, {job, record_of(run)})
 elseif call('HEXISTS', queued, job) == 0 then
-  local due, failed_for, attempt, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), failed()
+  local due, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), nil
+  local failed_for, attempt = failed()
   local goes_on = due and stamp(due - BEFORE) or '-'
   if kept.due ~= '-' then
     moment = kept.due

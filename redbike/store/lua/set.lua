@@ -1,24 +1,31 @@
 #!lua
--- set: (unknown), stopped, timeline, queue or held → timeline, queue or stopped, for each job; a run in flight goes on.
---      A paused job stays paused: in place of the timeline and the queue it is held.
+-- set: (unknown), stopped, timeline, queue or held → timeline, queue or stopped, for each job; a
+--      run in flight goes on. A paused job stays paused: in place of the timeline and the queue it
+--      is held.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, spent, requests,
---         pauses, timers, options, data, groups, _write
--- given  request: its tag; from_now: whether occurrences count from now, so that one that has come due since that was
---        asked for is before the job is set; queues: their own; jobs, none of which is there twice, each of id,
---        schedule, queue: its number, and where they apply
+--        pauses, timers, options, data, groups, _write
+-- given  request: its tag; from_now: whether occurrences count from now, so that one that has come
+--        due since that was asked for is before the job is set; queues: their own; jobs, none of
+--        which is there twice, each of id, schedule, queue: its number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
 --          once: it is owed if it comes due while the job is in flight
---          keeps: it keeps its place if it has this schedule already; rests: if it has this schedule already, it also
---          stays as it is where it has failed for good, and where it is stopped and the schedule never runs
---          known: the options for which its due time was computed; options: what becomes of them, or false;
---          moves: whether that changes the due times of the schedule; data: the same as options, but unconditionally
+--          keeps: it keeps its place if it has this schedule already; rests: if it has this
+--            schedule already, it also
+--          stays as it is where it has failed for good, and where it is stopped and the schedule
+--            never runs
+--          known: the options for which its due time was computed; options: what becomes of them,
+--            or false;
+--          moves: whether that changes the due times of the schedule; data: the same as options,
+--            but unconditionally
 --          group: the record of whose row it is, or false
 --          skipped: {reason: how many occurrences before the due time do not run}
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          stays: if there is such a job, only its options, data and group are set
---          span: how many bytes stand before and after the anchor, if the schedule was anchored just now
--- returns {'ok', job, why, what, …}: those that were left as they are, because they have other options than known
---         ('options', those), wait in another queue than their own ('queue', that), or are due by now ('due', '')
+--          span: how many bytes stand before and after the anchor, if the schedule was anchored
+--            just now
+-- returns {'ok', job, why, what, …}: those that were left as they are, because they have other
+--         options than known ('options', those), wait in another queue than their own ('queue',
+--         that), or are due by now ('due', '')
 local ids, texts, calm, gone, changed, reply = {}, {}, {}, {}, {}, {'ok'}
 for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))

@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
--- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run in flight goes on.
+-- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run
+--       in flight goes on.
 -- keys   schedules, timeline, running, retry_states, skipped, spent, options, _write
--- given  job; due: what is given up; schedule: what the next due time was computed from; next: that, or none; count,
---        reason; spent: if it is a one-off, the setting forget-after. The retry state of one that was late keeps its due
---        time: it never ran, and runs for that if somebody asks for it
+-- given  job; due: what is given up; schedule: what the next due time was computed from; next:
+--        that, or none; count, reason; spent: if it is a one-off, the setting forget-after. The
+--        retry state of one that was late keeps its due time: it never ran, and runs for that if
+--        somebody asks for it
 -- returns {'ok'}, or {'stale'} when the job has moved on meanwhile, or waits to be tried again
 local job = given.job
 if tonumber(call('ZSCORE', timeline, job) or nil) ~= tonumber(given.due) then return {'stale'} end
 if call('HGET', schedules, job) ~= given.schedule then return {'stale'} end
-local kept, flies = retry_state_of(call('HGET', retry_states, job)), call('HEXISTS', running, job) == 1
+local kept = retry_state_of(call('HGET', retry_states, job))
+local flies = call('HEXISTS', running, job) == 1
 if kept.due ~= '-' then return {'stale'} end
 count(given.reason, job, given.count)
 if given.spent then end_one_off(job, kept_for(job, given.spent)) end

@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
--- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that has one.
+-- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that
+--       has one.
 -- keys   schedules, statuses, timeline, queued, running, batches, leases, retry_states, control,
---         queue_limits, pauses, options, data, seen, untold, inflight, _write
--- given  tag; control: the signal that the worker found when it started; repeated: whether this tag may have been
---        served already; most: how many jobs, 0 for no others; queues, timeouts: names, and seconds for a job of each;
---        turns: their numbers, over and over, or if strict each as long as it has jobs; lease, grace: seconds without
---        a sign of life, and after the deadline; idle_owner: the owner of a worker that is idle
--- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its retry state}, jobs, and of each: due time, schedule,
---         queue unless there is but one; {job: its own deadline, options, data}, {queue: the last pause}]}, {'empty'},
---         {'halted'}, {'again'} if all that was looked at was thrown away; {'empty', 'seen' or 'unknown'} to a idle_owner,
---         if nothing is in its queues: whether it is registered; and 'untold' if its class tells, and may have to
+--        queue_limits, pauses, options, data, seen, untold, inflight, _write
+-- given  tag; control: the signal that the worker found when it started; repeated: whether this tag
+--        may have been served already; most: how many jobs, 0 for no others; queues, timeouts:
+--        names, and seconds for a job of each; turns: their numbers, over and over, or if strict
+--        each as long as it has jobs; lease, grace: seconds without a sign of life, and after the
+--        deadline; idle_owner: the owner of a worker that is idle
+-- returns {'ok', JSON of [start, {queue: deadline}, {job: record of its retry state}, jobs, and of
+--         each: due time, schedule, queue unless there is but one; {job: its own deadline, options,
+--         data}, {queue: the last pause}]}, {'empty'}, {'halted'}, {'again'} if all that was looked
+--         at was thrown away; {'empty', 'seen' or 'unknown'} to a idle_owner, if nothing is in its
+--         queues: whether it is registered; and 'untold' if its class tells, and may have to
 local LOOK, NO_RETRY, most = 64, retry_state_of(), given.most  -- LOOK entries at least, where some of them are tombstones
 if given.idle_owner then
   -- Mostly nothing is there. Then the worker is seen, which cannot fail, and no more is done.

@@ -1,26 +1,32 @@
 #!lua flags=no-writes
 -- triage: which jobs may not be well, of a part of those that a pattern names; changes nothing.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failure_times,
---         pauses, options, history
--- given  cursor, pattern, count: as HSCAN takes them; latest: when a job should have run that is late
--- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; number: of the jobs; bad: ids of those that
---         are not well by what is archived; passed: for each of the others that has occurrences which were skipped, and
---         does not run, its id, the due time of its last run that is kept, its schedule and its options, or false}
-local PART, OK, TOOK = 1000, 0, 18  -- jobs in one look; the number of an outcome; its place in a history, see history.py
-local DUE = 2
+--        pauses, options, history
+-- given  cursor, pattern, count: as HSCAN takes them; latest: when a job should have run that is
+--        late
+-- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; number: of the jobs;
+--         bad: ids of those that are not well by what is archived; passed: for each of the others
+--         that has occurrences which were skipped, and does not run, its id, the due time of its
+--         last run that is kept, its schedule and its options, or false}
+local PART = 1000  -- jobs in one look
+local OK, TOOK, DUE = 0, 18, 2  -- the number of an outcome; places in a history, see history.py
 local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COUNT', given.count)
 local fields, bad, passed, reasons = found[2], {}, {}, {}
 -- What no job has is not looked up.
 local has = {}
-for _, key in ipairs({queued, running, pauses, retry_states}) do has[key] = call('HLEN', key) > 0 end
+for _, key in ipairs({queued, running, pauses, retry_states}) do
+  has[key] = call('HLEN', key) > 0
+end
 local failing = call('ZCARD', failure_times) > 0
 for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED}) do
-  if tonumber(call('HGET', skipped, reason .. ':') or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
+  local total = call('HGET', skipped, reason .. ':')
+  if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
 end
 local function read(key, jobs) return has[key] and call('HMGET', key, unpack(jobs)) or {} end
 
 local function look(jobs, events)
-  local waiting, runs, paused, tried = read(queued, jobs), read(running, jobs), read(pauses, jobs), read(retry_states, jobs)
+  local waiting, runs = read(queued, jobs), read(running, jobs)
+  local paused, tried = read(pauses, jobs), read(retry_states, jobs)
   local dues, past = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', history, unpack(jobs))
   local failed = failing and call('ZMSCORE', failure_times, unpack(jobs)) or {}
   local skips = {}
@@ -38,7 +44,8 @@ local function look(jobs, events)
     local dropped = events[i] == STP and tried[i]
     local late = held and held <= given.latest or not run and due and due <= given.latest
       or run and tonumber(run.deadline) <= given.latest
-    if events[i] == BAD or events[i] == DIE or outcome and outcome ~= OK or failed[i] or late or dropped then
+    local ended_badly = events[i] == BAD or events[i] == DIE or outcome and outcome ~= OK
+    if ended_badly or failed[i] or late or dropped then
       bad[#bad + 1] = job
     elseif not run then
       for r = 1, #reasons do

@@ -2,14 +2,14 @@
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
 -- keys   schedules, statuses, timeline, queued, running, groups, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
--- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of that group, or
---         {'elsewhere', queue} when the job waits in another queue than the one declared
+-- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of
+--         that group, or {'elsewhere', queue} when the job waits in another queue than the one
+--         declared
 local job, group = given.job, given.group
 local known = call('HEXISTS', schedules, job) + call('HEXISTS', statuses, job)
 if group and known > 0 and group_of(call('HGET', groups, job)) ~= group then return {'foreign'} end
 local _, home = waiting_of(call('HGET', queued, job))
 if home and home ~= queue[1].name then return {'elsewhere', home} end
-if home then change('SADD', queue[1].tombstones, {job}) end  -- nothing is looked for in a list: its entry stays there
 local record = call('HGET', running, job)
 local run = run_of(record)
 if run then
@@ -18,8 +18,10 @@ if run then
 elseif record then
   change('HDEL', running, {job})
 end
-change('HDEL', queued, {job})
+if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
-if given.who and known > 0 then log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500)) end
+if given.who and known > 0 then
+  log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500))
+end
 return write({(known > 0 or group) and 'ok' or 'missing'})
