@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from textwrap import shorten
-from typing import NamedTuple
 
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
-from redbike.cli.usage import GENERAL, Option, Usage, list_choices, list_words
+from redbike.cli.usage import GENERAL, Line, Option, Usage, UsageError, list_choices, list_words
 from redbike.config.file import load
 from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
@@ -23,18 +22,10 @@ from redbike.store.enums import Event
 
 ANSWER_TIMEOUT = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered
+CURRENT = "\0"  # stands for the word that is to be completed; no argument can have it
 FILES, WORDS = "files", "words"  # the first line of an answer
 FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
 JOBS = ("JOBID", "PATTERN")
-
-
-class Line(NamedTuple):
-    """A command line up to the word that is to be completed."""
-
-    words: list[str]  # without options
-    options: dict[str, str]  # long names, with what was given for them
-    pending: str  # the option whose value is the word to be completed; "" for none
-    is_literal: bool  # after --, there are no options
 
 
 def print_completion(usage: Usage, shell: str, words: Sequence[str]) -> None:
@@ -51,11 +42,17 @@ def print_completion(usage: Usage, shell: str, words: Sequence[str]) -> None:
 
 def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, list[tuple[str, str]]]:
     """Return `FILES`, or `WORDS` and each word that `current` may become, with what it means."""
-    line = _read(usage, before)
-    attached = None if line.pending or line.is_literal else re.match(r"--[\w-]+=", current)
+    try:
+        line = usage.read([*before, CURRENT])
+    except UsageError:
+        return WORDS, []
+    pending = "" if line.words[-1:] == [CURRENT] else line.options[-1][0]  # the option whose value it is
+    if not pending:
+        line.words.pop()
+    attached = None if pending or line.is_literal else re.match(r"--[\w-]+=", current)
     lead = attached[0] if attached else ""
-    if line.pending or lead:
-        name = line.pending or _find(usage, lead[:-1])
+    if pending or lead:
+        name = pending or usage.find_option(lead[:-1])
         kind = re.sub(".*=<(.*)>", r"\1", usage.options[name].spelling) if name else ""
         found = [(word, "") for word in _list_values(name)] or list(_list_kind(usage, kind, current[len(lead) :], line))
     elif current[:1] == "-" and not line.is_literal:
@@ -75,38 +72,14 @@ def _shorten(text: str) -> str:
     return shorten(text.partition(". ")[0].rstrip("."), 70, placeholder=" …")
 
 
-def _read(usage: Usage, before: Sequence[str]) -> Line:
-    words: list[str] = []
-    options: dict[str, str] = {}
-    pending = ""
-    for number, word in enumerate(before):
-        if pending:
-            options[pending], pending = word, ""
-        elif word == "--":
-            return Line([*words, *before[number + 1 :]], options, "", True)
-        elif word[:1] == "-" and word != "-":
-            name, equals, value = word.partition("=")
-            found = _find(usage, name)
-            options[found] = value
-            if found in usage.options and usage.options[found].has_value and not equals:
-                pending = found
-        else:
-            words.append(word)
-    return Line(words, options, pending, False)
-
-
-def _find(usage: Usage, name: str) -> str:
-    """Return the long name of an option; "" for none."""
-    return next((long for long, option in usage.options.items() if name in option.names), "")
-
-
 def _list_options(usage: Usage, line: Line) -> Iterator[tuple[str, str]]:
     """Yield the options of the command that are not given yet."""
     command = line.words[0] if line.words else ""
     names = usage.get_options(command) if command in usage.lines else [*GENERAL, "--version"]
+    given = dict(line.options)
     for name in (*names, "--help"):
         option: Option = usage.options[name]
-        if name not in line.options:
+        if name not in given:
             yield name + "=" * option.has_value, option.text
 
 
@@ -158,11 +131,12 @@ def _ask(kind: str, current: str, line: Line) -> list[str]:
     from redbike.cli.bike import list_names
 
     found: list[str] = []
+    given = dict(line.options)
 
     def ask() -> None:
         # Whoever types a line wants no complaint in it.
         with suppress(RedbikeError, OSError):
-            config = load(line.options.get("--config"), os.environ, url=line.options.get("--url"))
+            config = load(given.get("--config"), os.environ, url=given.get("--url"))
             for name in islice(list_names(config, kind in JOBS, current), MOST):
                 found.append(name)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TextIO
 
-from redbike.cli.usage import Usage
+from redbike.cli.usage import Usage, split_forms
 
 NARROWEST, WIDEST = 40, 100  # columns of text
 OVERVIEW = """\
@@ -34,114 +34,76 @@ Keep    fsck      Check that every job is in its one place, and repair that
 
 redbike help COMMAND explains one, with examples; redbike help --all lists all.
 """
-EXAMPLES: dict[str, list[tuple[str, str]]] = {
-    "set": [
-        ("redbike set backup:A '0 3 * * *' --tz=Europe/Berlin", "Each night at three o'clock in Berlin."),
-        ("redbike set sync:A EVERY:15m --timeout=5m --on-error=retry", "Every 15 minutes; retry it if it fails."),
-        ("redbike set mail:B AT:2030-01-01T09:00:00Z --data='{\"to\": 7}'", "Once, with data for its worker."),
-        ("redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID", "Be told if it does not run."),
-        ("redbike set post:B '0 9 * * mon-fri' --except=holidays.ics", "Not on the days of a calendar."),
-        ("redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'", "On the last Friday of each month."),
-    ],
-    "unset": [("redbike unset mail:B", "It will not run again.")],
-    "load": [
-        ("redbike load jobs.csv", "Set each row that differs: a job id, a comma, and a schedule."),
-        ("redbike load jobs.csv --prune --dry-run", "What would be set, and what would be unset as its row is gone."),
-        ("redbike schedules --full | redbike load -", "Read a backup."),
-    ],
-    "import": [
-        ("redbike import crontab --out=jobs", "Your own crontab."),
-        ("redbike import crontab --system /etc/crontab --out=system", "One whose lines name users."),
-        ("redbike import ics team.ics --out=team.csv", "A job for each event, in a file that load reads."),
-        ("redbike import ics - --queue=A --tz=Europe/Berlin < team.ics", "With midnight of Berlin for days."),
-    ],
-    "dispatch": [("redbike dispatch", "With the worker that the config file names.")],
-    "work": [
-        ("redbike work 'app:Worker(\"A:B\")'", "Class Worker in app.py takes jobs from the queues of A and B."),
-        ("redbike work 'app:Worker(\"A:B\")' --concurrency=10 --processes=2", "Run up to 20 jobs at once."),
-    ],
-    "up": [("redbike up 'app:Worker(\"A:B\")' --schedules=jobs.csv", "All that one machine needs.")],
-    "statuses": [("redbike statuses --before=2030-01-01", "What has not moved since then.")],
-    "schedules": [("redbike schedules --full > backup.csv", "Jobs, options and data, for load.")],
-    "tell": [("redbike tell backup:A", "As JSON, for programs; see show for people.")],
-    "next": [
-        ("redbike next '0 3 * * mon-fri' --tz=Europe/Berlin", "Try a schedule before you set it."),
-        ("redbike next backup:A --count=10", "The next ten runs of a job, as it is now."),
-    ],
-    "failures": [("redbike failures", "With the traceback of each.")],
-    "jobs": [
-        ("redbike jobs --failed", "What needs somebody."),
-        ("redbike jobs --overdue --queue=A", "What is due in a queue and does not run."),
-        ("redbike jobs 'report:*' --format=json", "Jobs by a pattern, for a program."),
-    ],
-    "show": [("redbike show backup:A", "Did it run, when does it run next, what went wrong?")],
-    "why": [
-        ("redbike why backup:A", "Why does it not run?"),
-        ("redbike why backup:A --at=2025-01-01T03:00:00", "Why did it not run then?"),
-    ],
-    "health": [
-        ("redbike health", "Is all well?"),
-        ("redbike health --max-lag=5m 'sync:*'", "And have these jobs succeeded?"),
-    ],
-    "metrics": [
-        ("redbike metrics", "The figures, once."),
-        ("redbike metrics --listen=9199", "For Prometheus, at http://127.0.0.1:9199/metrics."),
-    ],
-    "web": [
-        ("redbike web", "The page, at http://127.0.0.1:8080/, for this machine alone."),
-        (
-            "redbike web --write --listen=0.0.0.0:8080",
-            "For all who know REDBIKE_WEB_TOKEN, also to steer.",
-        ),
-    ],
-    "runs": [
-        ("redbike runs backup:A", "When it ran, how long, and how that ended."),
-        ("redbike runs --failed --since=2025-01-01", "All runs since then that went wrong."),
-    ],
-    "queues": [("redbike queues", "Where jobs wait, and since when.")],
-    "workers": [("redbike workers", "Who is there, who is lost, and who runs what.")],
-    "agenda": [
-        ("redbike agenda", "The next 24 hours, and where too much comes together."),
-        ("redbike agenda 'report:*' --hours=168 --format=csv", "When some jobs run this week, for a program."),
-    ],
-    "log": [("redbike log backup:A", "Who set, paused or ran it.")],
-    "top": [("redbike top", "Live, until you press q.")],
-    "tail": [
-        ("redbike tail", "All that happens."),
-        ("redbike tail 'mail:*' --format=json", "What happens to some jobs, an object a line."),
-        ("redbike tail --limit=100000 > events.csv", "All that happens, even if that is very much."),
-    ],
-    "run": [
-        ("redbike run backup:A", "Now, in addition to its schedule."),
-        ("redbike run --failed 'mail:*'", "Run again what has failed for good."),
-    ],
-    "cancel": [("redbike cancel sync:A", "Drop its occurrence that waits or runs.")],
-    "pause": [
-        ("redbike pause backup:A --until=2030-01-01 --reason='the disk is full'", "One job, for a time."),
-        ("redbike pause --queue=B", "No job of the queue is taken."),
-    ],
-    "resume": [("redbike resume backup:A", "It goes on."), ("redbike resume --queue=B", "Jobs are taken again.")],
-    "limit": [
-        ("redbike limit B --at-once=5 --rate=100/m", "Five at once, and 100 a minute, across all workers."),
-        ("redbike limit B --rate=none", "Take a limit back."),
-    ],
-    "check": [
-        ("redbike check", "Before a deployment, or in CI: can all that is configured work?"),
-        ("redbike check 'app:Worker(\"A:B\")'", "The same with this worker class."),
-    ],
-    "fsck": [
-        ("redbike fsck", "Nothing is printed if all is well."),
-        ("redbike fsck --repair", "Mend what is wrong."),
-    ],
-    "acknowledge": [("redbike acknowledge", "Somebody has looked: after a failover that lost writes.")],
-    "control": [("redbike control HALT", "All dispatchers and workers end after their jobs.")],
-    "server": [("redbike server status", "Does it run, and where?"), ("redbike server stop", "With all data on disk.")],
-    "completion": [
-        ("redbike completion bash", 'A script for ~/.bashrc: eval "$(redbike completion bash)"'),
-        ("redbike completion words -- show ba", "What the scripts ask: how the last word may go on."),
-    ],
-    "help": [("redbike help set", "Explain a command."), ("redbike help --all", "All commands and options.")],
-}
+EXAMPLES = """\
+redbike set backup:A '0 3 * * *' --tz=Europe/Berlin  Each night at three o'clock in Berlin.
+redbike set sync:A EVERY:15m --timeout=5m --on-error=retry  Every 15 minutes; retry it if it fails.
+redbike set mail:B AT:2030-01-01T09:00:00Z --data='{"to": 7}'  Once, with data for its worker.
+redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID  Be told if it does not run.
+redbike set post:B '0 9 * * mon-fri' --except=holidays.ics  Not on the days of a calendar.
+redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'  On the last Friday of each month.
+redbike unset mail:B  It will not run again.
+redbike load jobs.csv  Set each row that differs: a job id, a comma, and a schedule.
+redbike load jobs.csv --prune --dry-run  What would be set, and what would be unset as its row is gone.
+redbike schedules --full | redbike load -  Read a backup.
+redbike import crontab --out=jobs  Your own crontab.
+redbike import crontab --system /etc/crontab --out=system  One whose lines name users.
+redbike import ics team.ics --out=team.csv  A job for each event, in a file that load reads.
+redbike import ics - --queue=A --tz=Europe/Berlin < team.ics  With midnight of Berlin for days.
+redbike dispatch  With the worker that the config file names.
+redbike work 'app:Worker("A:B")'  Class Worker in app.py takes jobs from the queues of A and B.
+redbike work 'app:Worker("A:B")' --concurrency=10 --processes=2  Run up to 20 jobs at once.
+redbike up 'app:Worker("A:B")' --schedules=jobs.csv  All that one machine needs.
+redbike statuses --before=2030-01-01  What has not moved since then.
+redbike schedules --full > backup.csv  Jobs, options and data, for load.
+redbike tell backup:A  As JSON, for programs; see show for people.
+redbike next '0 3 * * mon-fri' --tz=Europe/Berlin  Try a schedule before you set it.
+redbike next backup:A --count=10  The next ten runs of a job, as it is now.
+redbike failures  With the traceback of each.
+redbike jobs --failed  What needs somebody.
+redbike jobs --overdue --queue=A  What is due in a queue and does not run.
+redbike jobs 'report:*' --format=json  Jobs by a pattern, for a program.
+redbike show backup:A  Did it run, when does it run next, what went wrong?
+redbike why backup:A  Why does it not run?
+redbike why backup:A --at=2025-01-01T03:00:00  Why did it not run then?
+redbike health  Is all well?
+redbike health --max-lag=5m 'sync:*'  And have these jobs succeeded?
+redbike metrics  The figures, once.
+redbike metrics --listen=9199  For Prometheus, at http://127.0.0.1:9199/metrics.
+redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.
+redbike web --write --listen=0.0.0.0:8080  For all who know REDBIKE_WEB_TOKEN, also to steer.
+redbike runs backup:A  When it ran, how long, and how that ended.
+redbike runs --failed --since=2025-01-01  All runs since then that went wrong.
+redbike queues  Where jobs wait, and since when.
+redbike workers  Who is there, who is lost, and who runs what.
+redbike agenda  The next 24 hours, and where too much comes together.
+redbike agenda 'report:*' --hours=168 --format=csv  When some jobs run this week, for a program.
+redbike log backup:A  Who set, paused or ran it.
+redbike top  Live, until you press q.
+redbike tail  All that happens.
+redbike tail 'mail:*' --format=json  What happens to some jobs, an object a line.
+redbike tail --limit=100000 > events.csv  All that happens, even if that is very much.
+redbike run backup:A  Now, in addition to its schedule.
+redbike run --failed 'mail:*'  Run again what has failed for good.
+redbike cancel sync:A  Drop its occurrence that waits or runs.
+redbike pause backup:A --until=2030-01-01 --reason='the disk is full'  One job, for a time.
+redbike pause --queue=B  No job of the queue is taken.
+redbike resume backup:A  It goes on.
+redbike resume --queue=B  Jobs are taken again.
+redbike limit B --at-once=5 --rate=100/m  Five at once, and 100 a minute, across all workers.
+redbike limit B --rate=none  Take a limit back.
+redbike check  Before a deployment, or in CI: can all that is configured work?
+redbike check 'app:Worker("A:B")'  The same with this worker class.
+redbike fsck  Nothing is printed if all is well.
+redbike fsck --repair  Mend what is wrong.
+redbike acknowledge  Somebody has looked: after a failover that lost writes.
+redbike control HALT  All dispatchers and workers end after their jobs.
+redbike server status  Does it run, and where?
+redbike server stop  With all data on disk.
+redbike completion bash  A script for ~/.bashrc: eval "$(redbike completion bash)"
+redbike completion words -- show ba  What the scripts ask: how the last word may go on.
+redbike help set  Explain a command.
+redbike help --all  All commands and options.
+"""
 
 
 def explain(usage: Usage, command: str) -> str:
@@ -162,8 +124,7 @@ def explain(usage: Usage, command: str) -> str:
 def show_usage(usage: Usage, commands: list[str], stream: TextIO) -> list[str]:
     """Return the lines of the usage of `commands`, as wide as `stream` permits."""
     width = _measure(stream)
-    # A command may have several forms.
-    forms = (form for command in commands for form in re.split(" (?=redbike )", usage.lines[command]))
+    forms = (form for command in commands for form in split_forms(usage.lines[command]))
     return ["Usage:", *(line for form in forms for line in _fold(form, width, "  ", "      "))]
 
 
@@ -182,8 +143,15 @@ def _find_words(usage: Usage, text: str) -> list[str]:
     return [word for word in usage.words if word in found]
 
 
+def list_examples(command: str) -> list[tuple[str, str]]:
+    """Return command lines, and what each does."""
+    rows = [line.split("  ", 1) for line in EXAMPLES.splitlines()]
+    # A line may begin with another command, whose output this one reads.
+    return [(line, text) for line, text in rows if re.findall(r"redbike (\w+)", line)[-1] == command]
+
+
 def _show_examples(command: str, width: int) -> Iterator[str]:
-    for line, text in EXAMPLES[command]:
+    for line, text in list_examples(command):
         yield f"  {line}"
         yield from _fold(text, width, "      ", "      ")
 

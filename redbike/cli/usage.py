@@ -1,8 +1,11 @@
 """Read the usage text: the commands, the options of each, and what is said of them. Each is defined there only once."""
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from docopt import Argument, DocoptExit, Tokens, parse_argv  # type: ignore[attr-defined]
+from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 
 GENERAL = ("--config", "--url")  # what every command takes
 DASHES_HINT = "; an id that begins with a dash stands after --"
@@ -38,6 +41,14 @@ class Option(NamedTuple):
         return "=" in self.spelling
 
 
+class Line(NamedTuple):
+    """A command line as docopt reads it, whether it matches the usage or not."""
+
+    words: list[str]  # without options, and without --
+    options: list[tuple[str, Any]]  # their long names and their values
+    is_literal: bool  # there is a --, after which there are no options
+
+
 class Usage:
     """A parsed usage text."""
 
@@ -49,15 +60,11 @@ class Usage:
         self.options = {option.names[-1]: option for option in map(Option._make, self._read_table("Options:"))}
 
     def _read_lines(self) -> dict[str, str]:
-        """Return the line of each command; a long one goes on in further lines."""
+        """Return the line of each command, with all its forms."""
         lines: dict[str, str] = {}
-        command = ""
-        for line in self._get_section("Usage:"):
-            if line.startswith("  redbike "):
-                found = re.match(r"  redbike (?:\[options\] )?(\w[\w-]*)", line)
-                command = found[1] if found else ""
-            if command:
-                lines[command] = f"{lines.get(command, '')} {line.strip()}".strip()
+        for form in split_forms(" ".join(map(str.strip, self._get_section("Usage:")))):
+            if found := re.match(r"redbike (?:\[options\] )?(\w+)", form):
+                lines[found[1]] = f"{lines.get(found[1], '')} {form}".strip()
         return lines
 
     def _read_table(self, title: str) -> list[tuple[str, str]]:
@@ -75,22 +82,39 @@ class Usage:
     def _get_section(self, title: str) -> list[str]:
         return self.text.partition(f"\n{title}\n")[2].partition("\n\n")[0].splitlines()
 
+    def read(self, arguments: Sequence[str]) -> Line:
+        """Return a command line. Raise `UsageError` for a value that an option needs, or does not take."""
+        options = [ParsedOption.parse(option.spelling) for option in self.options.values()]
+        try:
+            parsed = parse_argv(Tokens(list(arguments)), options)
+        except DocoptExit as error:
+            # docopt adds those that it does not know: it has met them before.
+            self._check_names(option.name for option in options)
+            name, verb, *_ = str(error).split()
+            ending = "needs a value" if verb == "requires" else "takes no value"
+            raise UsageError(f"{self.find_option(name)} {ending}") from None
+        words = [each.value for each in parsed if isinstance(each, Argument)]
+        is_literal = "--" in words
+        if is_literal:
+            words.remove("--")
+        return Line(words, [(each.name, each.value) for each in parsed if isinstance(each, ParsedOption)], is_literal)
+
     def split(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the words among `arguments`, and the long names of the options. Raise `UsageError`."""
-        words: list[str] = []
-        options: list[str] = []
-        rest = list(arguments)
-        while rest:
-            argument = rest.pop(0)
-            if argument == "--":
-                return words + rest, options
-            if argument.startswith("--"):
-                options.append(self._parse_long(argument, rest))
-            elif argument.startswith("-") and argument != "-" and not _is_number(argument):
-                options += self._parse_short(argument, rest)
-            else:
-                words.append(argument)
-        return words, options
+        line = self.read(arguments)
+        names = [name for name, _ in line.options]
+        self._check_names(names)
+        return line.words, names
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        """Raise `UsageError` for the first option that is unknown."""
+        for name in names:
+            if name not in self.options:
+                raise UsageError("no option {}", name, [*self.options] if name[:2] == "--" else [], DASHES_HINT)
+
+    def find_option(self, name: str) -> str:
+        """Return the long name of an option, from that or from its short one; "" for none."""
+        return next((long for long, option in self.options.items() if name in option.names), "")
 
     def find_command(self, words: Sequence[str]) -> str:
         """Return the command: the first word. Raise `UsageError` if there is none, or an unknown one."""
@@ -113,35 +137,10 @@ class Usage:
         options = [f"  {self.options[name].spelling}" for name in self.get_options(command)]
         return "\n".join(["Usage:", f"  {self.lines[command]}", "", "Options:", *options])
 
-    def _parse_long(self, argument: str, rest: list[str]) -> str:
-        given, equals, _ = argument.partition("=")
-        names = [name for name in self.options if name == given] or [
-            name for name in self.options if name.startswith(given)
-        ]
-        if len(names) != 1:
-            raise UsageError("no option {}", given, [*self.options], DASHES_HINT)
-        if equals and not self.options[names[0]].has_value:
-            raise UsageError(f"{names[0]} takes no value")
-        self._take_value(names[0], bool(equals), rest)
-        return names[0]
 
-    def _parse_short(self, argument: str, rest: list[str]) -> list[str]:
-        found = []
-        for index, letter in enumerate(argument[1:], 2):
-            name = next((name for name, option in self.options.items() if f"-{letter}" in option.names), None)
-            if name is None:
-                raise UsageError("no option {}", f"-{letter}", hint=DASHES_HINT)
-            found.append(name)
-            if self.options[name].has_value:
-                self._take_value(name, bool(argument[index:]), rest)
-                break
-        return found
-
-    def _take_value(self, name: str, is_attached: bool, rest: list[str]) -> None:
-        if self.options[name].has_value and not is_attached:
-            if not rest:
-                raise UsageError(f"{name} needs a value")
-            rest.pop(0)
+def split_forms(text: str) -> list[str]:
+    """Return the forms in a usage; a command may have several."""
+    return re.split(" (?=redbike )", text)
 
 
 def list_choices(line: str) -> list[str]:
@@ -155,12 +154,3 @@ def list_choices(line: str) -> list[str]:
 def list_words(line: str) -> list[str]:
     """Return the words that may follow a command, as the `line` of its usage has them: ``<JOBID>``, ``[<CSV>]``."""
     return re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
-
-
-def _is_number(argument: str) -> bool:
-    """Return True for what begins with a dash, but is no option for docopt."""
-    try:
-        float(argument)
-    except ValueError:
-        return False
-    return True

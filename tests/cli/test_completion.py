@@ -105,9 +105,13 @@ def test_commands_are_offered_first(ask):
         (["--url=unix:///x", "server", "sto"], ["stop"]),
         (["next", "--tz=Europe/Berl"], ["--tz=Europe/Berlin"]),
         (["pause", "--", "--re"], []),
+        (["next", "", "--tz", "Europe/Berl"], ["Europe/Berlin"]),
         (["next", "--count="], []),
         (["--v"], ["--version"]),
         (["--no-such="], []),
+        (["-cx", "jobs", "--con"], []),
+        (["--no-such", "server", "sto"], ["stop"]),
+        (["fsck", "--repair=yes", "--"], []),
     ],
 )
 def test_options_and_choices_come_from_the_usage(ask, before, words):
