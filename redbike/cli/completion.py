@@ -12,9 +12,11 @@ from contextlib import suppress
 from itertools import islice
 from textwrap import shorten
 
+from redbike.cli.arguments import Arguments
+from redbike.cli.messages import DONE
 from redbike.cli.rows import FORMATS
 from redbike.cli.shells import SCRIPTS
-from redbike.cli.usage import GENERAL, Line, Option, Usage, UsageError, list_choices, list_words
+from redbike.cli.usage import GENERAL, OR, Line, Option, Usage, UsageError, list_words
 from redbike.config.file import load
 from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
@@ -28,16 +30,18 @@ FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in th
 JOBS = ("JOBID", "PATTERN")
 
 
-def print_completion(usage: Usage, shell: str, words: Sequence[str]) -> None:
-    """Print the script for a shell, or for "words" how the last of `words` may go on, a line each."""
-    if shell != WORDS:
-        print(SCRIPTS[shell].strip())
-        return
-    *before, current = words or [""]
+def print_completion(usage: Usage, arguments: Arguments) -> int:
+    """Print the script for a shell, or for "words" how the last word may go on, a line each."""
+    for shell in SCRIPTS:
+        if arguments[shell]:
+            print(SCRIPTS[shell].strip())
+            return DONE
+    *before, current = arguments["<WORD>"] or [""]
     kind, found = complete(usage, before, current)
     print(kind)
     for word, text in found:
         print(f"{word}\t{text}" if text else word)
+    return DONE
 
 
 def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, list[tuple[str, str]]]:
@@ -57,11 +61,9 @@ def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, li
         found = [(word, "") for word in _list_values(name)] or list(_list_kind(usage, kind, current[len(lead) :], line))
     elif current[:1] == "-" and not line.is_literal:
         kind, found = "", list(_list_options(usage, line))
-    elif not line.words:
-        kind, found = "", list(usage.summaries.items())
     else:
-        kind = _find_kind(usage, line)
-        found = list(_list_kind(usage, kind, current, line)) if kind else _list_first_words(usage, line)
+        kind = _find_kind(usage, line.words)
+        found = list(_list_kind(usage, kind, current, line))
     if kind in FILE_NAMES:
         return FILES, []
     return WORDS, [(lead + word, _shorten(text)) for word, text in found if (lead + word).startswith(current)]
@@ -90,22 +92,13 @@ def _list_values(name: str) -> tuple[str, ...]:
     return option.choices if option else known.get(name[2:], ())
 
 
-def _list_first_words(usage: Usage, line: Line) -> list[tuple[str, str]]:
-    if line.words[0] not in usage.lines or len(line.words) > 1:
-        return []
-    return [(word, "") for word in list_choices(usage.lines[line.words[0]])]
-
-
-def _find_kind(usage: Usage, line: Line) -> str:
-    """Return what the usage calls the word that comes next, such as JOBID; "" for a choice of words, or for nothing."""
-    command, *others = line.words
-    text = usage.lines.get(command, "")
-    if list_choices(text):
-        others, is_choice = others[1:], not others
-        if is_choice:
-            return ""
-    names = list_words(text)
-    if len(others) >= len(names) and not (names and "..." in names[-1]):
+def _find_kind(usage: Usage, words: Sequence[str]) -> str:
+    """Return what the usage calls the word that follows `words`, such as JOBID; "" for nothing."""
+    if not words:
+        return "COMMAND"
+    command, *others = words
+    names = list_words(usage.lines.get(command, ""))
+    if not names or (len(others) >= len(names) and "..." not in names[-1]):
         return ""
     return names[min(len(others), len(names) - 1)].strip("[]<>.")
 
@@ -114,8 +107,8 @@ def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tu
     """Yield what may stand for a word of the usage."""
     if kind == "COMMAND":
         yield from usage.summaries.items()
-    elif kind == "SIGNAL":
-        yield "HALT", ""
+    elif kind == "SIGNAL" or OR in kind:
+        yield from ((word, "") for word in ("HALT" if kind == "SIGNAL" else kind).split(OR))
     elif kind == "ZONE":
         # Imported here, as it reads many files.
         from zoneinfo import available_timezones

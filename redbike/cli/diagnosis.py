@@ -1,11 +1,14 @@
 """Explain why a command line does not match the usage, and find the command that was meant."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from redbike.cli.usage import Usage, UsageError, list_choices, list_words
+from redbike.cli.help import OVERVIEW, show_usage
+from redbike.cli.messages import BAD, complain
+from redbike.cli.usage import OR, Usage, UsageError, list_words
 from redbike.connection.urls import redact
 from redbike.worker.loader import quote_spec
 
@@ -18,6 +21,19 @@ class Diagnosis(NamedTuple):
 
     message: str
     commands: list[str]
+
+
+def explain_mistake(usage: Usage, arguments: Sequence[str]) -> int:
+    """Print why `arguments` do not match the usage, and the usage of what was meant. Return the exit status."""
+    message, commands = diagnose(usage, arguments)
+    complain(message)
+    if len(commands) == len(usage.lines):
+        print(f"\n{OVERVIEW.strip()}", file=sys.stderr)
+    elif commands:
+        print("\n".join(show_usage(usage, commands, sys.stderr)), file=sys.stderr)
+    if len(commands) == 1:
+        print(f"redbike help {commands[0]} explains it.", file=sys.stderr)
+    return BAD
 
 
 def diagnose(usage: Usage, arguments: Sequence[str]) -> Diagnosis:
@@ -70,13 +86,14 @@ def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
 
 def _check_words(command: str, line: str, given: Sequence[str]) -> None:
     """Raise `UsageError` if the words after `command` do not match its `line`: a choice, then single words."""
-    if allowed := list_choices(line):
+    names = list_words(line)
+    if names and OR in names[0]:
+        allowed = names.pop(0).split(OR)
         if not given:
             raise UsageError(f"{command} needs {_join(allowed, 'or')}")
         if given[0] not in allowed:
             raise UsageError(f"{command}: unexpected {{}}", given[0], allowed)
         given = given[1:]
-    names = list_words(line)
     needed = [name.removesuffix("...") for name in names if name[0] == "<"]
     if len(given) < len(needed):
         raise UsageError(f"{command} needs {' and '.join(needed[len(given) :])}")
@@ -90,7 +107,7 @@ def _check_alternatives(command: str, line: str, given: Sequence[str], options: 
     group = re.search(r"\((<[^()]*--[^()]*)\)", line)
     if group is None:
         return
-    names = group[1].split(" | ")
+    names = group[1].split(OR)
     chosen = [name for name in names if any(name.startswith(option) for option in options)]
     if given and not any("<PATTERN>" in name for name in chosen):
         chosen = names[:1] + chosen

@@ -185,8 +185,7 @@ Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from docopt import DocoptExit, docopt
 
@@ -238,16 +237,21 @@ def _run(argv: list[str]) -> int:
         if "--version" in options:
             print(__version__)
             return DONE
-        if "--help" in options:
-            return _help(usage, words[:1], is_whole=False)
-        command = usage.find_command(words)
-        arguments = docopt(usage.reduce(command), argv)
+        is_help = "--help" in options
+        command = "help" if is_help else usage.find_command(words)
+        arguments = {} if is_help else docopt(usage.reduce(command), argv)
         if command == "help":
-            return _help(usage, words[1:], arguments["--all"])
-        if command == "completion":
-            return _complete(usage, arguments)
+            from redbike.cli.help import print_help
+
+            return print_help(usage, words[:1] if is_help else words[1:], bool(arguments.get("--all")))
     except (UsageError, DocoptExit):
-        return _explain_usage(usage, argv)
+        from redbike.cli.diagnosis import explain_mistake
+
+        return explain_mistake(usage, argv)
+    if command == "completion":
+        from redbike.cli.completion import print_completion
+
+        return print_completion(usage, arguments)
     if command in READ_THE_CONFIG:
         return import_command(command)(arguments, Config(Settings(), None))
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
@@ -256,38 +260,3 @@ def _run(argv: list[str]) -> int:
         for warning in config.warnings:
             complain(warning)
     return import_command(command)(arguments, config)
-
-
-def _help(usage: Usage, words: list[str], is_whole: bool) -> int:
-    """Explain the command that `words` name, or the most important ones, or all. Raise `UsageError` for no command."""
-    from redbike.cli.help import OVERVIEW, explain
-
-    if words:
-        print(explain(usage, usage.find_command(words)))
-    else:
-        print((usage.text if is_whole else OVERVIEW).strip())
-    return DONE
-
-
-def _complete(usage: Usage, arguments: Mapping[str, Any]) -> int:
-    """Print the script for a shell, or the words that may follow."""
-    from redbike.cli.completion import print_completion
-
-    shell = next(name for name in ("bash", "zsh", "fish", "words") if arguments[name])
-    print_completion(usage, shell, arguments["<WORD>"])
-    return DONE
-
-
-def _explain_usage(usage: Usage, argv: list[str]) -> int:
-    from redbike.cli.diagnosis import diagnose
-    from redbike.cli.help import OVERVIEW, show_usage
-
-    message, commands = diagnose(usage, argv)
-    complain(message)
-    if len(commands) == len(usage.lines):
-        print(f"\n{OVERVIEW.strip()}", file=sys.stderr)
-    elif commands:
-        print("\n".join(show_usage(usage, commands, sys.stderr)), file=sys.stderr)
-    if len(commands) == 1:
-        print(f"redbike help {commands[0]} explains it.", file=sys.stderr)
-    return BAD

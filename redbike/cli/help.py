@@ -3,10 +3,11 @@
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TextIO
 
+from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage, split_forms
 
 NARROWEST, WIDEST = 40, 100  # columns of text
@@ -104,6 +105,12 @@ redbike completion words -- show ba  What the scripts ask: how the last word may
 redbike help set  Explain a command.
 redbike help --all  All commands and options.
 """
+
+
+def print_help(usage: Usage, words: Sequence[str], is_whole: bool) -> int:
+    """Explain the command that `words` name, or the most important ones, or all. Raise `UsageError` for no command."""
+    print(explain(usage, usage.find_command(words)) if words else (usage.text if is_whole else OVERVIEW).strip())
+    return DONE
 
 
 def explain(usage: Usage, command: str) -> str:

@@ -8,6 +8,7 @@ from docopt import Argument, DocoptExit, Tokens, parse_argv  # type: ignore[attr
 from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 
 GENERAL = ("--config", "--url")  # what every command takes
+OR = " | "  # between words, or options, of which one is needed
 DASHES_HINT = "; an id that begins with a dash stands after --"
 _NAME = re.compile(r"(?<![\w-])--?\w[\w-]*")
 
@@ -143,14 +144,12 @@ def split_forms(text: str) -> list[str]:
     return re.split(" (?=redbike )", text)
 
 
-def list_choices(line: str) -> list[str]:
-    """Return the words of which a command needs one, by the `line` of its usage; none if it needs no such word."""
-    if found := re.search(r"\(([\w |]+)\)", line):
-        return found[1].split(" | ")
-    # A command with several forms has a word of its own in each.
-    return re.findall(r"redbike \[options\] [\w-]+ (\w+) ", line)
-
-
 def list_words(line: str) -> list[str]:
-    """Return the words that may follow a command, as the `line` of its usage has them: ``<JOBID>``, ``[<CSV>]``."""
-    return re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
+    """Return the words that may follow a command, as the `line` of its usage has them: ``<JOBID>``, ``[<CSV>]``.
+
+    If it needs one of some words, they come first, as one with `OR`: ``start | stop``.
+    """
+    found = re.search(r"\(([\w |]+)\)", line)
+    # A command with several forms has a word of its own in each.
+    choice = found[1] if found else OR.join(re.findall(r"redbike \[options\] [\w-]+ (\w+) ", line))
+    return [choice] * bool(choice) + re.findall(r"(?<!=)(\[?<\w+>(?:\.\.\.)?\]?)", line)
