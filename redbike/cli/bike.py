@@ -87,8 +87,7 @@ def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
 
 def check_embedded_server(config: Config) -> None:
     """Raise `ServerError` if the embedded server is needed, and does not run."""
-    server = find_embedded_server(config)
-    if server and not server.status()["running"]:
+    if server := find_stopped_server(config):
         raise ServerError(
             f"no server runs in {str(server.folder)!r}; redbike up starts one, and so does redbike server start"
         )
@@ -121,10 +120,15 @@ def find_embedded_server(config: Config) -> EmbeddedServer | None:
     return None
 
 
+def find_stopped_server(config: Config) -> EmbeddedServer | None:
+    """Return the embedded server if it is needed, and does not run."""
+    server = find_embedded_server(config)
+    return server if server and not server.status()["running"] else None
+
+
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     """Yield ids of jobs that begin so, or names of queues; nothing if no server runs. Raise `RedbikeError`."""
-    server = find_embedded_server(config)
-    if server and not server.status()["running"]:
+    if find_stopped_server(config):
         return
     client = connect(config.redis)
     # No queue is to be named.

@@ -34,7 +34,7 @@ def import_ics(arguments: Arguments, config: Config) -> int:
     now, queue = time.time(), QUEUE if arguments["--queue"] is None else _check_queue(arguments["--queue"])
     zone = None if arguments["--tz"] is None else check_zone(arguments["--tz"])
     days = find_holidays(arguments["--except"], now)
-    with _open_calendar(arguments["<FILE>"]) as (file, name):
+    with open_input(arguments["<FILE>"]) as (file, name):
         calendar = read_calendar(file, name)
     importer = Importer(calendar, queue, zone, config.settings.timezone, now)
     rows, refused = _make_rows(importer, days, name)
@@ -50,7 +50,7 @@ def find_holidays(path: str | None, now: float) -> list[int]:
     _require_icalendar("--except")
     from redbike.importers.holidays import read_holidays
 
-    with _open_calendar(path) as (file, name):
+    with open_input(path) as (file, name):
         return read_holidays(file, name, now)
 
 
@@ -110,7 +110,7 @@ def _count(number: int, what: str) -> str:
 
 
 @contextmanager
-def _open_calendar(path: str) -> Iterator[tuple[IO[bytes], str]]:
+def open_input(path: str) -> Iterator[tuple[IO[bytes], str]]:
     """Yield a file, or standard input for ``-``, and its name. Raise `BadConfig` if it cannot be read."""
     if path == "-":
         if sys.stdin is None:

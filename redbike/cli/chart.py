@@ -13,6 +13,7 @@ from redbike.cli.tables import make_text
 from redbike.queries.counting import QUARTER
 from redbike.queries.forecast import Forecast, Quarter, Share
 from redbike.schedule.clock import Clock, format_length
+from redbike.text.printable import name_number
 
 WIDE = 200  # columns where there is no terminal
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")  # of the queues with the most runs
@@ -35,7 +36,7 @@ def show_agenda(agenda: Forecast, clock: Clock) -> None:
         console.print("\nwhat runs, from when on", style="bold")
         for plan in agenda.plans:
             when = clock.format(plan.first)[:-3]
-            text = f"{when}  {plan.runs:,} {_name_runs(plan.runs)}: {_describe_share(plan.share)}"
+            text = f"{when}  {name_number(plan.runs, 'run')}: {_describe_share(plan.share)}"
             console.print(make_text(text), no_wrap=True, crop=True, overflow="crop")
         if more := agenda.schedules - len(agenda.plans):
             console.print(f"and {more:,} more, with fewer jobs each")
@@ -43,7 +44,7 @@ def show_agenda(agenda: Forecast, clock: Clock) -> None:
         for minute in agenda.densest:
             shares = "; ".join(map(_describe_share, minute.shares))
             when = clock.format(minute.start)[:-3]
-            console.print(make_text(f"{when}  {minute.runs:,} {_name_runs(minute.runs)}: {shares}"))
+            console.print(make_text(f"{when}  {name_number(minute.runs, 'run')}: {shares}"))
         if agenda.relief:
             console.print(make_text(_advise(agenda, clock)))
     for text in _list_left_out(agenda):
@@ -51,13 +52,8 @@ def show_agenda(agenda: Forecast, clock: Clock) -> None:
 
 
 def _describe_all(agenda: Forecast, clock: Clock) -> Text:
-    jobs = f"{agenda.jobs:,} job{'s' * (agenda.jobs != 1)}"
     when = f"{clock.format(agenda.start)[:-3]} to {clock.format(agenda.end)[:-3]} {clock.zone}"
-    return make_text(f"{agenda.runs:,} {_name_runs(agenda.runs)} of {jobs}, {when}")
-
-
-def _name_runs(number: int) -> str:
-    return "run" if number == 1 else "runs"
+    return make_text(f"{name_number(agenda.runs, 'run')} of {name_number(agenda.jobs, 'job')}, {when}")
 
 
 def _make_legend(runs: Counter[str], colours: dict[str, str]) -> Text:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from redbike.cli.arguments import Arguments
-from redbike.cli.bike import find_embedded_server
+from redbike.cli.bike import find_stopped_server
 from redbike.cli.messages import DONE, FAILED, Report, open_progress
 from redbike.config.file import Config, examine
 from redbike.connection.client import aim_at, connect
@@ -16,6 +16,7 @@ from redbike.loop.naming import NoWorker, open_store
 from redbike.queries.check.findings import Finding, note
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.check.surroundings import ServerCheck, WorkerCheck, check_settings, check_shared
+from redbike.text.printable import name_number
 from redbike.worker.loader import load_worker
 
 
@@ -57,8 +58,8 @@ class _Check:
             return  # it was said, and another prefix has other jobs
         if isinstance(self._config.redis, dict) and list_bad_arguments(self._config.redis):
             return  # it was said
-        settings, server = self._config.settings, find_embedded_server(self._config)
-        if server and not server.status()["running"]:
+        settings = self._config.settings
+        if server := find_stopped_server(self._config):
             yield note(f"no server runs in {str(server.folder)!r}, so no job was looked at; redbike up starts one")
             return
         with connect(self._config.redis) as client:
@@ -69,7 +70,7 @@ class _Check:
             yield from check_shared(settings, store.workers.list_all())
             jobs = JobsCheck(store, **given)
             yield from jobs.run(report)
-            self.looked_at.append(f"{jobs.number:,} job{'s' * (jobs.number != 1)}")
+            self.looked_at.append(name_number(jobs.number, "job"))
 
 
 def check_all(arguments: Arguments, _: Config) -> int:
@@ -82,7 +83,7 @@ def check_all(arguments: Arguments, _: Config) -> int:
     *first, last = check.looked_at
     looked_at = f"{', '.join(first)} and {last}" if first else last
     if problems:
-        print(f"{problems:,} {'problem' if problems == 1 else 'problems'} in {looked_at}")
+        print(f"{name_number(problems, 'problem')} in {looked_at}")
         return FAILED
     print(f"all is well: {looked_at}")
     return DONE

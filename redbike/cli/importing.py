@@ -8,10 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import IO
 
 from redbike.cli.arguments import Arguments
-from redbike.cli.calendars import import_ics
+from redbike.cli.calendars import import_ics, open_input
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError
@@ -102,24 +101,12 @@ def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
         if has_users:
             raise BadConfig("--system needs a FILE, such as /etc/crontab")
         return "your crontab", _decode(_list_crontab())
-    if filename == "-":
-        if sys.stdin is None:
-            raise BadConfig("cannot read standard input: it is closed")
-        return "standard input", _decode(_read_limited(sys.stdin.buffer, "standard input"))
-    try:
-        with open(filename, "rb") as file:
-            return filename, _decode(_read_limited(file, repr(filename)))
-    except BadConfig:
-        raise
-    except (OSError, ValueError) as error:
-        raise BadConfig(f"cannot read {filename!r}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _read_limited(file: IO[bytes], name: str) -> bytes:
-    data = file.read(MAX_SIZE + 1)
+    with open_input(filename) as (file, name):
+        data = file.read(MAX_SIZE + 1)
     if len(data) > MAX_SIZE:
-        raise BadConfig(f"cannot read {name}: it has more than {MAX_SIZE >> 20} MiB")
-    return data
+        shown = name if filename == "-" else repr(name)
+        raise BadConfig(f"cannot read {shown}: it has more than {MAX_SIZE >> 20} MiB")
+    return name, _decode(data)
 
 
 def _decode(data: bytes) -> str:

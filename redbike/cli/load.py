@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import chain
 from typing import IO
@@ -82,36 +82,23 @@ def set_schedules(bike: Redbike, spec: str) -> None:
     group = quote_spec(spec)
     pairs = ((jobid, text, {**defaults, **options}) for jobid, text, options in rows)
     changes = bike.sync(pairs, group=group, take=True)
-    taken = _Taken()
-    for jobid, owner in changes.taken.items():
-        taken.add(jobid, owner)
-    taken.complain(group)
+    _report_taken(group, changes.taken)
     complain(f"{group}: {changes if rows else 'none of its functions has a schedule'}")
     for jobid, error in changes.bad.items():
         raise BadConfig(f"{group}: {jobid!r}: {error}")
 
 
-class _Taken:
-    """The jobs that were those of other groups: those may unset or change them again, and nobody would know why."""
-
-    def __init__(self) -> None:
-        self._numbers = Counter[str]()
-        self._samples = dict[str, str]()
-
-    def add(self, jobid: str, owner: str) -> None:
-        """Count a job that was one of the group `owner`, "" for none."""
-        if owner:
-            self._numbers[owner] += 1
-            self._samples.setdefault(owner, jobid)
-
-    def complain(self, name: str) -> None:
-        """Say of each group what was taken from it."""
-        for owner, number in self._numbers.most_common(MOST_OWNERS):
-            sample = repr(self._samples[owner])
-            what = f"the job {sample}" if number == 1 else f"{number:,} jobs, such as {sample},"
-            complain(f"{name}: took over {what} from the group {owner!r}")
-        if (more := len(self._numbers) - MOST_OWNERS) > 0:
-            complain(f"{name}: took over jobs from {name_number(more, 'more group')}")
+def _report_taken(name: str, taken: Mapping[str, str]) -> None:
+    """Print what was taken from each group: it may unset or change that again, and nobody would know why."""
+    owners: dict[str, list[str]] = {}
+    for jobid, owner in taken.items():
+        owners.setdefault(owner, []).append(jobid)
+    for owner, jobids in sorted(owners.items(), key=lambda item: -len(item[1]))[:MOST_OWNERS]:
+        number, sample = len(jobids), repr(jobids[0])
+        what = f"the job {sample}" if number == 1 else f"{number:,} jobs, such as {sample},"
+        complain(f"{name}: took over {what} from the group {owner!r}")
+    if (more := len(owners) - MOST_OWNERS) > 0:
+        complain(f"{name}: took over jobs from {name_number(more, 'more group')}")
 
 
 def _find_source(csvfilename: str) -> tuple[str, str | IO[bytes]]:

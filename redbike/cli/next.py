@@ -59,10 +59,9 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
     looking for a job.
     """
     # Imported here, as this loads redis-py, which a schedule does not need.
-    from redbike.cli.bike import find_embedded_server, open_bike
+    from redbike.cli.bike import find_stopped_server, open_bike
 
-    server = find_embedded_server(config)
-    if server and not server.status()["running"]:
+    if find_stopped_server(config):
         raise error
     try:
         job = open_bike(config).tell(jobid)

@@ -42,7 +42,7 @@ def work(arguments: Arguments, config: Config) -> int:
     processes = parse_count(arguments, "--processes")
     check_folder()
     if processes == 1:
-        leaving.enable(None if SUPERVISED in os.environ else _make_own_command())
+        leaving.enable(None if SUPERVISED in os.environ else _call(*sys.argv[1:]))
     watchdog.enable(os.environ, feeds=processes == 1)
     spec = _require_worker(config)
     streams.forgive_output()
@@ -136,13 +136,13 @@ def _make_worker_commands(arguments: Arguments, processes: int) -> dict[str, lis
     return {f"work-{number}": [*_make_command(arguments, "work"), *concurrency] for number in range(1, processes + 1)}
 
 
-def _make_own_command() -> list[str]:
-    return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *sys.argv[1:]]
+def _call(*arguments: str) -> list[str]:
+    # With a full path and -P: a redbike.py or a queue.py in the current folder must not be imported.
+    return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *arguments]
 
 
 def _make_command(arguments: Arguments, command: str) -> list[str]:
     config = ["--config", arguments["--config"]] if arguments["--config"] else []
     # A worker in the config file stays there, as arguments are not secret.
     worker = [arguments["<WORKER>"]] if arguments["<WORKER>"] else []
-    # With a full path and -P: a redbike.py or a queue.py in the current folder must not be imported.
-    return [sys.executable, "-P", str(Path(__file__).parents[1] / "__main__.py"), *config, command, *worker]
+    return _call(*config, command, *worker)

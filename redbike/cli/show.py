@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -70,24 +70,24 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         print(f"  {name:<{max(map(len, facts))}}  {value}")
     if schedule and goes_on and not schedule.is_immediate:
         zone = schedule.timezone or clock.zone
-        print()
-        tables.print_title(f"Next runs ({zone}, then UTC)")
-        for line in list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"]):
-            print(f"  {line}")
+        runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"])
+        _print_section(f"Next runs ({zone}, then UTC)", runs)
     if job.get("runs"):
-        print()
-        tables.print_title("Last runs")
+        _print_section("Last runs")
         tables.show_runs_of_a_job(bike.runs(jobid, limit=SHOWN), clock)
     if job.get("output"):
-        print()
-        tables.print_title("Last output")
-        for line in escape_lines(job["output"].encode(errors="replace")):
-            print(f"  {line}")
+        _print_section("Last output", escape_lines(job["output"].encode(errors="replace")))
     if failure := job.get("failure"):
-        print()
-        tables.print_title("Last failure")
-        for line in _describe_failure(failure, clock):
-            print(f"  {line}")
+        _print_section("Last failure", _describe_failure(failure, clock))
+
+
+def _print_section(title: str, lines: Iterable[str] = ()) -> None:
+    from redbike.cli import tables
+
+    print()
+    tables.print_title(title)
+    for line in lines:
+        print(f"  {line}")
 
 
 def _parse(jobid: str, job: Job) -> Schedule | None:
