@@ -83,8 +83,7 @@ def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
     assert json.loads(output("tell", "loaded:A"))["status"].startswith("TML:")
     assert output("next", "--count=1", "loaded:A").startswith("Every hour")
     processes = [shell.start("dispatch"), shell.start("work")]
-    wait_until(lambda: event("job:A") == "STP", 30)
-    wait_until(lambda: event("fails:A") == "DIE", 30)
+    wait_until(lambda: (event("job:A"), event("fails:A")) == ("STP", "DIE"), 30)
     assert json.loads(output("failures"))["jobid"] == "fails:A"
     (tmp_path / "mended").touch()
     done = shell.run("run", "fails:A")

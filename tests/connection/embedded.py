@@ -1,0 +1,47 @@
+"""Embedded servers of tests, whose processes are found and ended."""
+
+import os
+import signal
+from pathlib import Path
+
+import redis
+
+from redbike.connection.client import connect
+from redbike.connection.probe import is_alive
+from tests.waiting import wait_until
+
+
+def pids(folder):
+    """The servers that work in `folder`."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal():
+            try:
+                if os.readlink(each / "cwd") == str(folder) and b"redis.sock" in (each / "cmdline").read_bytes():
+                    found.append(int(each.name))
+            except OSError:
+                continue
+    return [pid for pid in found if is_alive(pid)]
+
+
+def suspend(server):
+    """Start it and suspend it; return its process."""
+    server.start()
+    (pid,) = pids(server.folder)
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def kill(server):
+    (pid,) = pids(server.folder)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+    return pid
+
+
+def redis_answers(server):
+    try:
+        with connect(server.url) as client:
+            return client.ping()
+    except redis.RedisError:
+        return False
