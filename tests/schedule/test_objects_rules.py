@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from redbike import BadSchedule
 from redbike.schedule.objects import format_schedule
 from redbike.schedule.parser import parse
+from tests.schedule.walk import runs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 START = datetime(2030, 1, 15, 9, 30, 15)
@@ -20,12 +21,7 @@ START = datetime(2030, 1, 15, 9, 30, 15)
 
 def instants(rules, number, zone="UTC"):
     """The first instants of what a rule is stored as."""
-    schedule = parse(format_schedule(rules, zone), zone)
-    found, due = [], schedule.next(0.0)
-    while due is not None and len(found) < number:
-        found.append(due)
-        due = schedule.next(due)
-    return found
+    return [due for due in runs(format_schedule(rules, zone), 0.0, number, zone) if due is not None]
 
 
 def own(rules, number):

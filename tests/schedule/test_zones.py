@@ -43,7 +43,21 @@ def test_a_local_time_becomes_an_instant(wall, expected):
     assert resolve(int(instant(wall)), find_zone("Europe/Berlin")) == instant(expected)
 
 
-@pytest.mark.parametrize("name", ["Mars/Base", "../etc/passwd", "localtime", "right/UTC", "", "Europe/", "é"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Mars/Base",
+        "../etc/passwd",
+        "/etc/localtime",
+        "localtime",
+        "posixrules",
+        "right/UTC",
+        "",
+        "Europe/",
+        "é",
+        "UTC ",
+    ],
+)
 def test_an_unknown_zone_is_quoted(name):
     with pytest.raises(BadSchedule, match="unknown time zone"):
         find_zone(name)

@@ -1,9 +1,6 @@
 """Tests of jobs as users write them: the clock stands still, and moves from one due time to the next."""
 
 import asyncio
-import gc
-import os
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -15,35 +12,16 @@ from redbike import (
     BadConfig,
     Jobs,
     Limit,
-    RedbikeError,
-    RoundRobin,
     StopWork,
     TooManyRuns,
     UnsetJob,
     current_run,
 )
 from redbike.errors import Overrun
-from redbike.testing.fixture import PREFIX, MakeRedbike, Served
+from tests.testing.worker import START, Worker, times
 from tests.waiting import wait_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
-START = 1_790_000_000.0
-
-
-class Worker(RoundRobin):
-    """Does what a test says."""
-
-    def __init__(self, action=lambda run: None, queues="A"):
-        super().__init__(queues)
-        self.action = action
-
-    def work(self, jobid):
-        return self.action(current_run())
-
-
-def times(runs):
-    """When each was due."""
-    return [round(run.due - START, 6) for run in runs]
 
 
 def starts(runs):
@@ -245,24 +223,6 @@ def test_queues_that_come_and_go_are_worked(redbike):
     assert [run.jobid for run in bike.run_due()] == ["job:C"]
 
 
-def test_all_facades_of_a_test_share_its_jobs_and_its_clock(redbike):
-    first, second = redbike(Worker(), now=START), redbike(Worker())
-    first.set("job:A", "EVERY:1h")
-    assert times(second.run_due(timedelta(hours=1))) == [3600]
-    assert first.now == second.now == START + 3600
-    assert first.run_due() == []
-    assert redbike(Worker(), now=datetime.fromtimestamp(START + 7200, UTC)).now == first.now == START + 7200
-    with pytest.raises(BadConfig, match="only goes forward"):
-        redbike(Worker(), now=START)
-
-
-def test_without_an_instant_the_clock_stands_at_this_second(redbike, client):
-    before = client.time()[0]
-    bike = redbike(Worker())
-    assert before <= bike.now <= client.time()[0]
-    assert (bike.now, bike.now.is_integer()) == (bike.store.timeline.read_clock(), True)
-
-
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
@@ -285,56 +245,3 @@ def test_what_is_bad_is_refused_before_anything_runs(redbike, given, error, said
     with pytest.raises(error, match=said):
         bike.run_due(**given)
     assert (bike.now, len(bike.run_due(limit=1))) == (START, 1)
-
-
-def test_settings_and_arguments_are_checked_and_the_loops_are_refused_as_the_clock_stands_still(redbike):
-    for worker, settings, error, said in (
-        (Worker(), {"retries": -1}, BadConfig, "bad retries"),
-        (Worker(), {"prefix": "redbike"}, TypeError, "prefix"),
-        (RoundRobin, {}, BadConfig, "is a class"),
-    ):
-        with pytest.raises(error, match=said):
-            redbike(worker, **settings)
-    bike = redbike(Worker())
-    for loop in (bike.work, bike.dispatch):
-        with pytest.raises(RedbikeError, match=r"call run_due\(\)"):
-            loop()
-
-
-def test_no_keys_are_deleted_but_those_of_the_test(client, server_url):
-    client.set("precious", 1)
-    client.set(f"{PREFIX}other-schedules", 1)
-    maker = MakeRedbike(Served(server_url, client))
-    bike = maker(Worker())
-    bike.set("job:A", "EVERY:1h")
-    bike.set("bad:A", "NOW")
-    bike.dispatch_due()
-    assert {key.decode().startswith(maker.prefix) for key in client.keys(f"{maker.prefix}*")} == {True}
-    maker.close()
-    assert sorted(client.keys("*")) == [b"precious", f"{PREFIX}other-schedules".encode()]
-    client.set("redbike-schedules", 1)
-    maker.prefix = "redbike"
-    with pytest.raises(BadConfig, match="not one of a test"):
-        maker.close()
-    assert client.get("redbike-schedules") == b"1"
-
-
-def test_nothing_is_left_of_a_test_in_its_process(client, server_url):
-    async def work(run):
-        await asyncio.sleep(0)
-
-    def run_one():
-        maker = MakeRedbike(Served(server_url, client))
-        bike = maker(Worker(work))
-        bike.set("job:A", "NOW")
-        assert len(bike.run_due()) == 1
-        maker.close()
-        del maker, bike
-        gc.collect()
-
-    run_one()
-    for _ in range(3):
-        threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
-        run_one()
-        wait_until(lambda threads=threads: threading.active_count() <= threads)
-        wait_until(lambda files=files: len(os.listdir("/proc/self/fd")) <= files)
