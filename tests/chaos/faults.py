@@ -14,8 +14,7 @@ from typing import Any
 import redis
 
 from tests.chaos.farm import HOUR
-from tests.chaos.kind import Kind
-from tests.chaos.takeovers import CLUSTER, SENTINEL
+from tests.chaos.takeovers import CLUSTER, SENTINEL, Kind
 from tests.chaos.world import World
 
 LEASE = 12.0  # seconds without a sign of life after which a worker counts as dead

@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from tests.chaos.look import look
+from tests.chaos.server import look
 from tests.servers import Cluster, Node, Sentinels
 from tests.waiting import wait_until
 

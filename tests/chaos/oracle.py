@@ -11,14 +11,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.chaos.endings import judge_halts, judge_rest
-from tests.chaos.evidence import told
+from tests.chaos.endings import judge_halts, judge_memory, judge_rest
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.history import Entry, History, Run, Snapshot
-from tests.chaos.memory import judge_memory
 from tests.chaos.steering import judge_steering
-from tests.chaos.verdict import Verdict
+from tests.chaos.verdict import Verdict, told
 
 SLACK = 0.003  # seconds by which two clocks of one machine may be read differently
 COMING = 600.0  # seconds within which whatever has runs to come has one

@@ -20,7 +20,6 @@ import redis
 
 from redbike.connection.launcher import find_binary
 from tests.chaos.journal import Journal
-from tests.chaos.look import look
 from tests.waiting import wait_until
 
 SAMPLE = 0.05  # seconds between two looks at the size of the append-only file
@@ -33,6 +32,7 @@ OPTIONS = {
     "repl-diskless-sync-delay": "0",
     "daemonize": "no",
 }
+HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "retry_states", "pauses")
 
 
 class Server:
@@ -187,3 +187,15 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def look(client: "redis.Redis", prefix: str = "redbike") -> dict[str, Any]:
+    """What is there at an instant between ``began`` and ``ended``."""
+    began = time.monotonic()
+    with client.pipeline(transaction=True) as pipeline:
+        for name in HASHES:
+            pipeline.hgetall(f"{prefix}-{name}")
+        pipeline.zrange(f"{prefix}-timeline", 0, -1, withscores=True)
+        *found, timeline = pipeline.execute()
+    held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
+    return {"began": began, "ended": time.monotonic(), **held}

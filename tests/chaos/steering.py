@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from tests.chaos.evidence import told
 from tests.chaos.excuses import OUTAGES, Excuses, overlaps
 from tests.chaos.history import Entry, History, Run
-from tests.chaos.verdict import Verdict
+from tests.chaos.verdict import Verdict, told
 
 SLACK = 0.01  # seconds by which two clocks of one machine may be read differently
 OVERDUE = 15.0  # seconds after which a pause that should have ended by itself goes on

@@ -7,18 +7,27 @@ a replica has taken over has also `since` and `until`: what was acknowledged in 
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 
 import redis
 
 from tests.chaos.group import PATIENCE, Group
-from tests.chaos.kind import Kind
 from tests.chaos.world import World
 from tests.servers import Cluster, Node, Sentinels
 from tests.waiting import wait_until
 
 LOOK = 0.01  # seconds between two questions for the new master
 REST = 2.0  # seconds at most until a server that died is started again
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault: how it strikes, and how many of 2,000 faults are of it."""
+
+    strike: Callable[..., None]
+    share: int
+    arguments: tuple[str, ...] = ()
 
 
 def master_kill(world: World, rng: Random) -> None:

@@ -15,7 +15,7 @@ from redbike.connection.client import connect
 from tests.chaos.farm import ROOT
 from tests.chaos.journal import entries
 from tests.chaos.link import is_open
-from tests.chaos.resp import Frames, frame_end
+from tests.chaos.proxy import Frames, frame_end
 from tests.waiting import wait_until
 
 REPLIES = [
