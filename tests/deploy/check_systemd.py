@@ -3,65 +3,29 @@
 import itertools
 import json
 import re
-import shlex
 from collections.abc import Iterator
 
 import pytest
 
-from tests.commandline import ROOT
 from tests.deploy.machine import CLEAN, Machine, copy_sources, run
-from tests.test_readme import blocks, section
+from tests.deploy.units import (
+    COMMANDS,
+    CONFIG,
+    DISPATCHER,
+    INSTALL,
+    START,
+    UNITS,
+    WATCHDOG,
+    WORKER,
+    redbike,
+    redis,
+    settle,
+    state,
+)
 from tests.waiting import wait_until
 
-PAGE = (ROOT / "docs" / "deployment.rst").read_text()
-# The blocks of commands for root: to install Redbike, to start it, to run a command; and that of the page.
-INSTALL, START, COMMAND, _ = (
-    " && ".join(line.removeprefix("$ ") for line in block) for block in blocks(section("systemd", PAGE))
-)
-UNITS = ROOT / "deploy" / "systemd"
-DISPATCHER, WORKER, COMMANDS = "redbike-dispatcher.service", "redbike-worker@1.service", "redbike-worker@2.service"
-REDBIKE = ("/opt/redbike/bin/redbike", "--config=/etc/redbike/redbike.conf")
 EXPOSURE = "15"  # of 100: what `systemd-analyze security` may find at most
 PERIOD, RESTARTS = 20, 5  # seconds, more than a restart takes
-WATCHDOG = 10  # seconds in place of 30: a healthy process needs 6
-INI = """[commands]
-sleep: sleep 12345
-nice: sh -c 'echo niceness $(nice -n 5 nice)'
-"""
-CONFIG = """[redbike]
-worker: jobs:Worker('A:slow')
-timefile: /var/lib/redbike/timefile
-on-timeout: reschedule
-"""
-JOBS = """
-import os, resource, time
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def timeout(self, queue_name):
-        return 1 if queue_name == "work-A" else 60
-
-    def work(self, jobid):
-        print("begins", jobid, flush=True)
-        if jobid == "hang:A":
-            time.sleep(3600)
-        if jobid == "long:slow":
-            time.sleep(3)
-        if jobid == "look:A":
-            self.look()
-        print("ends", jobid, flush=True)
-
-    def look(self):
-        print("user", os.getuid() != 0, flush=True)
-        print("core", resource.getrlimit(resource.RLIMIT_CORE), flush=True)
-        print("notify", "NOTIFY_SOCKET" in os.environ, "WATCHDOG_USEC" in os.environ, flush=True)
-        for path in ("/etc/redbike/x", "/opt/redbike/x", "/var/lib/x", "/root/x", "/tmp/x"):
-            try:
-                open(path, "w").close()
-                print("writes", path, flush=True)
-            except OSError:
-                print("cannot write", path, flush=True)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +45,6 @@ def machine(debian) -> Iterator[Machine]:
         machine.close()
 
 
-def settle(machine: Machine) -> None:
-    """Write the settings and the modules. The second worker runs commands. The watchdog has less patience."""
-    machine.write("/etc/redbike/redbike.conf", CONFIG)
-    machine.write("/etc/redbike/jobs.py", JOBS)
-    machine.write("/etc/redbike/commands.ini", INI)
-    machine.write("/etc/redbike/redbike.env", "REDBIKE_URL=redis://127.0.0.1:6379/0\n", 0o600)
-    for unit in ("redbike-dispatcher.service", "redbike-worker@.service"):
-        machine.write(f"/etc/systemd/system/{unit}.d/check.conf", f"[Service]\nWatchdogSec={WATCHDOG}\n")
-    work = " ".join((*REDBIKE, "work", "\"redbike.commands:Commands('C', 'commands.ini')\""))
-    machine.write(f"/etc/systemd/system/{COMMANDS}.d/commands.conf", f"[Service]\nExecStart=\nExecStart={work}\n")
-    machine.run("systemctl", "daemon-reload")
-
-
 @pytest.fixture
 def farm(machine) -> Machine:
     """All units run, for the first time as it were, and there are no jobs."""
@@ -110,21 +61,6 @@ def farm(machine) -> Machine:
     machine.run("systemctl", "start", "redbike.target")
     wait_until(lambda: all(state(machine, unit) == "active" for unit in (DISPATCHER, WORKER, COMMANDS)), timeout=60)
     return machine
-
-
-def redis(machine: Machine, *command: str) -> str:
-    return machine.run("valkey-cli", *command)
-
-
-def redbike(machine: Machine, *arguments: str) -> str:
-    """Run a command as an administrator does."""
-    line = COMMAND.replace("set hello:A EVERY:1m", shlex.join(arguments))
-    assert shlex.join(arguments) in line
-    return machine.run("sh", "-c", line)
-
-
-def state(machine: Machine, unit: str) -> str:
-    return machine.show(unit, "ActiveState")
 
 
 def test_the_units_are_right_and_protected(machine):

@@ -58,20 +58,24 @@ def ran(own: Shell) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
+def health(shell: Shell) -> list[str]:
+    line = shell.run("health", "--max-lag=30s").stdout.partition(" | ")[0]
+    return [] if line.startswith("OK") else line.strip().removeprefix("PROBLEM: ").split("; ")
+
+
 def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
     """`shell` has no config."""
+
+    def is_named(*problems: str) -> None:
+        wait_until(lambda: health(shell) == [*problems], MINUTE)
+
     one, two = host("one", "both", "old"), host("two", "both", "new")
     one.start("up")
     worker = two.start("work")
-
-    def health() -> list[str]:
-        line = shell.run("health", "--max-lag=30s").stdout.partition(" | ")[0]
-        return [] if line.startswith("OK") else line.strip().removeprefix("PROBLEM: ").split("; ")
-
     wait_until(
         lambda: {"one", "two"} <= {each["host"] for each in json.loads(shell.run("workers", "--format=json").stdout)}
     )
-    wait_until(lambda: health() == [], MINUTE)
+    is_named()
     # Whoever takes a job, it runs where its command is.
     jobs = [f"{name}:{number}:pool" for name in ("old", "new") for number in range(5)]
     for jobid in jobs:
@@ -79,28 +83,22 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
     wait_until(lambda: (ran(one), ran(two)) == (jobs[:5], jobs[5:]), MINUTE)
     assert shell.run("failures").stdout == ""
     # A queue that nobody works, and a command that nobody has.
-    shell.run("set", "both:cron-three", "NOW")
-    shell.run("set", "typo:pool", "NOW")
-    shell.run("set", "new:cron-one", "NOW")
-    wait_until(
-        lambda: (
-            health()
-            == [
-                "work-cron-three has 1 job and no worker (first both:cron-three)",
-                "new:cron-one waits, but no worker of work-cron-one has the command 'new'",
-                "typo:pool waits, but no worker of work-pool has the command 'typo'",
-            ]
-        ),
-        MINUTE,
+    stuck = ("both:cron-three", "typo:pool", "new:cron-one")
+    for jobid in stuck:
+        shell.run("set", jobid, "NOW")
+    is_named(
+        "work-cron-three has 1 job and no worker (first both:cron-three)",
+        "new:cron-one waits, but no worker of work-cron-one has the command 'new'",
+        "typo:pool waits, but no worker of work-pool has the command 'typo'",
     )
     wait_until(lambda: "has anything for 'typo'" in shell.run("why", "typo:pool").stdout)  # but for a moment each time
-    for jobid in ("both:cron-three", "typo:pool", "new:cron-one"):
+    for jobid in stuck:
         shell.run("unset", jobid)
-    wait_until(lambda: health() == [], MINUTE)
+    is_named()
     # The only host with a command goes away, and comes back with the other version of the file.
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(MINUTE) == 0
     shell.run("set", "new:pool", "NOW")
-    wait_until(lambda: health() == ["new:pool waits, but no worker of work-pool has the command 'new'"], MINUTE)
+    is_named("new:pool waits, but no worker of work-pool has the command 'new'")
     write_commands(one.folder, "both", "new")
-    wait_until(lambda: "new:pool" in ran(one) and health() == [], MINUTE)
+    wait_until(lambda: "new:pool" in ran(one) and health(shell) == [], MINUTE)
