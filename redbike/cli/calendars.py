@@ -48,7 +48,7 @@ def find_holidays(path: str | None, now: float) -> list[int]:
     if path is None:
         return []
     _require_icalendar("--except")
-    from redbike.importers.holidays import read_holidays
+    from redbike.importers.events import read_holidays
 
     with open_input(path) as (file, name):
         return read_holidays(file, name, now)

@@ -1,7 +1,7 @@
 """Make jobs of the events of a calendar: an id and a schedule for each, in the form that `load` reads.
 
 A series becomes a rule with its zone. A cancelled occurrence is an EXDATE, a moved one an EXDATE and an RDATE. A single
-event is an AT.
+event is an AT. The holidays of a calendar become days, which other schedules leave out.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha1
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from redbike.errors import BadSchedule, quoted
-from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event
+from redbike.errors import BadConfig, BadSchedule, quoted
+from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event, read_calendar
 from redbike.importers.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
@@ -23,6 +23,7 @@ from redbike.schedule.zones import find_zone, resolve
 _MOST = 100  # occurrences that one date may exclude
 _UNTIL = re.compile(r"(UNTIL=\d{8})T\d{6}Z?", re.IGNORECASE)
 _SLUG = 40  # characters of a summary in the id of a job
+_AHEAD = 731  # days for which holidays are found: two years
 
 
 class Job(NamedTuple):
@@ -210,12 +211,10 @@ class _Series:
     def _list_day(self, begin: int, end: int) -> list[int]:
         """Return the occurrences from `begin` until `end`. Raise `BadSchedule` if there are too many."""
         found = [due for due in self._added if begin <= due < end]
-        due = self._plain.next(begin - 1) if self._plain else None
-        while self._plain and due is not None and due < end:
+        for due in self._plain.list_due(begin - 1, end - 1) if self._plain else ():
             found.append(int(due))
             if len(found) > _MOST:
                 raise BadSchedule(f"a day with more than {_MOST} occurrences is to be left out")
-            due = self._plain.next(due)
         return found
 
 
@@ -262,3 +261,37 @@ def make_jobid(event: Event, queue: str) -> str:
     unique = event.uid or f"{event.summary}{event.start}"
     digest = sha1(unique.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:8]
     return f"{slug or 'event'}-{digest}:{queue}"
+
+
+def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
+    """Return the days (since 1970-01-01) of all-day events in a calendar, for two years from `now` (epoch seconds) on.
+
+    `name` is that of the file, for errors. Raise `BadConfig`, also if it has no such event.
+    """
+    calendar = read_calendar(file, name)
+    importer = Importer(calendar, "", "UTC", "UTC", now)
+    today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
+    # Of two versions that are equally new, both count: their days are in the file.
+    for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
+        master = events[-1]
+        if master.problem or _is_all_day(master):
+            try:
+                days |= _list_days(importer.make_schedule(events), master.days, today)
+            except BadSchedule as error:
+                raise BadConfig(f"cannot read {name!r}: {master.title}: {error}") from None
+    if not days:
+        raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
+    return sorted(days)
+
+
+def _is_all_day(event: Event) -> bool:
+    return event.start is not None and "T" not in event.start.value
+
+
+def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:
+    """Return the days from `today` on of occurrences that take `length` days each."""
+    days, end = set[int](), today + _AHEAD
+    for due in schedule.list_due((today - length) * 86400 - 1, end * 86400 - 1) if schedule else ():
+        first = int(due) // 86400
+        days.update(range(max(first, today), min(first + length, end)))
+    return days

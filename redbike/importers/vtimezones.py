@@ -93,15 +93,12 @@ def _list_changes(parts: Iterable[Onsets], now: int) -> Iterator[tuple[int, int]
     for part in parts:
         lines = part.lines or (f"RDATE:{part.start}Z",)
         schedule = parse("\n".join((f"DTSTART:{part.start}Z", *lines)))
-        first, due = schedule.next(-1e11), schedule.next(now - _BEFORE)
+        first = schedule.next(-1e11)
         yield from [] if first is None else [(int(first) - part.before, part.offset)]
-        for _ in range(_MOST):
-            if due is None or due > now + _AFTER:
-                break
+        for number, due in enumerate(schedule.list_due(now - _BEFORE, now + _AFTER), 1):
             yield int(due) - part.before, part.offset
-            due = schedule.next(due)
-        else:
-            raise BadSchedule("it changes too often for a zone")
+            if number == _MOST:
+                raise BadSchedule("it changes too often for a zone")
 
 
 def _sample(changes: list[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:

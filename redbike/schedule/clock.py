@@ -6,7 +6,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import END_OF_TIME, is_repeated
+from redbike.schedule.moments import END_OF_TIME, format_utc, is_repeated
 
 NOTHING = "–"  # in place of what there is not
 
@@ -60,11 +60,7 @@ def _format_run(due: float, now: float, zone: str) -> str:
     local = (
         moment if moment.year == 9999 and (moment.month, moment.day) == (12, 31) else moment.astimezone(ZoneInfo(zone))
     )
-    return f"{local.isoformat()}  {_format_instant(due)}  {format_distance(due - now)}"
-
-
-def _format_instant(moment: float) -> str:
-    return datetime.fromtimestamp(min(moment, END_OF_TIME - 1), UTC).isoformat().replace("+00:00", "Z")
+    return f"{local.isoformat()}  {format_utc(min(due, END_OF_TIME - 1))}  {format_distance(due - now)}"
 
 
 def format_distance(seconds: float) -> str:

@@ -7,9 +7,9 @@ same instants wherever and whenever it is set again. `redbike.schedule.parser` m
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Self
 
 from redbike.errors import BadSchedule, quoted
@@ -18,6 +18,7 @@ from redbike.schedule.moments import (
     EPOCH,
     format_duration,
     format_moment,
+    format_utc,
     parse_duration,
     parse_timestamp,
 )
@@ -56,12 +57,14 @@ class Schedule(ABC):
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the due times in (after, until], up to `limit`."""
-        found = 0
+        return sum(1 for _ in islice(self.list_due(after, until), limit))
+
+    def list_due(self, after: float, until: float) -> Iterator[float]:
+        """Yield the due times in (after, until]."""
         due = self.next(after)
-        while due is not None and due <= until and found < limit:
-            found += 1
+        while due is not None and due <= until:
+            yield due
             due = self.next(due)
-        return found
 
     def with_zone(self) -> "Schedule":
         """Return the same schedule with its zone in its text, even if that is UTC."""
@@ -163,7 +166,7 @@ class At(Keyword):
         instant = parse_timestamp(rest.strip(), timezone)
         if EPOCH.fullmatch(rest.strip()):
             return cls(f"AT:{rest.strip()}", instant)
-        return cls(f"AT:{datetime.fromtimestamp(instant, UTC).isoformat().replace('+00:00', 'Z')}", instant)
+        return cls(f"AT:{format_utc(instant)}", instant)
 
     @property
     def label(self) -> str:

@@ -151,6 +151,11 @@ def format_instant(instant: float, timezone: str) -> str:
     return f"{format_local(local)} (UTC{local.isoformat()[19:25]})" if is_repeated(local) else format_local(local)
 
 
+def format_utc(instant: float) -> str:
+    """Return an instant (epoch seconds) in UTC, by ISO 8601: ``2026-05-04T09:00:00Z``."""
+    return datetime.fromtimestamp(instant, UTC).isoformat().replace("+00:00", "Z")
+
+
 def is_repeated(local: datetime) -> bool:
     """Tell whether a local time comes twice, as clocks are set back."""
     return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()

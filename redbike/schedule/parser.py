@@ -176,10 +176,8 @@ class RecurrenceSchedule(Schedule):
         """Return a text with lines of EXDATE that have the runs on these days. Raise `BadSchedule` for too many."""
         zone, runs = self._recurrence.zone, list[int]()
         for day in days:
-            due, end = self.next(resolve(day * 86400, zone) - 1), resolve((day + 1) * 86400, zone)
-            while due is not None and due < end:
+            for due in self.list_due(resolve(day * 86400, zone) - 1, resolve((day + 1) * 86400, zone) - 1):
                 runs.append(int(due))
                 if len(runs) > MAX_TEXT // _EXDATE_SIZE:
                     raise BadSchedule(f"bad schedule {quoted(self.text)}: it has too many runs on these days")
-                due = self.next(due)
         return "\n".join((self.text, *write_dates("EXDATE", runs, zone)))

@@ -6,7 +6,7 @@ Its worker keeps what it has run, and what was raised.
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import NoReturn
 
@@ -17,7 +17,7 @@ from redbike.importers.rows import Source
 from redbike.loop.pings import Pings
 from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.worker_class import WorkerClass
-from redbike.schedule.moments import END_OF_TIME, InstantLike
+from redbike.schedule.moments import END_OF_TIME, InstantLike, format_utc
 from redbike.store.enums import Outcome
 from redbike.store.run import NextState, Run
 from redbike.store.store import Store
@@ -91,7 +91,9 @@ class Clock:
     def move(self, instant: float) -> None:
         """Go on to `instant`. Raise `BadConfig` if that is past."""
         if instant < self.now:
-            raise BadConfig(f"the clock of a test only goes forward: {name(instant)} is before {name(self.now)}")
+            raise BadConfig(
+                f"the clock of a test only goes forward: {format_utc(instant)} is before {format_utc(self.now)}"
+            )
         self.now = instant
 
 
@@ -110,11 +112,6 @@ def read_instant(given: "float | datetime | timedelta", now: float) -> float:
     if not 0 <= instant < END_OF_TIME:
         raise BadConfig(f"bad instant {quote(given)}: it is before 1970 or after 9999")
     return round(float(instant), 6)
-
-
-def name(instant: float) -> str:
-    """Return an instant as messages have it."""
-    return datetime.fromtimestamp(instant, UTC).isoformat().replace("+00:00", "Z")
 
 
 class BikeSettings(KeywordSettings, total=False):
@@ -184,7 +181,7 @@ class SimulatedRedbike(Redbike):
                     continue
                 runs.append(run)
                 if reraise and (error := worker.find_error(run)):
-                    error.add_note(f"in the run of the job {run.jobid!r} that was due at {name(run.due)}")
+                    error.add_note(f"in the run of the job {run.jobid!r} that was due at {format_utc(run.due)}")
                     raise error
                 if len(runs) > limit:
                     raise TooManyRuns(self._explain(runs, limit))
@@ -205,8 +202,8 @@ class SimulatedRedbike(Redbike):
 
     def _explain(self, runs: Sequence[Run], limit: int) -> str:
         [(jobid, number)] = Counter(run.jobid for run in runs).most_common(1)
-        which = f"the job {jobid!r} alone ran {number} times"
-        return f"more than {limit} runs were due by {name(self.now)}: {which}; give a higher limit or an earlier until"
+        which = f"the job {jobid!r} alone ran {number} times; give a higher limit or an earlier until"
+        return f"more than {limit} runs were due by {format_utc(self.now)}: {which}"
 
     def work(self, concurrency: int | None = None) -> NoReturn:
         """Raise `BadConfig`: a test calls `run_due`."""

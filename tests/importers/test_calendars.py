@@ -3,13 +3,13 @@
 import io
 import time
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 
 import pytest
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.importers.calendar import MAX_SIZE, read_calendar
-from redbike.importers.events import Importer, Job, make_jobid
-from redbike.importers.holidays import read_holidays
+from redbike.importers.events import Importer, Job, make_jobid, read_holidays
 from redbike.schedule.parser import parse
 from tests.cases import instant
 from tests.cases.calendars import answers
@@ -33,12 +33,7 @@ def read(text: str, zone: str | None = "Europe/Berlin") -> tuple[Importer, list[
 
 
 def walk(text: str, number: int = 100_000) -> list[float]:
-    schedule, found = parse(text), list[float]()
-    due = schedule.next(NOW)
-    while due is not None and due <= END and len(found) < number:
-        found.append(due)
-        due = schedule.next(due)
-    return found
+    return list(islice(parse(text).list_due(NOW, END), number))
 
 
 def list_runs(*events: str, number: int = 4, head: str = "") -> list[str]:

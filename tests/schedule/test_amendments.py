@@ -14,18 +14,11 @@ from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import instant as local
 from tests.schedule.cost import most_of_a_step
+from tests.schedule.walk import runs
 
 BERLIN = "CRON_TZ=Europe/Berlin "
 CHRISTMAS = "EXDATE;VALUE=DATE:20261225,20261226"
 HASHED = crc32(b"fleet:7") % 60
-
-
-def walk(text: str, since: float, number: int, **given: str) -> list[float | None]:
-    schedule, due, found = parse(text, **given), since, []
-    while due is not None and len(found) < number:
-        due = schedule.next(due)
-        found.append(due)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -73,7 +66,7 @@ def walk(text: str, since: float, number: int, **given: str) -> list[float | Non
 )
 def test_it_runs_but_for_those_dates(text, after, expected):
     wanted = [None if run == "end" else instant(run) for run in expected.split()]
-    assert walk(text, instant(after), len(wanted)) == wanted
+    assert runs(text, instant(after), len(wanted)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -172,7 +165,7 @@ def compare_with_the_plain_expression(name: str, expression: str, pick: random.R
     zone = ZoneInfo(name)
     middle = pick.choice(compare.changes(name) or [1_790_000_000])
     start = middle // 60 * 60 - WEEK // 2
-    plain = walk(f"CRON_TZ={name} {expression}", start - 1, 700)
+    plain = runs(f"CRON_TZ={name} {expression}", start - 1, 700)
     plain = [due for due in plain if due is not None and due < start + WEEK]
     days = {datetime.fromtimestamp(start + pick.randrange(WEEK), zone).date() for _ in range(pick.randrange(3))}
     dropped = set(pick.sample(plain, pick.randrange(min(9, len(plain)))))
@@ -187,7 +180,7 @@ def compare_with_the_plain_expression(name: str, expression: str, pick: random.R
         if due not in dropped and datetime.fromtimestamp(due, zone).date() not in days
     ]
     text = "\n".join((f"CRON_TZ={name} {expression}", *lines))
-    found = [due for due in walk(text, start - 1, len(expected) + 1) if due is not None and due < start + WEEK]
+    found = [due for due in runs(text, start - 1, len(expected) + 1) if due is not None and due < start + WEEK]
     assert found == expected, text
 
 
@@ -201,7 +194,7 @@ def write(due: float, zone: ZoneInfo, pick: random.Random) -> str:
 
 def list_dates(expression: str, number: int, form: str) -> str:
     """The next runs of an expression, as EXDATE has them."""
-    found = walk(expression, 1.79e9, number)
+    found = runs(expression, 1.79e9, number)
     return ",".join(datetime.fromtimestamp(due, UTC).strftime(form) for due in found if due is not None)
 
 

@@ -15,18 +15,11 @@ from redbike.schedule.zones import find_zone
 from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import random_line
+from tests.schedule.walk import runs
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
 BAD = ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *"]
 NOON = instant("2026-06-01T12:00:00")
-
-
-def after(text: str, since: str, number: int) -> list[float | None]:
-    schedule, due, found = parse(text), instant(since), []
-    for _ in range(number):
-        due = schedule.next(due)
-        found.append(due)
-    return found
 
 
 def test_it_agrees_with_brute_force():
@@ -110,7 +103,7 @@ def test_h_spreads_and_stays():
     ],
 )
 def test_it_reads_what_crontabs_and_their_heirs_have(text, since, expected):
-    assert after(text, since, len(expected)) == [run and instant(run) for run in expected]
+    assert runs(text, instant(since), len(expected)) == [run and instant(run) for run in expected]
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -155,8 +148,8 @@ def test_it_says_why_a_line_is_refused(line, said):
 @pytest.mark.parametrize("text", ["0 0 29-27 * 0,3,6", "0 0 1-27,29-31 * 0,3,6"])
 def test_a_day_is_not_lost_in_a_month_that_begins_on_another_day_of_the_week(text):
     """In a month that begins on a Sunday, the 28th is a Saturday, and every day matches. 28 April 2023 is a Friday."""
-    assert after(text, "2023-04-27T00:00:00", 1) == [instant("2023-04-29T00:00:00")]
-    assert after(text, "2023-01-27T00:00:00", 1) == [instant("2023-01-28T00:00:00")]
+    assert runs(text, instant("2023-04-27T00:00:00"), 1) == [instant("2023-04-29T00:00:00")]
+    assert runs(text, instant("2023-01-27T00:00:00"), 1) == [instant("2023-01-28T00:00:00")]
 
 
 def test_the_last_day_may_end_a_range():

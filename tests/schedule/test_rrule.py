@@ -15,6 +15,7 @@ from tests.exhaustive import compare
 from tests.exhaustive.oracle import instant as local
 from tests.exhaustive.oracle import random_rule
 from tests.schedule.cost import measure, most_of_a_step
+from tests.schedule.walk import runs
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
 SIXTY = ",".join(map(str, range(60)))
@@ -65,14 +66,6 @@ HOSTILE = [
         "0 0 * * " + ",".join(["mon-sun#5"] * 800),
     ),
 ]
-
-
-def runs(text: str, since: float, number: int) -> list[float | None]:
-    schedule, found, due = parse(text), [], since
-    while len(found) < number and due is not None:
-        due = schedule.next(due)
-        found.append(due)
-    return found
 
 
 def test_it_agrees_with_brute_force():

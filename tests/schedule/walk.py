@@ -3,11 +3,10 @@
 from redbike.schedule.parser import parse
 
 
-def runs(text: str, after: float, number: int, timezone: str = "UTC") -> list[float | None]:
-    schedule = parse(text, timezone)
+def runs(text: str, after: float, number: int, timezone: str = "UTC", **more: str) -> list[float | None]:
+    """Up to `number` runs after an instant; after the last one of all, there is None."""
     found: list[float | None] = []
-    due: float | None = after
+    schedule, due = parse(text, timezone, **more), after
     while due is not None and len(found) < number:
-        due = schedule.next(due)
-        found.append(due)
+        found.append(due := schedule.next(due))
     return found

@@ -130,14 +130,6 @@ class DailyEvaluator(Evaluator):
         low, _, mask, places = next(self._iterate_sets(day, 1))
         return wall in self._choose(low, mask, places)
 
-    def covers(self, other: Evaluator) -> bool:
-        """Return False: this is unknown."""
-        return False
-
-    def find_uncovered(self, due: int) -> int | None:
-        """Return the second after `due`."""
-        return due + 1
-
     def _find_last(self, count: int) -> int:
         """Return the instant of occurrence number `count`, counted from DTSTART; `LAST` if it is too far away."""
         wall = self._find_last_by_set(count) if self._positions else self._find_last_by_day(count)
