@@ -22,7 +22,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redbike.connection.launcher import Launcher, make_private
-from redbike.connection.probe import Health, Probe, is_alive, is_suspended, read_loaded_percent
+from redbike.connection.probe import Health, Probe, is_alive, is_suspended
 from redbike.errors import ServerError
 
 log = logging.getLogger("redbike.server")
@@ -217,7 +217,7 @@ class EmbeddedServer(Launcher):
     def _describe_health(self, health: Health) -> str:
         if health is not Health.LOADING:
             return "does not answer" if health is Health.SILENT else "is starting"
-        percent = read_loaded_percent(self.socket)
+        percent = self.status().get("loading")
         return "is loading its data" if percent is None else f"is loading its data ({percent:.0f} %)"
 
 

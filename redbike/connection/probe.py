@@ -4,7 +4,6 @@ This module does not use redis-py, whose client needs several replies before it 
 """
 
 import os
-import re
 import socket
 import struct
 from enum import Enum, auto
@@ -52,18 +51,6 @@ class Probe:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-def read_loaded_percent(path: Path) -> float | None:
-    """Return how much of its data a loading server has loaded, in per cent; None if it does not answer."""
-    try:
-        with _connect(str(path), 1.0) as connection:
-            connection.sendall(b"INFO persistence\r\n")
-            reply = connection.recv(65536)
-    except OSError:
-        return None
-    found = re.search(rb"loading_loaded_perc:([\d.]+)", reply)
-    return float(found[1]) if found else None
 
 
 def find_listening_pid(path: Path) -> int | None:
