@@ -230,3 +230,22 @@ def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path,
     server.start()
     assert shell.run("tell", "first:A").returncode == 0
     assert shell.run("set", "b:A", "@hourly").returncode == 0
+
+
+def test_after_a_rewrite_nothing_comes_back_of_half_a_transaction(server):
+    """A log that ends in the middle of a transaction: what docs/durability.rst says to do about it."""
+    server.start()
+    with connect(server.url).pipeline(transaction=True) as both:
+        both.set("half", 1).set("other half", 1).execute()
+    kill(server)
+    [log] = (server.folder / "appendonlydir").glob("*.incr.aof")
+    os.truncate(log, log.read_bytes().rindex(b"other half") + 1)
+    server.start()
+    with connect(server.url) as client:
+        client.bgrewriteaof()
+        wait_until(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
+        with client.pipeline(transaction=True) as both:
+            both.set("later", 1).set("too", 1).execute()
+    server.stop()
+    server.start()
+    assert sorted(connect(server.url).keys()) == [b"later", b"too"]

@@ -1,11 +1,14 @@
-"""TLS, from the command line to a server that speaks it, with certificates of an authority that the tests make."""
+"""TLS with a server, a Cluster and Sentinels, by certificates of an authority that the tests make."""
 
 import json
 
 import pytest
 
+from redbike import Redbike
+from redbike.errors import ServerError
 from tests.commandline import Shell
-from tests.servers import TLS_PROGRAMS, Node, free_ports, make_certificates
+from tests.servers import TLS_PROGRAMS, Cluster, Node, Sentinels, free_ports, make_certificates
+from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 WORKER = """
@@ -107,3 +110,52 @@ def test_a_port_that_does_not_speak_it_is_not_for_those_who_do(tmp_path, folder,
     is_refused(shell_of(f"rediss://127.0.0.1:{plain.port}/0?ssl_ca_certs={folder}/ca.pem"))
     plain.kill()
     plain.client.close()
+
+
+# A Cluster, and Sentinels
+
+PLAIN = {"redis+clusters": "redis+cluster", "rediss+sentinel": "redis+sentinel"}
+PARAMS = [(kind, program) for program in TLS_PROGRAMS for kind in (Cluster, Sentinels)]
+FIRST = len(PARAMS[:2])  # of one program; the others are for the third tier
+MARKS = [pytest.mark.acceptance] * FIRST + [pytest.mark.nightly] * (len(PARAMS) - FIRST)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(p, marks=m) for p, m in zip(PARAMS, MARKS, strict=True)])
+def servers(request, tmp_path_factory, folder):
+    kind, program = request.param
+    servers = kind(tmp_path_factory.mktemp("servers") / "all", certificates=folder, program=program, password="hunter2")
+    yield servers
+    servers.stop()
+
+
+def test_a_job_is_set_and_worked(servers):
+    bike = Redbike(Quiet("A"), redis_config=servers.url)
+    assert bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    assert list(bike.fsck()) == []
+    bike.redis.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("ca.pem", "other.pem", "certificate verify failed"),
+        ("127.0.0.1", "localhost", "certificate is not valid for 'localhost'"),
+        (":hunter2@", ":wrong@", "refuses the login"),
+    ],
+)
+def test_what_is_wrong_is_one_line(servers, old, new, said):
+    assert old in servers.url
+    is_refused_by(servers.url.replace(old, new), said)
+
+
+def test_who_speaks_no_tls_is_told_how_to(servers):
+    scheme, _, rest = servers.url.partition("://")
+    is_refused_by(f"{PLAIN[scheme]}://{rest.partition('?')[0]}", f"the url begins with {scheme.replace('+', '.')}://")
+
+
+def is_refused_by(url, said):
+    with pytest.raises(ServerError, match=said) as caught:
+        Redbike(Quiet("A"), redis_config=url)
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
