@@ -31,7 +31,7 @@ from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
 from redbike.process import watchdog
 from redbike.store.keys import is_queue_name
-from redbike.store.namespace import PAGE, STEP
+from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.run import Answer, EndedRun, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
@@ -55,7 +55,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
-        self.presence = Presence(self.loop, "dispatcher", settings=settings)
+        self.presence = Presence(self.loop, "dispatcher", settings)
         self.timekeeper = Timekeeper(store, settings)
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
@@ -116,8 +116,8 @@ class Dispatcher:
     def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
         """Skip occurrences that are late by more than their grace; move those that are not, and return how many."""
         left = self._find_queues(skip_late(store, self.settings, late, now))
-        steps = (left[first : first + STEP] for first in range(0, len(left), STEP))
-        replies = self._pipeline.run([store.timeline.pack_dispatch(step, late_too=True) for step in steps])
+        calls = [store.timeline.pack_dispatch(step, late_too=True) for step in split(left, STEP)]
+        replies = self._pipeline.run(calls)
         return sum(map(store.timeline.read_dispatch, replies))
 
     def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[list[Reply], Survey]:
@@ -125,7 +125,7 @@ class Dispatcher:
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
-        steps = [due[first : first + STEP] for first in range(0, len(due), STEP)]
+        steps = list(split(due, STEP))
         late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
         early = steps[: len(steps) - len(late)]
         calls, moved = (self._pack_dispatch(store, step) for step in early), list[Reply]()

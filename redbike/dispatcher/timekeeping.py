@@ -14,7 +14,7 @@ from redbike.loop.occurrences import count_given_up, pass_late_ones
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.store.enums import Skip
-from redbike.store.namespace import PAGE
+from redbike.store.namespace import PAGE, split
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.store.timeline import Survey, is_ahead
@@ -58,7 +58,7 @@ class Timekeeper:
         if since is None and dispatched is not None and not is_ahead(dispatched, now):
             since = dispatched
         if since is not None and now - since >= GAP:
-            _skip_missed(self._store, self._settings, since, now)
+            skip_missed(self._store, self._settings, since, now)
 
     def keep(self, until: float) -> None:
         """Keep the time about once a second, unless that might make a job late that is due at `until` (monotonic)."""
@@ -97,7 +97,7 @@ class Timekeeper:
         self._survey = replace(self._survey, dispatched=until)
 
 
-def _skip_missed(store: Store, settings: Settings, since: float, now: float) -> None:
+def skip_missed(store: Store, settings: Settings, since: float, now: float) -> None:
     """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence."""
     if settings.catchup != "none" and not store.questions.has_options():
         return
@@ -123,8 +123,7 @@ def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float
 
 def _read_jobs(store: Store, settings: Settings, jobs: Sequence[Late]) -> Iterator[tuple[str, str, Schedule, Settings]]:
     """Yield each job with its due time, its schedule and its settings; log an invalid schedule."""
-    for first in range(0, len(jobs), PAGE):
-        page = jobs[first : first + PAGE]
+    for page in split(jobs, PAGE):
         stored = store.questions.read_schedules([jobid for jobid, _ in page])
         for (jobid, due), (text, options) in zip(page, stored, strict=True):
             try:

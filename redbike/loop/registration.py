@@ -14,9 +14,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from redbike.config.settings import Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
@@ -57,38 +57,26 @@ class Listener(Protocol):
 class Presence:
     """Keeps one process registered while the ``with`` lasts.
 
-    `list_queues` returns the queues of a worker, `concurrency` is how many jobs it runs at once, `describe_naming`
-    returns how it names queues, `list_taken` what it has functions or commands for, `list_lacking` jobs for which no
-    worker has a command, `list_stuck` those whose functions go on after their deadlines, and `describe_commands` what
-    may be told of its own, see `ProcessRecord`. `settings` are those by which it places jobs.
+    `describe` returns what a worker says of itself: fields of a `ProcessRecord`, by name. `describe_naming` returns how
+    it names queues. `settings` are those by which the process decides on next states.
     """
 
     def __init__(
         self,
         loop: Loop,
         kind: Literal["dispatcher", "worker"],
-        list_queues: Callable[[], Iterable[str]] = list,
+        settings: Settings,
         listener: Listener | None = None,
-        concurrency: int | None = None,
+        describe: Callable[[], dict[str, Any]] = dict,
         describe_naming: Callable[[], Naming | None] = lambda: None,
-        list_taken: Callable[[], frozenset[str] | None] = lambda: None,
-        list_lacking: Callable[[], Mapping[str, str]] = dict,
-        list_stuck: Callable[[], tuple[str, ...]] = tuple,
-        describe_commands: Callable[[], Mapping[str, str]] = dict,
-        settings: Settings | None = None,
     ) -> None:
         self.listener = listener
         self.owner = make_owner()
         self._loop = loop
         self._kind = kind
-        self._list_queues = list_queues
-        self._concurrency = concurrency
+        self._settings = tuple(describe_shared(settings).items())
+        self._describe = describe
         self._describe_naming = describe_naming
-        self._list_taken = list_taken
-        self._list_lacking = list_lacking
-        self._settings = None if settings is None else tuple(describe_shared(settings).items())
-        self._list_stuck = list_stuck
-        self._describe_commands = describe_commands
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
         self._entry = self._since = ""  # as it is registered
         self._registered_at = self._seen_at = float("-inf")  # when that was last, by the monotonic clock
@@ -222,22 +210,9 @@ class Presence:
             self._listener.hear()
 
     def _format_entry(self) -> str:
-        queues = shorten(list(self._list_queues()))
-        record = ProcessRecord(
-            since=0.0,
-            kind=self._kind,
-            host=name_host(),
-            pid=os.getpid(),
-            queues=queues,
-            version=__version__,
-            concurrency=self._concurrency,
-            is_stopping=self._loop.stopping.is_set(),
-            takes=self._list_taken(),
-            lacks=tuple(self._list_lacking().items()),
-            stuck=self._list_stuck(),
-            settings=self._settings,
-            lines=tuple(self._describe_commands().items()),
-        )
+        known = {"queues": (), "host": name_host(), "pid": os.getpid(), "version": __version__, **self._describe()}
+        is_stopping = self._loop.stopping.is_set()
+        record = ProcessRecord(0.0, self._kind, is_stopping=is_stopping, settings=self._settings, **known)
         return record.format_entry()
 
 

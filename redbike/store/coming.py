@@ -1,11 +1,10 @@
 """The jobs that have something to run up to an instant, with what one needs to compute when."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from redbike.store.history import read_duration
-from redbike.store.namespace import Namespace
+from redbike.store.namespace import Part, split
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
 
 PAGE = 1000  # jobs in one request
@@ -23,11 +22,8 @@ class ComingJob(NamedTuple):
     duration: float | None  # seconds that its last runs took on average; None if none is kept
 
 
-class Coming:
+class Coming(Part):
     """Lists jobs that have something to run, a page at a time. What it holds does not grow with their number."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def count(self, until: float) -> tuple[int, int]:
         """Return how many jobs there are to look at, and how many are paused until somebody resumes them, at most."""
@@ -48,7 +44,7 @@ class Coming:
         """
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
-            yield from _split(jobid for jobid, _ in self._namespace.scan(key))
+            yield from split((jobid for jobid, _ in self._namespace.scan(key)), PAGE)
         number = self._namespace.ask("zcount", keys.timeline, "-inf", until)
         for first in range(0, number, PAGE):
             page = self._namespace.ask("zrange", keys.timeline, first, min(number, first + PAGE) - 1)
@@ -67,13 +63,13 @@ class Coming:
         job that is paused.
         """
         if jobids is not None:
-            for page in _split(jobids):
+            for page in split(jobids, PAGE):
                 yield list(self._look_at(page, now, until, note_paused))
             return
         yield from self._list_timeline(now, until)
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
-            for page in _split(jobid for jobid, _ in self._namespace.scan(key)):
+            for page in split((jobid for jobid, _ in self._namespace.scan(key)), PAGE):
                 yield list(self._look_at(page, now, until, note_paused, key))
 
     def _list_timeline(self, now: float, until: float) -> Iterator[list[ComingJob]]:
@@ -169,9 +165,3 @@ def _find_moments(
     if waiting is not None:
         return 0, waiting.queue, now, max(now, waiting.due)
     return None if run is None else (1, run.queue, None, max(now, run.due))
-
-
-def _split(jobids: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(jobids)
-    while page := list(islice(rest, PAGE)):
-        yield page

@@ -15,7 +15,7 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.log import describe_pause
-from redbike.store.namespace import PAGE, STEP, Namespace, make_tag, number_queues
+from redbike.store.namespace import PAGE, STEP, Namespace, make_tag, number_queues, split
 from redbike.store.records import decode
 from redbike.store.scripts import Call, Reply
 
@@ -100,7 +100,7 @@ class Jobs:
     ) -> Iterator[Answers]:
         """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
         answers = Answers()
-        steps = [jobs[first : first + step] for first in range(0, len(jobs), step)]
+        steps = list(split(jobs, step))
         calls = chain((self._pack_set(step, from_now) for step in steps), also)
         with self._namespace.scripts.run_meanwhile(calls) as replies:
             yield answers
@@ -142,11 +142,9 @@ class Jobs:
 
     def set_groups(self, memberships: Mapping[str, str]) -> None:
         """Record whose rows jobs are, without touching them otherwise; pass over those that are not set."""
-        pairs = list(memberships.items())
-        steps = (dict(pairs[first : first + STEP]) for first in range(0, len(pairs), STEP))
         self._namespace.scripts.run_all(
-            self._namespace.pack("set_groups", jobs={each: record or False for each, record in step.items()})
-            for step in steps
+            self._namespace.pack("set_groups", jobs={each: record or False for each, record in step})
+            for step in split(memberships.items(), STEP)
         )
 
     def _name_queue(self, jobid: str) -> str:
@@ -163,8 +161,7 @@ class Jobs:
         run.
         """
         jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
-        for first in range(0, len(jobs), PAGE):
-            page = jobs[first : first + PAGE]
+        for page in split(jobs, PAGE):
             calls = (self._namespace.pack("run", [queue], job=jobid, request=make_tag()) for jobid, queue in page)
             words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
         return words
@@ -245,7 +242,7 @@ class Pauses:
         left = list(jobids)
         while left:
             # One that waits elsewhere than this worker class says is paused there.
-            calls = [self._pack_pause(left[i : i + STEP], homes, given) for i in range(0, len(left), STEP)]
+            calls = [self._pack_pause(page, homes, given) for page in split(left, STEP)]
             replies = self._namespace.scripts.run_all(calls)
             said = [decode(word) for reply in replies for word in reply[1:]]
             words.update(zip(left, said, strict=True))

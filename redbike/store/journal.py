@@ -24,7 +24,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.store.entries import Digest, Pending, list_last_naming, list_naming, read_entry
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun, get_end, read_last_end, read_runs
-from redbike.store.namespace import PAGE, Namespace, make_tag
+from redbike.store.namespace import PAGE, Namespace, Part, make_tag, split
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.tally import PART, RECENT, count, count_recent, format_recent, parse_recent
 
@@ -34,11 +34,8 @@ READ_STEP, WRITE_STEP = 50, 200  # entries that are read, and jobs that are writ
 MOST_ARCHIVED, MOST_BYTES = 4000, 4_000_000  # entries that are archived together, and their size
 
 
-class Journal:
+class Journal(Part):
     """Reads the runs that are kept."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def list_runs(self, jobids: Iterable[str] | None = None) -> Iterator[PastRun]:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
@@ -54,8 +51,7 @@ class Journal:
             for jobid, own in pending.items():
                 yield from own.read(jobid, b"")
             return
-        for first in range(0, len(named), PAGE):
-            page = named[first : first + PAGE]
+        for page in split(named, PAGE):
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 yield from pending.get(jobid, nothing).read(jobid, value)
 
@@ -68,8 +64,7 @@ class Journal:
         pending, nothing = Digest(self._read_entries(MOST_ENTRIES // PAGE)).pending, Pending()
         named = list(dict.fromkeys([*first, *pending]))
         known = set(map(encode, named))
-        for at in range(0, len(named), PAGE):
-            page = named[at : at + PAGE]
+        for page in split(named, PAGE):
             for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
                 runs = pending.get(jobid, nothing).read(jobid, value)
                 yield runs if runs and get_end(runs[0]) >= since else []
@@ -166,11 +161,8 @@ class _Read:
         self.newest = page[-1] if page else self.newest
 
 
-class Archiver:
+class Archiver(Part):
     """Archives the oldest entries of the journal."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def archive(self) -> Iterator[None]:
         """Archive the entries that there are, or the oldest of many, in short steps; yield between them."""
@@ -183,7 +175,7 @@ class Archiver:
         last = {"fields": list(read.counts), "numbers": list(read.counts.values())}
         last["recent"] = format_recent(read.recent, read.ended)
         jobs = self._list_jobs(digest)
-        pages = [jobs[first : first + WRITE_STEP] for first in range(0, len(jobs), WRITE_STEP)] or [[]]
+        pages = list(split(jobs, WRITE_STEP)) or [[]]
         for number, page in enumerate(pages, 1):
             further = last if number == len(pages) else {}
             if self._write(page, digest, **given, first=number == 1, **further) != "ok":

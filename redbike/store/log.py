@@ -20,7 +20,7 @@ from redbike.errors import BadConfig, BadJobId, RedbikeError
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
 from redbike.store.keys import check_known_jobid
-from redbike.store.namespace import Namespace, make_tag
+from redbike.store.namespace import Part, make_tag
 from redbike.store.records import MOMENT, decode
 from redbike.text.printable import escape
 
@@ -63,11 +63,8 @@ class Tally:
         return ", ".join(f"{number} {word}" for word, number in self.counts.items()) or "nothing"
 
 
-class Log:
+class Log(Part):
     """Reads the log, and adds what no script has noted because many scripts did it."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def list_entries(self, jobid: str | None = None) -> Iterator[LogEntry]:
         """Yield what was changed, or what was changed of `jobid`; the newest first. Pass over damaged entries."""
@@ -175,11 +172,8 @@ def check_who(who: str | None) -> str | None:
     raise BadConfig(f"bad noted_as {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")
 
 
-class Events:
+class Events(Part):
     """Listens to what happens under the prefix."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def listen(
         self, wants: Callable[[], bool] | None = None, is_over: Callable[[], bool] = lambda: False

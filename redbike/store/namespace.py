@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import redis
 
@@ -27,6 +28,7 @@ RANKS_PAGE = 250  # entries of a sorted set in one request
 DATA_PAGE = 50  # data of jobs in one request: each may be long
 STEP = 100  # jobs that one script sets or moves: the server serves nobody else meanwhile
 
+T = TypeVar("T")
 Entry = tuple[float, bytes]  # the score, and the member
 
 # Bytes that are not UTF-8 are passed on as they are.
@@ -105,6 +107,20 @@ class Namespace:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
+
+
+class Part:
+    """A group of the methods of a store."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+
+def split(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of this size; the last one may be shorter."""
+    rest = iter(items)
+    while page := list(islice(rest, size)):
+        yield page
 
 
 def make_tag(owner: str = "") -> str:

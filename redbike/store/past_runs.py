@@ -14,7 +14,7 @@ from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
 from redbike.store.journal import Journal
-from redbike.store.namespace import Entry, Namespace, Ranks
+from redbike.store.namespace import Entry, Namespace, Ranks, split
 from redbike.store.paging import FEW, MOST_SCANNED
 from redbike.store.records import decode, encode
 
@@ -137,8 +137,8 @@ class PastRuns:
         client, keys = self._namespace.client, self._namespace.keys
         with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
             jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
-            for page in range(0, len(jobids), PAGE):
-                for kept in client.hmget(keys.failures, jobids[page : page + PAGE]):
+            for page in split(jobids, PAGE):
+                for kept in client.hmget(keys.failures, page):
                     failure = parse_failure(decode(kept))
                     if failure is not None:
                         yield failure

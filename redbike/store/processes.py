@@ -88,22 +88,17 @@ class ProcessRecord:
 
     def format_entry(self) -> str:
         """Write the record but for its time, which the script adds."""
-        entry: dict[str, Any] = {"kind": self.kind, "host": self.host, "pid": self.pid}
-        entry |= {"queues": self.queues, "version": self.version}
-        if self.concurrency is not None:
-            entry["concurrency"] = self.concurrency
-        if self.is_stopping:
-            entry["stopping"] = True
-        if self.takes is not None:
-            entry["takes"] = sorted(self.takes)
-        if self.lacks:
-            entry["lacks"] = dict(self.lacks)
-        if self.settings is not None:
-            entry["settings"] = dict(self.settings)
-        if self.stuck:
-            entry["stuck"] = self.stuck
-        if self.lines:
-            entry["lines"] = dict(self.lines)
+        entry: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "host", "pid", "queues", "version")}
+        others = {
+            "concurrency": self.concurrency,
+            "stopping": self.is_stopping or None,
+            "takes": None if self.takes is None else sorted(self.takes),
+            "lacks": dict(self.lacks) or None,
+            "settings": None if self.settings is None else dict(self.settings),
+            "stuck": self.stuck or None,
+            "lines": dict(self.lines) or None,
+        }
+        entry |= {name: value for name, value in others.items() if value is not None}
         return json.dumps(entry, ensure_ascii=False)
 
     def format_id(self, owner: str) -> str:

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from redbike.connection.refusals import is_out_of_memory, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.inspected import JobState, TagState, read_job, read_tag
-from redbike.store.namespace import PAGE, Namespace, read_json
+from redbike.store.namespace import PAGE, Part, read_json
 from redbike.store.records import Pause, decode, encode, parse_number
 from redbike.store.scripts import Call
 
@@ -43,11 +43,8 @@ class Refusal(NamedTuple):
     is_full: bool
 
 
-class Questions:
+class Questions(Part):
     """Reads what is kept of jobs and tags."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def inspect(
         self,

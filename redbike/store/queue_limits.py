@@ -11,7 +11,7 @@ from typing import Any, Literal
 from redbike.config.limits import format_rate
 from redbike.connection.refusals import translate_errors
 from redbike.store.log import describe_pause
-from redbike.store.namespace import PAGE, Namespace, read_json
+from redbike.store.namespace import PAGE, Part, read_json, split
 from redbike.store.records import RunRecord, decode, parse_number
 
 Unlimited = Literal[False]  # no limit any more
@@ -62,11 +62,8 @@ class QueueLimitsState:
         return parse_limits(self.queue, self.stored or "")
 
 
-class QueueLimiter:
+class QueueLimiter(Part):
     """Pauses, opens and limits queues."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def pause(self, name: str, until: float | None = None, by: str = "", reason: str = "") -> bool:
         """Pause the queue `name`; return False if it was paused already: then nothing is changed."""
@@ -110,7 +107,7 @@ class QueueLimiter:
 
     def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
         """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
-        pages = (jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE))
+        pages = split(jobids, PAGE)
         self._namespace.scripts.run_all(self._namespace.pack("rebuild_slots", [name], jobs=page) for page in pages)
 
     def reserve(self, name: str, tag: str, jobid: str, seconds: float) -> bool:

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from redbike.config.options import list_texts
 from redbike.connection.refusals import translate_errors
-from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, read_json
+from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
 from redbike.store.records import Membership, Pause, decode
 from redbike.store.scripts import Call, Reply
 
@@ -22,17 +21,13 @@ class StoredRow(NamedTuple):
     paused: str = ""  # the record of its pause, if data were asked for
 
 
-class Rows:
+class Rows(Part):
     """Reads what files of jobs say too."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def list_all(self) -> Iterator[tuple[str, ...]]:
         """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have."""
         client, keys = self._namespace.client, self._namespace.keys
-        jobs = self._namespace.scan(keys.schedules)
-        while page := list(islice(jobs, DATA_PAGE)):
+        for page in split(self._namespace.scan(keys.schedules), DATA_PAGE):
             jobids = [jobid for jobid, _ in page]
             with translate_errors(), client.pipeline(transaction=False) as pipeline:
                 pipeline.hmget(keys.options, jobids)
@@ -50,8 +45,7 @@ class Rows:
 
     def pack_read(self, jobids: Sequence[str], with_data: bool = False) -> list[Call]:
         """Return the scripts of `read`, whose replies `parse_rows` understands."""
-        page = DATA_PAGE if with_data else PAGE
-        pages = (jobids[first : first + page] for first in range(0, len(jobids), page))
+        pages = split(jobids, DATA_PAGE if with_data else PAGE)
         return [self._namespace.pack("read_rows", now=0.0, jobs=each, data=with_data) for each in pages]
 
     def list_of(self, group: str) -> Iterator[str]:

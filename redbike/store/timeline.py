@@ -8,7 +8,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
-from redbike.store.namespace import PAGE, Namespace, number_queues, read_json
+from redbike.store.namespace import PAGE, Part, number_queues, read_json
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import RetryState, RunRecord, decode, pair_up, parse_number
 from redbike.store.run import CLOCKS_DIFFER, Run
@@ -53,11 +53,8 @@ def is_ahead(instant: float, now: float) -> bool:
     return instant > now + CLOCKS_DIFFER
 
 
-class Timeline:
+class Timeline(Part):
     """Surveys and dispatches what is due."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def pack_survey(self, passed_over: int = 0) -> Call:
         """Ask what is due, `MOST_DUE` jobs at most without the first `passed_over`, and for `PAGE` lost runs."""

@@ -11,7 +11,7 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.enums import Skip
 from redbike.store.journal import Journal, translate_journal_errors
-from redbike.store.namespace import PAGE, Namespace, read_json
+from redbike.store.namespace import PAGE, Namespace, Part, read_json, split
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import COUNT, RunRecord, decode, parse_number
 from redbike.store.tally import count
@@ -35,11 +35,8 @@ class Total:
     dispatched: float | None = None  # the instant up to which all is; None if there was no dispatcher yet
 
 
-class Totals:
+class Totals(Part):
     """Counts jobs."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def read(self, max_lag: float = 0.0) -> Total:
         """Return all of them. Those count as due that have been due for more than `max_lag` seconds."""
@@ -127,8 +124,7 @@ class Depths:
 
     def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, str, int, float]]:
         given = {} if since is None else {"since": since, "most": MOST_LATE}
-        for first in range(0, len(names), TOGETHER):
-            page = names[first : first + TOGETHER]
+        for page in split(names, TOGETHER):
             told = read_json(self._namespace.run("depths", page, **given)[1])
             columns = (told[name] for name in ("waiting", "oldest", "first", "late"))
             for name, waiting, oldest, jobid, late in zip(page, *columns, strict=True):

@@ -14,7 +14,7 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.keys import escape_pattern
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
@@ -22,12 +22,17 @@ from redbike.store.scripts import Call
 # The commands by which one says that one knows, and brings back what a clock has put too late.
 MINE, REPAIR = "redbike acknowledge", "redbike fsck --repair"
 
+# What a repair may only remove, as ``lua/repair.lua`` calls it: the field of a `JobState` that says what is there.
+REMOVABLE = {
+    **{name: name for name in ("retry_state", "options", "spent", "history", "failure")},
+    "data": "has_data",
+    "group": "membership",
+    "output": "has_output",
+}
 
-class Upkeep:
+
+class Upkeep(Part):
     """Repairs jobs and tags, and deletes everything."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def repair(self, pairs: Iterable[tuple[JobState, JobState]]) -> list[bool]:
         """Bring jobs from how they were found to how they are wanted, each in one step, all in one round trip.
@@ -97,7 +102,7 @@ class Upkeep:
             found += client.scan_iter(match=f"{escape_pattern(keys.inflight_base)}*", count=PAGE)
             # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
             found += keys.list_fixed()
-            return sum(int(client.unlink(*found[page : page + PAGE])) for page in range(0, len(found), PAGE))
+            return sum(int(client.unlink(*page)) for page in split(found, PAGE))
 
 
 def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
@@ -115,22 +120,9 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["pause"] = wanted.paused or False
     if wanted.timer != found.timer:
         changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
-    if wanted.retry_state != found.retry_state or "retry state" in found.unreadable:
-        changes["retry_state"] = False
-    if wanted.options != found.options or "options" in found.unreadable:
-        changes["options"] = False
-    if wanted.has_data != found.has_data:
-        changes["data"] = False
-    if wanted.membership != found.membership:
-        changes["group"] = False
-    if wanted.spent != found.spent:
-        changes["spent"] = False
-    if wanted.has_output != found.has_output:
-        changes["output"] = False
-    if wanted.history != found.history or "history" in found.unreadable:
-        changes["history"] = False
-    if wanted.failure != found.failure or "failure" in found.unreadable:
-        changes["failure"] = False
+    for name, field in REMOVABLE.items():
+        if getattr(wanted, field) != getattr(found, field) or name.replace("_", " ") in found.unreadable:
+            changes[name] = False
     return changes
 
 
@@ -172,11 +164,8 @@ class Rewind:
         return f"the server went back by {length} to {moment}: what was set or had run after that may be lost"
 
 
-class Rewinds:
+class Rewinds(Part):
     """Lists and acknowledges what dispatchers have noted."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
 
     def list_all(self) -> list[Rewind]:
         """Return those that nobody has acknowledged, the oldest first. Pass over damaged ones."""

@@ -8,7 +8,7 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.agreed import PROTOCOL, Naming, check_protocol
 from redbike.store.keys import OWNER
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import PAGE, Namespace, split
 from redbike.store.processes import LOST, MOST_JOBS, Process, ProcessRecord, make_process
 from redbike.store.records import decode, parse_batch
 from redbike.store.run import CLOCKS_DIFFER
@@ -83,8 +83,8 @@ class Workers:
         keys, records = self._namespace.keys, list[ProcessRecord | None]()
         since = self._timeline.read_clock() - LOST
         alive = self._namespace.ask("zrange", keys.seen, since, "+inf", byscore=True)
-        for first in range(0, len(alive), PAGE):
-            texts = self._namespace.ask("hmget", keys.workers, alive[first : first + PAGE])
+        for page in split(alive, PAGE):
+            texts = self._namespace.ask("hmget", keys.workers, page)
             records += [ProcessRecord.parse(decode(text)) for text in texts]
         return [each for each in records if each and each.kind == "worker" and not each.is_stopping]
 
@@ -137,8 +137,7 @@ class Workers:
 
     def _read_seen(self, owners: list[str]) -> dict[str, float]:
         found: dict[str, float] = {}
-        for first in range(0, len(owners), PAGE):
-            page = owners[first : first + PAGE]
+        for page in split(owners, PAGE):
             moments = self._namespace.ask("zmscore", self._namespace.keys.seen, page)
             found |= {owner: moment for owner, moment in zip(page, moments, strict=True) if moment is not None}
         return found

@@ -63,27 +63,20 @@ def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | Non
         return None
     [(kind, value)] = given.items()
     zone = None if tz is None else check_zone(read_zone(tz))
-    check_schedule(_WRITERS[kind](value), zone)
-    text = format_schedule(_WRITERS[kind](value), zone or "UTC")
+    schedule = _write(kind, value)
+    check_schedule(schedule, zone)
+    text = format_schedule(schedule, zone or "UTC")
     try:
         return _complete(kind, text, zone, jobid)
     except BadSchedule as error:
         raise BadSchedule(f"job {jobid!r}: {error}") from None
 
 
-def _write_every(value: Any) -> Any:
-    return value if isinstance(value, timedelta) else f"EVERY:{value}"
-
-
-def _write_at(value: Any) -> Any:
-    return value if isinstance(value, datetime) else f"AT:{value}"
-
-
-def _keep(value: Any) -> Any:
-    return value
-
-
-_WRITERS = {"every": _write_every, "at": _write_at, "cron": _keep, "rrule": _keep, "schedule": _keep}
+def _write(kind: str, value: Any) -> Any:
+    """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
+    if kind == "every" and not isinstance(value, timedelta):
+        return f"EVERY:{value}"
+    return f"AT:{value}" if kind == "at" and not isinstance(value, datetime) else value
 
 
 def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:

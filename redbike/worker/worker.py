@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
@@ -60,15 +61,8 @@ class Worker:
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
-        told = (
-            partial(describe_naming, worker),
-            partial(list_taken, worker),
-            self.missing.list_lacking,
-            self._list_stuck,
-            partial(describe_commands, worker),
-            settings,
-        )
-        self.presence = Presence(self.loop, "worker", self.queues.names, self.notifier, concurrency, *told)
+        told = self._describe, partial(describe_naming, worker)
+        self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
         self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
@@ -122,8 +116,16 @@ class Worker:
         if not self.heartbeat.list_runs():
             leaving.uncover()
 
-    def _list_stuck(self) -> tuple[str, ...]:
-        return tuple(run.jobid for run in self.heartbeat.list_stuck())
+    def _describe(self) -> dict[str, Any]:
+        """Return what this worker says of itself, see `ProcessRecord`."""
+        return {
+            "queues": shorten(self.queues.names()),
+            "concurrency": self.concurrency,
+            "takes": list_taken(self.worker),
+            "lacks": tuple(self.missing.list_lacking().items()),
+            "stuck": tuple(run.jobid for run in self.heartbeat.list_stuck()),
+            "lines": tuple(describe_commands(self.worker).items()),
+        }
 
     def _note_stuck(self, run: Run) -> None:
         """Say that the function of `run` goes on after its deadline, or that it does no more."""

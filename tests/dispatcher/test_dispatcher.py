@@ -326,7 +326,8 @@ def test_the_first_pass_moves_what_is_due_by_after(store, now, running):
 
 
 def test_the_time_is_kept_in_the_file_and_in_redis(store, running, tmp_path, monkeypatch):
-    monkeypatch.setattr("redbike.dispatcher.dispatcher.NAP", 0.1)
+    for module in ("dispatcher", "timekeeping"):
+        monkeypatch.setattr(f"redbike.dispatcher.{module}.NAP", 0.1)
     path = tmp_path / "timefile"
     running(Settings(timefile=str(path)))
     wait_until(path.exists)

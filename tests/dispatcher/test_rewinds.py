@@ -4,7 +4,8 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
-from redbike.dispatcher.dispatcher import BEHIND, Dispatcher
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.timekeeping import BEHIND
 from redbike.loop.timefile import Timefile
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck

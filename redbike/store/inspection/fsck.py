@@ -20,12 +20,11 @@ tag, at one instant, and the verdict is about that.
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from redbike.store.inspected import TagState
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
-from redbike.store.namespace import PAGE
+from redbike.store.namespace import PAGE, split
 from redbike.store.queue_limits import QueueLimitsState
 from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.store import Store
@@ -81,9 +80,8 @@ def describe_remedy(rewind: Rewind) -> str:
 
 def find_bad_tags(store: Store, listing: Listing) -> Iterator[TagState]:
     """Yield the tags with which something is wrong."""
-    tags = iter(listing.tags.items())
-    while page := dict(islice(tags, PAGE)):
-        for state in store.questions.inspect_tags(page):
+    for page in split(listing.tags.items(), PAGE):
+        for state in store.questions.inspect_tags(dict(page)):
             if any(check_tag(state)):
                 yield state
 

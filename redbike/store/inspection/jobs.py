@@ -7,7 +7,6 @@ place at an instant that is past.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock, format_length
@@ -16,7 +15,7 @@ from redbike.schedule.parser import parse
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.inspection.listing import Listing, get_home, get_own_queue
-from redbike.store.namespace import PAGE
+from redbike.store.namespace import PAGE, split
 from redbike.store.records import RetryState, Status
 from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
@@ -31,8 +30,7 @@ def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[JobState]]:
 
     Each is inspected at one instant. Only its entries in lists come from the listing, maybe from before it moved.
     """
-    jobids = iter(listing.jobs)
-    while page := list(islice(jobids, PAGE)):
+    for page in split(listing.jobs, PAGE):
         states = (
             _add_listed_entries(store, listing, state) for state in store.questions.inspect(page, tags=listing.tag_of)
         )

@@ -14,7 +14,7 @@ from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
-from redbike.store.namespace import DATA_PAGE, PAGE
+from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
 from redbike.store.store import Store
 
@@ -184,8 +184,7 @@ def _list_inflight(store: Store, listing: Listing, found: list[str]) -> None:
     """List the tags that have in-flight keys, with the jobs that were taken under them."""
     base, held = store.keys.inflight_base, list[tuple[int, str, list[str]]]()
     keys = [key for key in found if key.startswith(base)]
-    for first in range(0, len(keys), PAGE):
-        page = keys[first : first + PAGE]
+    for page in split(keys, PAGE):
         with store.client.pipeline(transaction=False) as pipeline:
             for key in page:
                 pipeline.pttl(key)
