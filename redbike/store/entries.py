@@ -25,13 +25,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.store.history import PastRun, add_runs, pack_worker, read_facts, read_run, read_runs
+from redbike.store.history import BAD, PastRun, add_runs, pack_worker, read_facts, read_run, read_runs
 from redbike.store.records import decode, encode
 
 log = logging.getLogger("redbike")
 
 NOT_BEGUN = 255  # in place of how many runs are kept: this one had not begun, and counts as skipped
-BAD = (IndexError, ValueError, struct.error)  # what a damaged entry raises
 FEW = 20  # jobs for which it is quicker to look for the bytes of each in an entry than to walk through that
 
 _SIZE, _RUN = struct.Struct("<H"), struct.Struct("<BHH")

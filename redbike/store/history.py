@@ -36,6 +36,8 @@ NAMED, MOST_NAMES = 128, 127
 FEW = 3  # runs that make an average
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
+BAD = (IndexError, ValueError, struct.error)  # what damaged runs raise
+
 _HEAD = struct.Struct("<BdIfBBB")
 OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
@@ -127,7 +129,7 @@ def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> by
     Those that are the same count as one: they were archived before, but their entry had not left the journal. Each of
     `runs` is packed, with the name of its worker. A damaged value counts as empty.
     """
-    kept = [*dict.fromkeys([*reversed(runs), *_split(value)])][:most]
+    kept = [*dict.fromkeys([*reversed(runs), *(_split(value) or ())])][:most]
     parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
     for packed, worker in kept:
         number = numbers.get(worker)
@@ -143,17 +145,15 @@ def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> by
 
 def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:
     """Return the runs in the value of a job, the newest first; None if it is damaged."""
-    try:
-        return [read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)]
-    except (IndexError, ValueError, struct.error):
-        return None
+    found = _split(value)
+    return None if found is None else [read_run(jobid, packed, worker) for packed, worker in found]
 
 
 def read_newest(jobid: str, value: bytes) -> PastRun | None:
     """Return the newest run in the value of a job; None if there is none, or it is damaged."""
     try:
         return next((read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)), None)
-    except (IndexError, ValueError, struct.error):
+    except BAD:
         return None
 
 
@@ -169,7 +169,7 @@ def read_last_end(value: bytes) -> float:
     """
     try:
         return read_facts(value, 1, 1 + value[1])[2]
-    except (IndexError, ValueError, struct.error):
+    except BAD:
         return -math.inf
 
 
@@ -189,11 +189,11 @@ def read_duration(value: bytes) -> float | None:
     return mean if 0 <= mean < math.inf else None
 
 
-def _split(value: bytes) -> list[tuple[bytes, bytes]]:
+def _split(value: bytes) -> list[tuple[bytes, bytes]] | None:
     try:
         return list(_cut_apart(value))
-    except (IndexError, ValueError, struct.error):
-        return []
+    except BAD:
+        return None
 
 
 def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -200,29 +200,26 @@ class Takers:
 
     def explain(self, jobid: str, queue: str) -> Iterator[str]:
         """Yield why no worker takes a job of this queue. Nothing is said where there is no worker at all."""
-        now = time.monotonic()
-        age = now - self._read_at
-        if age < KNOWN and not self._find_reason(jobid, queue):
-            return
-        if age >= REREAD:
-            self._update()
-            self._read_at = now
-        if now - self._told_at >= TOLD:
-            self._told_at = now
-            self._told.clear()
+        self._update_if_old(jobid, queue)
         why = self._find_reason(jobid, queue)
+        if why and time.monotonic() - self._told_at >= TOLD:
+            self._told_at = time.monotonic()
+            self._told.clear()
         if why and why not in self._told and len(self._told) < MOST:
             self._told.add(why)
             yield why
 
     def has_taker(self, jobid: str, queue: str) -> bool:
         """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
+        self._update_if_old(jobid, queue)
+        return self._has_workers and not self._find_reason(jobid, queue)
+
+    def _update_if_old(self, jobid: str, queue: str) -> None:
         now = time.monotonic()
         age = now - self._read_at
         if age >= KNOWN or (age >= REREAD and self._find_reason(jobid, queue)):
             self._update()
             self._read_at = now
-        return self._has_workers and not self._find_reason(jobid, queue)
 
     def _update(self) -> None:
         try:

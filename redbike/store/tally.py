@@ -19,16 +19,19 @@ import math
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
-from redbike.store.entries import BAD, Batch
+from redbike.store.entries import Batch
 from redbike.store.enums import Outcome
-from redbike.store.history import OUTCOMES, read_facts
+from redbike.store.history import BAD, OUTCOMES, read_facts
 
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
 PART, RECENT = 10, 60  # seconds
 MOST_RECENT = 5000  # parts of queues
+
+T = TypeVar("T")
 
 _BOUNDS = struct.unpack(f"<{len(BUCKETS)}f", struct.pack(f"<{len(BUCKETS)}f", *BUCKETS))  # as a run keeps its seconds
 _NAMES = [f"{bound:g}" for bound in (*BUCKETS, math.inf)]
@@ -37,10 +40,14 @@ _LOST = OUTCOMES.index(Outcome.LOST)
 
 def count(entries: Iterable[bytes]) -> Counter[str]:
     """Return what entries add to the counts. Damaged ones add nothing."""
-    counts = Counter[str]()
+    return _add_up(entries, _count)
+
+
+def _add_up(entries: Iterable[bytes], count_one: Callable[[Batch], Counter[T]]) -> Counter[T]:
+    counts = Counter[T]()
     for entry in entries:
         with suppress(*BAD):
-            counts.update(_count(Batch.open(entry)))
+            counts.update(count_one(Batch.open(entry)))
     return counts
 
 
@@ -73,11 +80,7 @@ def _count(batch: Batch) -> Counter[str]:
 
 def count_recent(entries: Iterable[bytes]) -> Counter[tuple[int, str]]:
     """Return how many runs of entries have ended, by the number of the part of `PART` seconds, and queue."""
-    counts = Counter[tuple[int, str]]()
-    for entry in entries:
-        with suppress(*BAD):
-            counts.update(_count_recent(Batch.open(entry)))
-    return counts
+    return _add_up(entries, _count_recent)
 
 
 def _count_recent(batch: Batch) -> Counter[tuple[int, str]]:
