@@ -14,28 +14,16 @@ from dataclasses import dataclass, field
 
 from redbike.config.parameters import OPTIONS, read_choice
 from redbike.errors import BadConfig
+from redbike.text.durations import measure_duration
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
-KEYS = (
-    "timeout",
-    "on-error",
-    "on-timeout",
-    "retries",
-    "cwd",
-    "backoff",
-    "shell",
-    "env",
-    "input",
-    "output",
-    "on-failure",
-)
+POLICIES = ("timeout", "on-error", "on-timeout", "retries", "backoff")
+KEYS = (*POLICIES, "cwd", "shell", "env", "input", "output", "on-failure")
 COMMANDS, ALL = "commands", "*"  # the section of the command lines, and the one that holds for all commands
 JSON = "json."  # before a key whose value is a JSON string
 
-DURATION = re.compile(r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
-SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 COUNT = re.compile(r"\d{1,7}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORKER, CRON = "worker", "cron"  # the values of ``env``
@@ -244,11 +232,8 @@ def parse_duration(key: str, text: str, minimum: float) -> float:
 
     Raise `BadConfig` if the text is invalid, or if the seconds are not from `minimum` to `MAX_SECONDS`.
     """
-    if SECONDS.fullmatch(text):
-        value = float(text)
-    elif parts := DURATION.fullmatch(text):
-        value = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True))
-    else:
+    value = measure_duration(text)
+    if value is None:
         raise BadConfig(f"bad {key} {text!r:.80}: seconds or a duration such as '15m' are needed")
     if not minimum <= value <= MAX_SECONDS:
         raise BadConfig(f"bad {key} {text!r:.80}: {minimum:g} to {MAX_SECONDS:g} seconds are allowed")

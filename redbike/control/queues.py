@@ -1,10 +1,12 @@
 """Operators pause, resume and limit queues, and pause everything."""
 
+from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
 from redbike.config.limits import check_at_once, parse_rate
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
+from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store.keys import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
@@ -24,10 +26,26 @@ class QueueController:
         self.store = store
         self.worker = worker
 
-    def find_queue(self, name: str) -> str:
+    def find_queue(self, queue: str) -> str:
         """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
-        check_queue_name(name)
-        return find_queue(self.worker, name, self.store.queue_limits.list_queues())
+        check_queue_name(queue)
+        return find_queue(self.worker, queue, self.store.queue_limits.list_queues())
+
+    def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
+        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
+        return self.pause(self.find_queue(queue), read_instant("until", until), reason)
+
+    def resume_queue(self, queue: str) -> bool:
+        """Resume a queue. Return False if it was not paused."""
+        return self.resume(self.find_queue(queue))
+
+    def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
+        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
+        return self.pause("", read_instant("until", until), reason)
+
+    def resume_all(self) -> bool:
+        """Resume everything, but not what was paused by itself. Return False if it was not paused."""
+        return self.resume("")
 
     def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
         """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.
@@ -42,18 +60,19 @@ class QueueController:
         return self.store.queue_limits.open(name, resume=True)
 
     def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
-        """Limit a queue by ``at_once`` and ``rate``, see `redbike.config.limits.Limit`; None takes a limit back.
+        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
 
-        Return what stands before the queue then. Raise `BadConfig`.
+        Return what stands before the queue then, also if no limit is given. Raise `BadConfig`.
         """
-        if unknown := limits.keys() - {"at_once", "rate"}:
+        if unknown := limits.keys() - Limits.__annotations__:
             raise TypeError(f"no limit {sorted(unknown)[0]!r}: at_once and rate are limits")
-        given: dict[str, Any] = {}
-        if "at_once" in limits:
-            given["at_once"] = check_at_once(limits["at_once"]) or False
-        if "rate" in limits:
-            given["rate"] = parse_rate(limits["rate"]) or False
+        readers: dict[str, Callable[[Any], Any]] = {"at_once": check_at_once, "rate": parse_rate}
+        given: dict[str, Any] = {key: readers[key](value) or False for key, value in limits.items()}
         name = self.find_queue(queue)
         if given:
             self.store.queue_limits.limit(name, **given)
         return self.store.queue_limits.read(name)
+
+    def queue_limits(self) -> list[QueueLimits]:
+        """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
+        return self.store.queue_limits.list_all()

@@ -2,18 +2,15 @@
 
 Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
 Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
-nothing. The name of a queue is its full name, such as ``work-A``; with the stock workers ``A`` will do. An instant is
-epoch seconds, or an aware datetime.
+nothing. An instant is epoch seconds, or an aware datetime.
 
 Those of `Maintenance` check and repair what is in Redis.
 """
 
 from collections.abc import Iterator
-from typing import Unpack
 
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
-from redbike.control.queues import Limits, QueueController
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
@@ -21,12 +18,11 @@ from redbike.facade.part import Part, Whole
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store.inspection.fsck import fsck
 from redbike.store.patterns import Steered, expand
-from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 
 
 class Control(Part):
-    """Steers the jobs and queues of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
+    """Steers the jobs of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
 
     def __init__(self, bike: Whole, noted: Store, settings: Settings) -> None:
         super().__init__(bike)
@@ -63,37 +59,6 @@ class Control(Part):
         """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
         return resume_jobs(self._noted, self.settings, patterns)
 
-    def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
-        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
-        return self._queue_controller.pause(self.find_queue(queue), read_instant("until", until), reason)
-
-    def resume_queue(self, queue: str) -> bool:
-        """Resume a queue. Return False if it was not paused."""
-        return self._queue_controller.resume(self.find_queue(queue))
-
-    def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
-        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
-        return self._queue_controller.pause("", read_instant("until", until), reason)
-
-    def resume_all(self) -> bool:
-        """Resume everything, but not what was paused by itself. Return False if it was not paused."""
-        return self._queue_controller.resume("")
-
-    def limit(self, queue: str, **limits: Unpack[Limits]) -> QueueLimits:
-        """Limit a queue, for all workers: ``at_once=5``, ``rate="100/m"``; None takes a limit back.
-
-        Return what stands before the queue then, also if no limit is given.
-        """
-        return self._queue_controller.limit(queue, **limits)
-
-    def find_queue(self, queue: str) -> str:
-        """Return the full name of a queue."""
-        return self._queue_controller.find_queue(queue)
-
-    def queue_limits(self) -> list[QueueLimits]:
-        """Return what is paused and limited: everything first, with "" for the queue, then queues by their names."""
-        return self.store.queue_limits.list_all()
-
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
         if not isinstance(signal, str) or signal.upper() != "HALT":
@@ -108,10 +73,6 @@ class Control(Part):
         """Whether a HALT was given after this object was made."""
         control = self.store.read_control()
         return bool(control) and control != self._control_at_start
-
-    @property
-    def _queue_controller(self) -> QueueController:
-        return QueueController(self._noted, self.worker)
 
 
 class Maintenance(Part):

@@ -19,6 +19,7 @@ from redbike.config.file import find_prefix, find_server, load
 from redbike.config.settings import KeywordSettings, Settings
 from redbike.connection.check import check_server
 from redbike.connection.client import aim_at, connect
+from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
 from redbike.facade.control import Control, Maintenance
@@ -196,6 +197,10 @@ class Redbike:
             raise RedbikeError("this Redbike is closed")
 
     @property
+    def _queue_controller(self) -> QueueController:
+        return QueueController(self._noted, self.worker)
+
+    @property
     def prefix(self) -> str:
         """The prefix of all keys."""
         return self.settings.prefix
@@ -247,13 +252,13 @@ class Redbike:
     cancel = _of("_control", Control.cancel)
     pause = _of("_control", Control.pause)
     resume = _of("_control", Control.resume)
-    pause_queue = _of("_control", Control.pause_queue)
-    resume_queue = _of("_control", Control.resume_queue)
-    pause_all = _of("_control", Control.pause_all)
-    resume_all = _of("_control", Control.resume_all)
-    limit = _of("_control", Control.limit)
-    find_queue = _of("_control", Control.find_queue)
-    queue_limits = _of("_control", Control.queue_limits)
+    pause_queue = _of("_queue_controller", QueueController.pause_queue)
+    resume_queue = _of("_queue_controller", QueueController.resume_queue)
+    pause_all = _of("_queue_controller", QueueController.pause_all)
+    resume_all = _of("_queue_controller", QueueController.resume_all)
+    limit = _of("_queue_controller", QueueController.limit)
+    find_queue = _of("_queue_controller", QueueController.find_queue)
+    queue_limits = _of("_queue_controller", QueueController.queue_limits)
 
     # Keeping, running, control
 
