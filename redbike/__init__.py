@@ -22,10 +22,9 @@ from redbike.errors import (
 from redbike.text import __version__ as __version__
 
 if TYPE_CHECKING:
-    from redbike.config.limits import Limit
+    from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
     from redbike.config.settings import KeywordSettings, Settings
-    from redbike.control.queues import Limits
     from redbike.control.sync.changes import Change, Changes
     from redbike.facade.asynchronous import AsyncRedbike
     from redbike.facade.redbike import Redbike, log
@@ -133,7 +132,7 @@ _PLACES = {
     "Jobs": "redbike.worker.functions",
     "KeywordSettings": "redbike.config.settings",
     "Limit": "redbike.config.limits",
-    "Limits": "redbike.control.queues",
+    "Limits": "redbike.config.limits",
     "LogEntry": "redbike.store.log",
     "Minute": "redbike.queries.forecast",
     "Outcome": "redbike.store.enums",

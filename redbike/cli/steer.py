@@ -8,10 +8,10 @@ from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
+from redbike.config.limits import Limits
 from redbike.config.parameters import fold
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until
-from redbike.control.queues import Limits
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock

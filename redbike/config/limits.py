@@ -1,8 +1,9 @@
 """Limits of queues: how many jobs run at once, and how many are taken in a time, across all workers."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from redbike.errors import BadConfig
 from redbike.text.printable import quote
@@ -26,8 +27,15 @@ class Limit:
     rate: str | None = None
 
     def __post_init__(self) -> None:
-        check_at_once(self.at_once)
-        parse_rate(self.rate)
+        for name, read in LIMITS.items():
+            read(getattr(self, name))
+
+
+class Limits(TypedDict, total=False):
+    """The limits of a queue by name; None takes one back, and one that is missing stays as it is."""
+
+    at_once: int | None
+    rate: str | None
 
 
 def check_at_once(value: Any) -> int | None:
@@ -47,6 +55,10 @@ def parse_rate(text: Any) -> tuple[int, int] | None:
     if found is None or not 1 <= int(found[1]) <= MOST_RATE:
         raise BadConfig(f"bad rate {text!r:.80}: a number from 1 to {MOST_RATE} and a unit are needed, such as 100/m")
     return int(found[1]), UNITS[found[2]]
+
+
+# What reads each limit. A test holds that `Limit` and `Limits` have these.
+LIMITS: dict[str, Callable[[Any], Any]] = {"at_once": check_at_once, "rate": parse_rate}
 
 
 def format_rate(count: float, seconds: float) -> str:

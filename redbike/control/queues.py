@@ -1,22 +1,14 @@
 """Operators pause, resume and limit queues, and pause everything."""
 
-from collections.abc import Callable
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from redbike.config.limits import check_at_once, parse_rate
+from redbike.config.limits import LIMITS, Limits
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.objects.instants import InstantLike, read_instant
 from redbike.store.keys import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
-
-
-class Limits(TypedDict, total=False):
-    """The limits of a queue by name; None takes one back, and one that is missing stays as it is."""
-
-    at_once: int | None
-    rate: str | None
 
 
 class QueueController:
@@ -64,10 +56,9 @@ class QueueController:
 
         Return what stands before the queue then, also if no limit is given. Raise `BadConfig`.
         """
-        if unknown := limits.keys() - Limits.__annotations__:
-            raise TypeError(f"no limit {sorted(unknown)[0]!r}: at_once and rate are limits")
-        readers: dict[str, Callable[[Any], Any]] = {"at_once": check_at_once, "rate": parse_rate}
-        given: dict[str, Any] = {key: readers[key](value) or False for key, value in limits.items()}
+        if unknown := limits.keys() - LIMITS:
+            raise TypeError(f"no limit {sorted(unknown)[0]!r}: {' and '.join(LIMITS)} are limits")
+        given: dict[str, Any] = {key: LIMITS[key](value) or False for key, value in limits.items()}
         name = self.find_queue(queue)
         if given:
             self.store.queue_limits.limit(name, **given)

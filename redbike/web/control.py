@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from redbike.config.limits import Limits
 from redbike.control.jobs import cancel_jobs, find_tries, pause_found, run_jobs
 from redbike.control.operator import check_reason, check_until
-from redbike.control.queues import Limits, QueueController
+from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from redbike.config.limits import check_at_once, parse_rate
+from redbike.config.limits import Limits, check_at_once, parse_rate
 from redbike.config.parameters import fold
 from redbike.control.operator import check_reason, check_until
-from redbike.control.queues import Limits
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import parse_timestamp

@@ -7,12 +7,13 @@ from typing import get_type_hints
 
 import pytest
 
-from redbike import JobOptions, KeywordSettings, Redbike, RoundRobin, Settings
+from redbike import BadConfig, JobOptions, KeywordSettings, Limit, Limits, Redbike, RoundRobin, Settings
 from redbike.cli.entry import __doc__ as text
 from redbike.cli.usage import GENERAL, Usage
 from redbike.config.file import examine, load
-from redbike.config.options import COLUMNS
-from redbike.config.parameters import OPTIONS, SETTINGS
+from redbike.config.limits import LIMITS
+from redbike.config.options import COLUMNS, read_changes
+from redbike.config.parameters import OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
@@ -55,6 +56,40 @@ def test_python_takes_each_by_its_name_and_type():
     # The environment may name the prefix.
     defaults = {key: row.default for key, row in SETTINGS.items() if key != "worker"} | {"prefix": None}
     assert {name: argument.default for name, argument in arguments.items()} == defaults
+
+
+def test_limits_have_one_list_of_names():
+    assert LIMITS.keys() == Limits.__annotations__.keys() == Limit.__annotations__.keys()
+
+
+BAD = {
+    "duration": [-1, "soon", True, float("nan"), 10**10, [1]],
+    "count": ["1.5", "-1", -1, 2.5, 10**8, "some", True],
+    "choice": ["explode", "s\u212aip", 7],
+    "url": ["ftp://host", 7],
+    "text": [7],
+}
+MORE = {
+    "prefix": ["", "a*", "x" * 129, None],
+    "timezone": ["/etc/passwd", "localtime", "posix/Europe/Berlin", "right/UTC", "posixrules"],
+    "timeout": [0, ""],
+    "default_timeout": [0, ""],
+    "max_losses": [0],
+    "on_lost": ["retry"],
+    "overlap": ["STOP", ""],
+}
+
+
+@pytest.mark.parametrize("row", PARAMETERS.values(), ids=lambda row: row.name)
+def test_a_bad_value_is_quoted_in_one_line_whoever_gives_it(row):
+    givers = [lambda value: Settings(**{row.key: value})] * row.is_setting
+    givers += [lambda value: read_changes({row.name: value})] * row.is_option
+    for value in BAD[row.kind] + MORE.get(row.key, []):
+        for give in givers:
+            with pytest.raises(BadConfig) as refused:
+                give(value)
+            assert str(refused.value).startswith(f"bad {row.name} {value!r}"[:60])
+            assert len(str(refused.value).splitlines()) == 1
 
 
 def test_every_setting_that_is_given_counts(client):

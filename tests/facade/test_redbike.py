@@ -563,12 +563,6 @@ def test_stop_work_in_a_worker_of_ones_own(bike):
     assert bike.tell("job:A")["schedule"] == "STOP"
 
 
-@pytest.mark.parametrize("wrong", [{"catchup": "sometimes"}, {"default_timeout": 0}])
-def test_a_wrong_setting_is_refused(client, prefix, wrong):
-    with pytest.raises(BadConfig):
-        Redbike(Recorder(), prefix, client, **wrong)
-
-
 @pytest.mark.parametrize("wrong", [-7200, 7200])
 def test_the_clock_of_the_host_does_not_matter(bike, monkeypatch, wrong):
     before, right, runs = bike.store.timeline.read_dispatched()[0], time.time, []
