@@ -105,7 +105,7 @@ def test_there_may_be_more_than_are_asked_for(bike, query):
     assert selection.find(bike, len(whole.jobids)) == whole == Found(whole.jobids)
 
 
-@pytest.mark.parametrize("query", ["pattern=*", "never_ran=1", "failed=1"])
+@pytest.mark.parametrize("query", ["pattern=*", "never_ran=1", "queue=work-B"])
 def test_looking_for_jobs_ends_when_patience_does(bike, query):
     for number in range(300):
         set_job(bike.store, f"{number}:A", "EVERY:1h@0", 4e9)
