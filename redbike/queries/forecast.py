@@ -1,4 +1,4 @@
-"""The agenda: what will run when, in the next hours, and where too much comes together."""
+"""The forecast: what will run when, in the next hours, and where too much comes together."""
 
 import math
 import re

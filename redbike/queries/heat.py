@@ -1,4 +1,4 @@
-"""The agenda as a heat map: how much runs in each quarter of an hour of a day, or in each hour of a week."""
+"""The forecast as a heat map: how much runs in each quarter of an hour of a day, or in each hour of a week."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ from redbike.queries.counting import QUARTER
 from redbike.queries.forecast import Forecast
 
 Span = Literal["day", "week"]
-HOURS: dict[Span, int] = {"day": 24, "week": 168}  # that an agenda of each has
+HOURS: dict[Span, int] = {"day": 24, "week": 168}  # that a forecast of each has
 CELL: dict[Span, int] = {"day": QUARTER, "week": 4 * QUARTER}  # seconds
 LEVELS = 8  # of heat, besides none
 MOST_QUEUES = 15  # that have a row of their own
@@ -46,15 +46,15 @@ class Strip:
     most: int  #: runs of that
 
 
-def make_grid(agenda: Forecast, span: Span, zone: str) -> Grid:
+def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
     """Return the heat of all queues in the local time of the IANA zone `zone`."""
     local, runs = ZoneInfo(zone), Counter[tuple[str, int]]()
     quarters = Counter[float]()
-    for quarter in agenda.quarters:
+    for quarter in forecast.quarters:
         quarters[quarter.start] += quarter.runs
-    start = math.floor(agenda.start / QUARTER) * QUARTER
+    start = math.floor(forecast.start / QUARTER) * QUARTER
     labels = dict[str, None]()
-    for moment in range(start, math.ceil(agenda.end), QUARTER):
+    for moment in range(start, math.ceil(forecast.end), QUARTER):
         place = _find_place(datetime.fromtimestamp(moment, local), span)
         labels[place[0]] = None
         runs[place] += quarters[moment]
@@ -73,19 +73,19 @@ def make_grid(agenda: Forecast, span: Span, zone: str) -> Grid:
     return Grid(columns, rows, most)
 
 
-def list_strips(agenda: Forecast, span: Span) -> list[Strip]:
+def list_strips(forecast: Forecast, span: Span) -> list[Strip]:
     """Return a strip of all queues together, and one of each of those that run most; the levels compare with all."""
     size = CELL[span]
-    base = math.floor(agenda.start / size) * size
-    number = math.ceil((agenda.end - base) / size)
+    base = math.floor(forecast.start / size) * size
+    number = math.ceil((forecast.end - base) / size)
     totals = Counter[str]()
-    for quarter in agenda.quarters:
+    for quarter in forecast.quarters:
         totals[quarter.queue] += quarter.runs
     named = dict(totals.most_common(MOST_QUEUES))
     cells: dict[str | None, list[int]] = {None: [0] * number}
     for queue in named:
         cells[queue] = [0] * number
-    for quarter in agenda.quarters:
+    for quarter in forecast.quarters:
         place = math.floor((quarter.start - base) / size)
         name = quarter.queue if quarter.queue in named else OTHERS
         for own in (cells[None], cells.setdefault(name, [0] * number)):

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
-from redbike.schedule.clock import Clock
+from redbike.web.control import Sent
 from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
 from redbike.web.login import MOST_BODY, Login, is_asset, make_cookie, say
@@ -34,7 +34,6 @@ from redbike.web.pages.jobs import find
 from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import TooLong, check_header, get_client, read_form
 from redbike.web.samples import sample
-from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 from redbike.web.stream import Stream
 
@@ -116,7 +115,11 @@ def make_live(site: Site) -> Live:
     def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
         return site.bike.store.events.listen(wants, is_over)
 
-    return Live(render, listen, lambda: Clock(site.clock, site.settings.timezone).name(site.clock))
+    def tell_time() -> str:
+        clock = site.make_clock()
+        return clock.name(clock.now)
+
+    return Live(render, listen, tell_time)
 
 
 @asynccontextmanager

@@ -1,12 +1,15 @@
-"""What the page does: the verbs of the command line, for sets of jobs and for queues, noted as those of a person."""
+"""What the page does: the verbs of the command line, for sets of jobs and for queues, noted as those of a person.
+
+A browser sends a form for that, which is done once, and answered.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
-from redbike.config.limits import Limits
 from redbike.control.jobs import cancel_jobs, find_tries, pause_found, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
@@ -15,14 +18,19 @@ from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop import resuming
 from redbike.store.log import MAX_WHO
-from redbike.store.patterns import Steered
-from redbike.store.queue_limits import QueueLimits
 from redbike.text.printable import escape
+from redbike.web.memory import Memory, Note
+from redbike.web.requests import Form, read_back
+from redbike.web.site import Site
 
 BATCH = 500  # jobs between two looks at how it goes
 MAX_NAME = 100  # characters of what a proxy says who it is
 TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
 GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
+USED_UP = {
+    "again": "This form was sent before: what it asks for was done once, not twice.",
+    "old": "This form is too old, so nothing was done. Look how things are now, and try it again.",
+}
 
 
 @dataclass(slots=True)
@@ -32,11 +40,6 @@ class Done:
     words: Counter[str] = field(default_factory=Counter)
     error: RedbikeError | None = None
 
-    @property
-    def number(self) -> int:
-        """Of jobs that were reached."""
-        return self.words.total()
-
 
 class Steerer:
     """Changes the jobs of `bike`, as `who`."""
@@ -45,71 +48,44 @@ class Steerer:
         self.settings = bike.settings
         self.store = bike.store.noted_as(who)
         self.setter = Setter(self.store, bike.settings)
-        self._queue_controller = QueueController(self.store, bike.worker)
-        self._until: float | None = None
-        self._reason = ""
+        self.queues = QueueController(self.store, bike.worker)
 
     def steer(self, action: str, jobids: Sequence[str], until: float | None = None, reason: str = "") -> Done:
         """Do something to each job, a batch at a time; what goes wrong on the way is in the answer.
 
         Raise what is wrong with what was given, before anything is changed.
         """
-        self._until = check_until(until, self.store.timeline.read_clock())
-        self._reason = check_reason(reason)
+        check_until(until, self.store.timeline.read_clock())
+        check_reason(reason)
         if action == "run":
             for jobid in jobids:
                 self.store.queue_for(jobid)
-        done, verb = Done(), self._verbs[action]
+        verbs: dict[str, Callable[[Sequence[str]], list[str]]] = {
+            "run": self._run,
+            "cancel": self._cancel,
+            "pause": lambda jobids: [word for _, word in pause_found(self.store, jobids, until, reason)],
+            "resume": lambda jobids: resuming.resume(self.store, self.settings, jobids),
+            "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
+        }
+        done, verb = Done(), verbs[action]
         for first in range(0, len(jobids), BATCH):
             try:
-                done.words.update(word for _, word in verb(jobids[first : first + BATCH]))
+                done.words.update(verb(jobids[first : first + BATCH]))
             except RedbikeError as error:
                 done.error = error
                 break
         return done
 
-    @property
-    def _verbs(self) -> dict[str, Callable[[Sequence[str]], list[Steered]]]:
-        return {
-            "run": self._run,
-            "cancel": self._cancel,
-            "pause": lambda jobids: pause_found(self.store, jobids, self._until, self._reason),
-            "resume": self._resume,
-            "unset": self._unset,
-        }
-
-    def _run(self, jobids: Sequence[str]) -> list[Steered]:
+    def _run(self, jobids: Sequence[str]) -> list[str]:
         tries = find_tries(self.store, jobids)
         done = run_jobs(self.store, jobids)
-        return [Steered(jobid, TRIED if jobid in tries and word == "queued" else word) for jobid, word in done]
+        return [TRIED if jobid in tries and word == "queued" else word for jobid, word in done]
 
-    def _cancel(self, jobids: Sequence[str]) -> list[Steered]:
+    def _cancel(self, jobids: Sequence[str]) -> list[str]:
         done = cancel_jobs(self.store, jobids, self.settings)
         states = self.store.questions.inspect([jobid for jobid, word in done if word == "cancelled"])
         going = {state.jobid for state in states if state.run and state.run.cancelled}
-        return [Steered(jobid, GOES_ON if jobid in going else word) for jobid, word in done]
-
-    def _resume(self, jobids: Sequence[str]) -> list[Steered]:
-        return [Steered(*each) for each in zip(jobids, resuming.resume(self.store, self.settings, jobids), strict=True)]
-
-    def _unset(self, jobids: Sequence[str]) -> list[Steered]:
-        return [Steered(jobid, "unset" if self.setter.unset(jobid) else "missing") for jobid in jobids]
-
-    def find_queue(self, name: str) -> str:
-        """Return the full name of a queue. Raise `BadQueueName`."""
-        return self._queue_controller.find_queue(name)
-
-    def pause_queue(self, name: str, until: float | None, reason: str) -> bool:
-        """Pause the queue of this full name, or everything: "". Return False if it was paused."""
-        return self._queue_controller.pause(name, until, reason)
-
-    def resume_queue(self, name: str) -> bool:
-        """Resume the queue of this full name, or everything: "". Return False if it was not paused."""
-        return self._queue_controller.resume(name)
-
-    def limit(self, name: str, limits: Limits) -> QueueLimits:
-        """Limit the queue of this full name, and return what stands before it. Raise `BadConfig`."""
-        return self._queue_controller.limit(name, **limits)
+        return [GOES_ON if jobid in going else word for jobid, word in done]
 
 
 def name_person(request: Request, header: str | None) -> str:
@@ -119,3 +95,52 @@ def name_person(request: Request, header: str | None) -> str:
     given = request.headers.get(header, "").encode("latin-1") if header else b""
     name = " ".join(escape(given).split())[:MAX_NAME]
     return escape((f"{name} ({page})" if name else page).encode(errors="replace"))[:MAX_WHO]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A form that the page itself has given to this browser: that was checked."""
+
+    site: Site
+    request: Request
+    form: Form
+
+    @property
+    def browser(self) -> str:
+        """The cookie that tells browsers apart."""
+        browser: str = self.request.state.browser
+        return browser
+
+    @property
+    def memory(self) -> Memory:
+        """What the page remembers of those who send forms."""
+        return self.site.memory
+
+    def make_steerer(self) -> Steerer:
+        """Return what changes jobs in the name of who has sent the form."""
+        return Steerer(self.site.bike, name_person(self.request, self.site.who_header))
+
+    def lead_back(self, note: Note, back: str | None = None) -> Response:
+        """Lead the browser back to where the form was, or to another place, and tell it something there."""
+        self.memory.add_note(self.browser, note)
+        return RedirectResponse(read_back(self.form) if back is None else back, 303)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether this form was sent before, and what it asks for was done."""
+        return self.memory.is_used(self.form.get("once", ""))
+
+    def refuse_again(self) -> Response:
+        """Lead the browser back, and say that what it asks for was done before."""
+        return self.lead_back(Note(USED_UP["again"], is_problem=True))
+
+    def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
+        """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer."""
+        claim = self.memory.claim(self.form.get("once", ""), self.browser)
+        if claim != "ok":
+            return self.lead_back(Note(USED_UP[claim], is_problem=True))
+        try:
+            said = do()
+        finally:
+            self.site.drop_seen()
+        return self.lead_back(said, back) if isinstance(said, Note) else said

@@ -12,7 +12,7 @@ from redbike.schedule.moments import parse_timestamp
 from redbike.store.enums import Event
 from redbike.web.control import GOES_ON, TRIED
 from redbike.web.requests import Form, read_back
-from redbike.web.selection import ALL, Selection
+from redbike.web.selection import ALL, Target
 
 NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "reason", "at_once", "rate")
@@ -82,7 +82,7 @@ ALL_SAYS = {
     "resume": "The timeline and all queues go on, but not what was paused by itself. What came due meanwhile runs as "
     "the option catchup says.",
 }
-TARGETS = {"jobs": list(ACTIONS), "queue": list(QUEUE_SAYS), "all": list(ALL_SAYS)}
+SAYS = {"jobs": {name: action.says for name, action in ACTIONS.items()}, "queue": QUEUE_SAYS, "all": ALL_SAYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,7 @@ class Order:
     """What a form asks for, as it was typed."""
 
     action: str
-    of: str = "jobs"  # or queue, or all
-    queue: str = ""  # the name of the queue
-    selection: Selection = field(default_factory=Selection)
+    target: Target
     texts: dict[str, str] = field(default_factory=dict)  # of `FIELDS`
     digest: str = ""  # of the jobs that were shown
     number: int | None = None  # of them
@@ -102,27 +100,23 @@ class Order:
 
     @classmethod
     def read(cls, form: Form) -> Self:
-        """Read a form. Raise `BadConfig` for another action or target, and what `Selection.read` raises."""
-        named, of = form.get("action", ""), form.get("of", "jobs")
+        """Read a form. Raise `BadConfig` for another action, and what `Target.read` raises."""
+        named, target = form.get("action", ""), Target.read(form)
         action = "run" if named == "run-failed" else named
-        if of not in TARGETS:
-            raise BadConfig(f"bad of {of!r:.40}: {', '.join(TARGETS)} are allowed")
-        known = TARGETS[of]
+        known = SAYS[target.of]
         if action not in known:
-            raise BadConfig(f"bad action {named!r:.40}: {', '.join(known)} are allowed for {of}")
-        selection = Selection.read(form) if of == "jobs" else Selection()
+            raise BadConfig(f"bad action {named!r:.40}: {', '.join(known)} are allowed for {target.of}")
+        selection = target.selection
         if named == "run-failed" and not selection.jobids:
             selection = replace(selection, pattern=selection.pattern or ALL, status=Event.DIE.value)
         return cls(
             action,
-            of,
-            form.get("name", ""),
-            selection,
+            replace(target, selection=selection),
             {name: form.get(name, "").strip() for name in FIELDS},
             form.get("digest", ""),
             int(number) if (number := form.get("number", "")[:12]).isascii() and number.isdecimal() else None,
             # To confirm something to jobs is to say which set of them it is.
-            bool(form.get("confirmed") and (of != "jobs" or form.get("digest"))),
+            bool(form.get("confirmed") and (not target.is_of_jobs or form.get("digest"))),
             read_back(form),
             named == "run-failed",
         )
@@ -135,9 +129,7 @@ class Order:
     @property
     def says(self) -> str:
         """What will happen, in sentences."""
-        if self.of == "jobs":
-            return ACTIONS[self.action].says
-        return (QUEUE_SAYS if self.of == "queue" else ALL_SAYS)[self.action]
+        return SAYS[self.target.of][self.action]
 
     @property
     def fields(self) -> list[str]:
@@ -146,12 +138,13 @@ class Order:
 
     def is_done_at_once(self, number: int) -> bool:
         """Tell whether nobody has to confirm it for so many jobs: one that is named, and it can be taken back."""
-        return number == 1 and bool(self.selection.jobids) and not ACTIONS[self.action].is_final
+        return number == 1 and bool(self.target.selection.jobids) and not ACTIONS[self.action].is_final
 
     def params(self) -> list[tuple[str, str]]:
         """Return what a form must send to ask for the same of the same, besides `fields`."""
         named = "run-failed" if self.only_failed else self.action
-        return [("action", named), ("of", self.of), ("name", self.queue), *self.selection.params()]
+        target = [("of", self.target.of), ("name", self.target.queue), *self.target.selection.params()]
+        return [("action", named), *target]
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Which jobs a request is about: those that it names by their ids, or all that a list shows.
+"""What a request is about: a queue, everything, or jobs, which it names by their ids, or all that a list shows.
 
 A person confirms a set of jobs that was shown a while ago. The digest of that set goes with the confirmation, so that
 nothing is done to any other set. What opens or closes a queue goes with a digest of its pause.
@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import urlencode
 
@@ -21,8 +21,10 @@ from redbike.store.overview import Wanted
 from redbike.store.patterns import expand
 from redbike.store.queue_limits import Pause
 from redbike.store.records import encode
+from redbike.web.rendering import show_text
 
 ALL = "*"
+KINDS = ("jobs", "queue", "all")  # of targets
 FLAGS = ("failed", "paused", "overdue", "never_ran")
 MOST_IDS = 1000  # in one request
 SEARCH_TIMEOUT = 20.0  # seconds for which jobs that match are looked for
@@ -130,6 +132,45 @@ class Selection:
             **flags,
         )
         return (job.jobid for job in jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an action is done to: jobs, a queue or everything."""
+
+    of: str = "jobs"  # of `KINDS`
+    queue: str = ""  # the name of the queue
+    selection: Selection = field(default_factory=Selection)
+
+    @classmethod
+    def read(cls, given: ImmutableMultiDict[str, str]) -> Self:
+        """Return what a query or a form says. Raise `BadConfig` for another kind, and what `Selection.read` raises."""
+        of = given.get("of", "jobs")
+        if of not in KINDS:
+            raise BadConfig(f"bad of {of!r:.40}: {', '.join(KINDS)} are allowed")
+        if of == "jobs":
+            return cls(of, "", Selection.read(given))
+        return cls(of, given.get("name", "") if of == "queue" else "")
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """Whether it is jobs, and no queue."""
+        return self.of == "jobs"
+
+    def params(self) -> list[tuple[str, str]]:
+        """Return it as the parameters that `read` reads."""
+        if self.is_of_jobs:
+            return self.selection.params()
+        return [("of", self.of), *([("name", self.queue)] if self.queue else [])]
+
+    @property
+    def title(self) -> str:
+        """The name of a queue, or of everything, at the beginning of a sentence."""
+        return f"The queue {show_text(self.queue)}" if self.queue else "Everything"
+
+    def describe(self, jobs: str = "") -> str:
+        """Return its name in words, where `jobs` are those of jobs."""
+        return jobs if self.is_of_jobs else f"the queue {show_text(self.queue)}" if self.queue else "everything"
 
 
 def check_time(until: float) -> None:

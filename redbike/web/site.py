@@ -119,11 +119,6 @@ class Site:
         """The prefix of the keys, as it was given: it is known also while Redis is away."""
         return self.settings.prefix
 
-    @property
-    def clock(self) -> float:
-        """The time of this process, in epoch seconds: for what is shown while Redis does not answer."""
-        return time.time()
-
     def drop_seen(self) -> None:
         """Forget what was seen: who has changed something must not be shown how it was before."""
         for seen in (self.view, self.queue_limits, self.failures):
@@ -131,7 +126,11 @@ class Site:
 
     def read_clock(self) -> Clock:
         """Return Redis' clock, and the zone in which times are shown."""
-        return Clock(self.bike.store.timeline.read_clock(), self.bike.settings.timezone)
+        return self.make_clock(self.bike.store.timeline.read_clock())
+
+    def make_clock(self, now: float | None = None) -> Clock:
+        """Return a clock at `now`, or at the time of this process, for what is shown while Redis does not answer."""
+        return Clock(time.time() if now is None else now, self.settings.timezone)
 
     def _read_view(self) -> View:
         view = read_view(self.bike.store, SHOWN, MAX_LAG)

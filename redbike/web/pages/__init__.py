@@ -7,20 +7,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, ServerError, Unreachable
-from redbike.schedule.clock import Clock
+from redbike.web.control import Sent
 from redbike.web.pages.act import carry_out
-from redbike.web.pages.agenda import show_agenda
+from redbike.web.pages.forecast import show_forecast
 from redbike.web.pages.incident import ask_incident, show_incident
 from redbike.web.pages.job import show_job
 from redbike.web.pages.jobs import show_jobs
 from redbike.web.pages.log import show_log
-from redbike.web.pages.overview import show_overview
-from redbike.web.pages.queues import show_queues, show_workers
+from redbike.web.pages.overview import show_overview, show_queues, show_workers
 from redbike.web.pages.rehearsal import show_rehearsal
 from redbike.web.pages.runs import show_failures, show_runs
 from redbike.web.pages.setting import save, show_form, show_preview
 from redbike.web.requests import is_target
-from redbike.web.sent import Sent
 from redbike.web.site import Endpoint, Site
 
 __all__ = ["FORMS", "PAGES", "STILL", "FormEndpoint", "read_target", "show_failure", "show_login", "show_problem"]
@@ -29,7 +27,7 @@ PAGES: dict[str, Endpoint] = {
     "": show_overview,
     "jobs": show_jobs,
     "job": show_job,
-    "agenda": show_agenda,
+    "agenda": show_forecast,
     "runs": show_runs,
     "failures": show_failures,
     "queues": show_queues,
@@ -66,18 +64,23 @@ def show_failure(site: Site, request: Request, status: int) -> Response:
 
 
 def _show(site: Site, request: Request, status: int, error: str, heading: str = PROBLEM) -> Response:
-    clock = Clock(site.clock, site.settings.timezone)
     is_away, is_passing = heading == AWAY, heading in (AWAY, UNUSABLE)
     return site.answer(
-        request, "problem.html", clock, status, error=error, heading=heading, is_away=is_away, is_passing=is_passing
+        request,
+        "problem.html",
+        site.make_clock(),
+        status,
+        error=error,
+        heading=heading,
+        is_away=is_away,
+        is_passing=is_passing,
     )
 
 
 def show_login(site: Site, request: Request, problem: str, status: int = 200) -> Response:
     """Ask for the token."""
-    clock = Clock(site.clock, site.settings.timezone)
     to = request.query_params.get("to", "")
-    return site.answer(request, "login.html", clock, status, problem=problem, to=to)
+    return site.answer(request, "login.html", site.make_clock(), status, problem=problem, to=to)
 
 
 def read_target(request: Request) -> str:

@@ -1,5 +1,6 @@
 """Actions: a form asks for one, a person confirms what cannot be taken back, and a note says what became of it."""
 
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -9,14 +10,12 @@ from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.store.overview import Wanted
 from redbike.store.queue_limits import Pause
-from redbike.web.control import GOES_ON, Done, Steerer
+from redbike.web.control import GOES_ON, Done, Sent, Steerer
 from redbike.web.memory import Note
-from redbike.web.orders import Given, Order, count_words
-from redbike.web.pages.rehearsal import REHEARSED
+from redbike.web.orders import ACTIONS, Given, Order, count_words
 from redbike.web.rendering import show_text
 from redbike.web.requests import MOST_BACK
-from redbike.web.selection import Found, make_pause_digest
-from redbike.web.sent import Sent
+from redbike.web.selection import Found, Target, make_pause_digest
 
 MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names
@@ -35,23 +34,24 @@ def carry_out(sent: Sent) -> Response:
     if sent.is_repeated:
         # What it has done may be why it would be refused now.
         return sent.refuse_again()
-    order, clock = Order.read(sent.form), sent.read_clock()
+    order, clock = Order.read(sent.form), sent.site.read_clock()
     given = Given.read(order, clock)
-    if order.of == "jobs":
+    if order.target.is_of_jobs:
         return _act_on_jobs(sent, order, given, clock)
     return _act_on_queue(sent, order, given, clock)
 
 
 def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
     steerer = sent.make_steerer()
-    name = steerer.find_queue(order.queue) if order.of == "queue" else ""
+    target = order.target
+    if target.of == "queue":
+        target = replace(target, queue=steerer.queues.find_queue(target.queue))
     # Only a rehearsal sends the digest of the pause that it was about.
-    pause = steerer.store.queue_limits.read(name).pause if order.digest else None
+    pause = steerer.store.queue_limits.read(target.queue).pause if order.digest else None
     is_other = bool(order.digest) and order.digest != make_pause_digest(pause)
-    if given.errors or is_other or (order.of == "all" and not order.is_confirmed):
-        subject = f"the queue {show_text(name)}" if name else "everything"
-        return _ask(sent, order, given, clock, subject, is_other=is_other, pause=pause)
-    return sent.do_once(lambda: _steer_queue(steerer, order, given, name))
+    if given.errors or is_other or (target.of == "all" and not order.is_confirmed):
+        return _ask(sent, order, given, clock, target.describe(), is_other=is_other, pause=pause)
+    return sent.do_once(lambda: _steer_queue(steerer, order, given, target))
 
 
 def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
@@ -71,7 +71,7 @@ def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Respon
 
 def _find(sent: Sent, order: Order) -> Found:
     bike = sent.site.bike
-    found = order.selection.find(bike, MOST)
+    found = order.target.selection.find(bike, MOST)
     if order.only_failed and found.jobids:
         # Also those that are named by their ids.
         failed = bike.store.overview.list_jobs(Wanted(status=Event.DIE), found.jobids)
@@ -98,7 +98,7 @@ def _ask(
         "act_confirm.html",
         clock,
         BAD if given.errors else CHANGED if is_other else ASKED,
-        here={"jobs": "jobs", "queue": "queues"}.get(order.of, ""),
+        here={"jobs": "jobs", "queue": "queues"}.get(order.target.of, ""),
         order=order,
         errors=given.errors,
         subject=subject,
@@ -114,9 +114,10 @@ def _ask(
 
 def _name_rehearsal(order: Order) -> str:
     """Return where one sees what an order would bring; "" for one that cannot be rehearsed."""
-    target = urlencode([("of", order.of), ("name", order.queue)]) if order.of != "jobs" else order.selection.query
-    place = f"rehearse?action={order.action}&{target}"
-    return place if order.action in REHEARSED and len(place) <= MOST_BACK else ""
+    target = order.target
+    query = target.selection.query if target.is_of_jobs else urlencode([("of", target.of), ("name", target.queue)])
+    link = f"rehearse?action={order.action}&{query}"
+    return link if order.action in ACTIONS and len(link) <= MOST_BACK else ""
 
 
 def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:
@@ -149,18 +150,19 @@ def _describe(order: Order, found: Found, done: Done) -> Note:
     return Note(said, is_open=GOES_ON in done.words)
 
 
-def _steer_queue(steerer: Steerer, order: Order, given: Given, name: str) -> Note:
-    """Steer the queue of this full name, or everything: ""."""
-    what = f"The queue {show_text(name)}" if name else "Everything"
+def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -> Note:
+    """Steer the queue of this full name, or everything."""
+    queues, name = steerer.queues, target.queue
+    what = target.title
     try:
         if order.action == "pause":
-            said = "is paused" if steerer.pause_queue(name, given.until, given.reason) else "was paused already"
+            said = "is paused" if queues.pause(name, given.until, given.reason) else "was paused already"
         elif order.action == "resume":
-            said = "goes on" if steerer.resume_queue(name) else "was not paused"
+            said = "goes on" if queues.resume(name) else "was not paused"
         else:
-            limits = steerer.limit(name, given.limits)
+            limits = queues.limit(name, **given.limits)
             said = f"has these limits now: at once {limits.at_once or 'none'}, rate {limits.rate or 'none'}"
-        is_unknown = bool(name) and name not in steerer.store.queue_limits.list_queues()
+        is_unknown = bool(name) and name not in queues.store.queue_limits.list_queues()
     except RedbikeError as error:
         return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
     return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}")

@@ -44,7 +44,7 @@ def show_job(site: Site, request: Request) -> Response:
     [state] = site.bike.store.questions.inspect([jobid], with_data=True)
     if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
-    clock = Clock(state.now, site.bike.settings.timezone)
+    clock = site.make_clock(state.now)
     schedule = _find_schedule(state)
     zone = (schedule.timezone if schedule else None) or clock.zone
     runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs

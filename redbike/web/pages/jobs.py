@@ -4,8 +4,8 @@ The palette finds jobs, queues and pages by a part of their names.
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from operator import attrgetter
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -17,10 +17,18 @@ from redbike.store.enums import Event
 from redbike.store.keys import check_jobid, escape_pattern
 from redbike.store.overview import Job, Wanted
 from redbike.store.paging import JobPage, Search
-from redbike.store.patterns import compile_patterns, is_pattern
-from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
+from redbike.store.patterns import is_pattern
+from redbike.web.pages.parameters import (
+    compile_pattern,
+    list_queues,
+    make_link,
+    read_choice,
+    read_pattern,
+    read_queue,
+    read_text,
+)
 from redbike.web.rendering import quote_part, show_text
-from redbike.web.selection import ALL, FLAGS
+from redbike.web.selection import ALL, FLAGS, Selection
 from redbike.web.site import Site
 
 STATUSES = {
@@ -31,7 +39,6 @@ STATUSES = {
     Event.DIE: "failed for good",
     Event.BAD: "bad schedule",
 }
-MOST_QUEUES = 200  # that one may choose from
 MOST = 10  # of a kind
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
 LONGEST = 512  # characters
@@ -39,101 +46,62 @@ LONGEST = 512  # characters
 Found = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What is asked for, as it stands in the URL."""
-
-    pattern: str
-    queue: str
-    status: str
-    sort: str
-    flags: dict[str, bool]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the parameters of a link to the same jobs."""
-        return {"pattern": self.pattern, "queue": self.queue, "status": self.status, "sort": self.sort, **self.flags}
-
-
 def show_jobs(site: Site, request: Request) -> Response:
     """Show those jobs that the parameters name."""
-    asked = _read_filter(request)
+    asked, sort = _read_selection(request), read_choice(request, "sort", "", "next")
+    flags = {name: getattr(asked, name) for name in FLAGS}
+    given = {"pattern": asked.pattern, "queue": asked.queue, "status": asked.status, "sort": sort, **flags}
     cursor = Cursor.parse(read_text(request, "cursor"))
-    queue, pattern = read_queue(site, request), read_pattern(request)
+    # Both as they are meant: of a name that is typed, the full one.
+    named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
     exact = _find_exact(site, asked)
-    if exact:
-        page = JobPage([exact], 1, 1, None)
-    else:
-        search = Search(_read_wanted(asked, queue), pattern or None, _compile(pattern), asked.sort == "next")
-        # To read all runs that are not archived yet may take a while: only one filter needs them.
-        newest = site.newest.get() if asked.flags["never_ran"] else None
-        page = site.bike.store.overview.read_page(search, cursor, newest)
-    clock, given = site.read_clock(), asked.to_dict()
-    names = [each.queue for each in site.view.get().glance.queues]
+    page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor)
+    # Those that have a time come in its order, all others by their ids.
+    is_ordered = bool(sort or asked.overdue or asked.failed)
+    matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
     return site.answer(
         request,
         "jobs.html",
-        clock,
+        site.read_clock(),
         here="jobs",
-        jobs=_sort(page.jobs, asked),
+        jobs=page.jobs if is_ordered else sorted(page.jobs, key=attrgetter("jobid")),
         page=page,
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
         given=given,
-        is_filtered=any(value for name, value in given.items() if name != "sort"),
+        is_filtered=not asked.is_empty,
         is_first=cursor == Cursor(),
         is_exact=exact is not None,
-        matching=_list_matching(asked, pattern, queue, exact),
-        queues=[*names[:MOST_QUEUES], *({queue} - {"", *names[:MOST_QUEUES]})],
-        queue=queue,
+        matching=matching.params(),
+        queues=list_queues(site, named.queue),
+        queue=named.queue,
         words=STATUSES,
         link=lambda **changes: make_link("jobs", given, **changes),
     )
 
 
-def _read_filter(request: Request) -> Filter:
+def _read_selection(request: Request) -> Selection:
+    """Return the filters as they were typed. Raise `BadConfig`."""
     status = read_text(request, "status").upper()
     if status and status not in Event.__members__:
         raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
-    return Filter(
-        pattern=read_text(request, "pattern"),
-        queue=read_text(request, "queue"),
-        status=status,
-        sort=read_choice(request, "sort", "", "next"),
-        flags={name: bool(read_text(request, name)) for name in FLAGS},
-    )
+    flags = {name: bool(read_text(request, name)) for name in FLAGS}
+    return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags)
 
 
-def _list_matching(asked: Filter, pattern: str, queue: str, exact: Job | None) -> list[tuple[str, str]]:
-    """Return the fields of a form about all jobs that are shown here and on the pages after it."""
-    if exact:
-        return [("id", exact.jobid)]
-    flags = [(name, "1") for name, is_asked in asked.flags.items() if is_asked]
-    return [("pattern", pattern or ALL), ("queue", queue), ("status", asked.status), *flags]
+def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPage:
+    flags = {name: getattr(named, name) for name in FLAGS}
+    wanted = Wanted(named.queue or None, Event[named.status] if named.status else None, **flags)
+    search = Search(wanted, named.pattern or None, compile_pattern(named.pattern), sort == "next")
+    # To read all runs that are not archived yet may take a while: only one filter needs them.
+    return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
 
 
-def _read_wanted(asked: Filter, queue: str) -> Wanted:
-    return Wanted(queue or None, Event[asked.status] if asked.status else None, **asked.flags)
-
-
-def _find_exact(site: Site, asked: Filter) -> Job | None:
+def _find_exact(site: Site, asked: Selection) -> Job | None:
     """Return the job that has the text that is looked for as its id, if nothing else is asked for."""
-    others = [value for name, value in asked.to_dict().items() if name not in ("pattern", "sort")]
-    if not asked.pattern or any(others) or is_pattern(asked.pattern):
+    if not asked.pattern or asked != Selection(pattern=asked.pattern) or is_pattern(asked.pattern):
         return None
     found = site.bike.store.overview.read_named([asked.pattern])
     return found[0] if found else None
-
-
-def _compile(pattern: str) -> Any:
-    return compile_patterns([pattern] if pattern else [])
-
-
-def _sort(jobs: list[Job], asked: Filter) -> list[Job]:
-    # Those that have a time come in its order, all others by their ids.
-    return jobs if asked.sort or asked.flags["overdue"] or asked.flags["failed"] else sorted(jobs, key=_get_id)
-
-
-def _get_id(job: Job) -> str:
-    return job.jobid
 
 
 def find(site: Site, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The overview: is all well, and what happens."""
+"""The overview, the queues and the processes: is all well, and what happens."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, Health, judge
-from redbike.schedule.clock import Clock
 from redbike.store.totals import MOST_LATE
 from redbike.web.charts import draw_hour
 from redbike.web.rendering import show_length, show_number
 from redbike.web.site import SHOWN, Site
 
+SHOWN_JOBS, SHOWN_QUEUES = 5, 10  # of a process
+MOST = 500  # queues, and processes, that are shown
 # Where one sees more of a problem.
 PLACES = {
     "server": "workers",
@@ -31,7 +32,7 @@ PLACES = {
 def show_overview(site: Site, request: Request) -> Response:
     """Show it. Nothing that it reads grows with the number of jobs."""
     view = site.view.get()
-    clock = Clock(view.glance.now, site.bike.settings.timezone)
+    clock = site.make_clock(view.glance.now)
     health = judge(view.glance, MAX_LAG)
     return site.answer(
         request,
@@ -70,3 +71,45 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
     yield "lag", show_length(figures["lag"]), "queues"
+
+
+def show_queues(site: Site, request: Request) -> Response:
+    """Show all queues."""
+    view = site.view.get()
+    clock = site.make_clock(view.glance.now)
+    queue_limits = {limits.queue: limits for limits in site.queue_limits.get()}
+    return site.answer(
+        request,
+        "queues.html",
+        clock,
+        here="queues",
+        live="queues",
+        queues=view.glance.queues[:MOST],
+        more=max(0, len(view.glance.queues) - MOST),
+        charts=draw_charts(site, clock.now),
+        charts_since=site.samples.since,
+        queue_limits=queue_limits,
+        everything=queue_limits[""].pause if view.glance.is_paused and "" in queue_limits else None,
+    )
+
+
+def show_workers(site: Site, request: Request) -> Response:
+    """Show all dispatchers and workers, and what they do."""
+    view = site.view.get()
+    clock = site.make_clock(view.glance.now)
+    processes = view.glance.processes
+    lost = [each for each in processes if each.state == "lost"]
+    alive = [each for each in processes if each.state != "lost"]
+    return site.answer(
+        request,
+        "workers.html",
+        clock,
+        here="workers",
+        live="workers",
+        lost=lost[:MOST],
+        dispatchers=[each for each in alive if each.kind == "dispatcher"][:MOST],
+        workers=[each for each in alive if each.kind == "worker"][:MOST],
+        total=len(processes),
+        shown_jobs=SHOWN_JOBS,
+        shown_queues=SHOWN_QUEUES,
+    )

@@ -1,6 +1,6 @@
 """Read the parameters of a request, and write those of a link: a filter stays in the URL from page to page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -9,9 +9,11 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import parse_timestamp
 from redbike.store.keys import check_queue_name, escape_pattern
-from redbike.store.patterns import check_pattern, is_pattern
+from redbike.store.patterns import check_pattern, compile_patterns, is_pattern
 from redbike.web.rendering import encode_all
 from redbike.web.site import Site
+
+MOST_QUEUES = 200  # that one may choose from
 
 
 def read_text(request: Request, name: str) -> str:
@@ -52,6 +54,18 @@ def read_pattern(request: Request) -> str:
     if not text:
         return ""
     return text if is_pattern(check_pattern(text)) else f"*{escape_pattern(text)}*"
+
+
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether an id fits a pattern; "" stands for all."""
+    return compile_patterns([pattern] if pattern else [])
+
+
+def list_queues(site: Site, chosen: str, *more: str) -> list[str]:
+    """Return the queues that one may choose from: some of all of them and of `more`, and the one that is `chosen`."""
+    names = [each.queue for each in site.view.get().glance.queues]
+    names = (sorted({*names, *more}) if more else names)[:MOST_QUEUES]
+    return names if chosen in ("", *names) else [*names, chosen]
 
 
 def read_queue(site: Site, request: Request) -> str:

@@ -1,7 +1,7 @@
 """The rehearsal: the next hours with an action and without it, and a form that confirms exactly that."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,36 +12,22 @@ from starlette.responses import Response
 from redbike.control.operator import check_until
 from redbike.control.queues import QueueController
 from redbike.errors import BadConfig, BadSchedule
-from redbike.facade.redbike import Redbike
-from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
+from redbike.queries.rehearsal.outlook import ACTIONS as REHEARSED
+from redbike.queries.rehearsal.outlook import QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import parse_timestamp
+from redbike.store.queue_limits import Pause
 from redbike.web.charts import draw_load
-from redbike.web.orders import TARGETS
-from redbike.web.rendering import show_text
-from redbike.web.selection import SEARCH_TIMEOUT, Found, Selection, make_pause_digest
+from redbike.web.orders import ACTIONS
+from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
 
 HOURS = 6
 REHEARSAL_TIMEOUT = 3.0  # seconds for which jobs are computed
 NAMED = 20  # jobs that are named
 PEAKS = 5  # queues whose peaks are shown
-REHEARSED = (
-    "resume",
-    "pause",
-    "run",
-    "cancel",
-    "unset",
-)  # actions that the form of this page confirms
-VERBS = {
-    "resume": "Resume",
-    "pause": "Pause",
-    "run": "Run now",
-    "cancel": "Cancel",
-    "unset": "Unset",
-    "set": "Set the schedule of",
-}
+VERBS = {name: action.verb for name, action in ACTIONS.items()} | {"run": "Run now", "set": "Set the schedule of"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,115 +40,78 @@ class Row:
     limit: int | None  # so many runs of the queue may go on at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What the action is done to: jobs, a queue or everything."""
-
-    of: str = "jobs"  # or queue, or all
-    queue: str = ""  # the full name of the queue
-    selection: Selection = field(default_factory=Selection)
-
-    @classmethod
-    def read(cls, given: QueryParams, bike: Redbike) -> "Aim":
-        """Read it from a query, which names it as a form does. Raise `BadConfig`, `BadJobId` and `BadQueueName`."""
-        of = given.get("of") or "jobs"
-        if of not in TARGETS:
-            raise BadConfig(f"bad of {of!r:.40}: {', '.join(TARGETS)} are allowed")
-        if of == "jobs":
-            return cls(of, "", Selection.read(given))
-        if of != "queue":
-            return cls(of, "")
-        return cls(of, QueueController(bike.store, bike.worker).find_queue(given.get("name", "")))
-
-    @property
-    def target_queue(self) -> str | None:
-        """The name of the queue that the action pauses or resumes, "" for all; None for an action on jobs."""
-        return None if self.of == "jobs" else self.queue
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        """The actions that can be rehearsed."""
-        return ACTIONS if self.target_queue is None else QUEUE_ACTIONS
-
-    def params(self) -> list[tuple[str, str]]:
-        """Return it as the parameters that `read` reads."""
-        if self.target_queue is None:
-            return self.selection.params()
-        return [("of", self.of), *([("name", self.queue)] if self.queue else [])]
-
-    def find(self, site: Site, rehearser: Rehearser) -> Found:
-        """Return the jobs that it is about: up to `MOST_JOBS`."""
-        if self.target_queue is None:
-            return self.selection.find(site.bike, MOST_JOBS)
-        jobids, is_more = rehearser.find_jobs(self.target_queue, MOST_JOBS, SEARCH_TIMEOUT)
-        return Found(tuple(jobids), is_more)
-
-    def is_whole(self, found: Found) -> bool:
-        """Tell whether `found` is all that the action would be done to."""
-        return self.target_queue is not None or (bool(found.jobids) and not found.is_more)
-
-    def make_digest(self, site: Site, found: Found) -> str:
-        """Return what the confirmation compares: the set of jobs, or the pause."""
-        if self.target_queue is None:
-            return found.digest
-        return make_pause_digest(site.bike.store.queue_limits.read(self.target_queue).pause)
-
-    def find_remark(self, site: Site, change: Change, clock: Clock) -> str:
-        """Return what one should know of a queue, or of everything, before it is paused or resumed; "" for nothing."""
-        if self.target_queue is None:
-            return ""
-        queue_limits = site.bike.store.queue_limits
-        name = f"The queue {show_text(self.target_queue)}" if self.target_queue else "Everything"
-        pause = queue_limits.read(self.target_queue).pause
-        is_paused = pause is not None and pause.holds(clock.now)
-        if is_paused == (change.action == "pause"):
-            said = "paused already, and its pause would stay as it is" if is_paused else "not paused"
-            return f"{name} is {said}."
-        is_known = not self.target_queue or self.target_queue in queue_limits.list_queues()
-        return "" if is_known else f"{name} was never used."
-
-    def describe(self, found: Found) -> str:
-        """Name it in words."""
-        if self.target_queue is not None:
-            return f"the queue {show_text(self.target_queue)}" if self.target_queue else "everything"
-        return f"{len(found.jobids):,}{' or more' * found.is_more} job{'s' * (len(found.jobids) != 1)}"
-
-
 def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
     given = request.query_params
     clock = site.read_clock()
-    aim, hours = Aim.read(given, site.bike), _read_hours(given.get("hours", ""))
-    change = _read_change(dict(given), clock, aim)
+    target, hours = _read_target(site, given), _read_hours(given.get("hours", ""))
+    change = _read_change(dict(given), clock, target)
     rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
-    found = aim.find(site, rehearser)
+    found = _find_jobs(site, target, rehearser)
     if change.action == "set" and not found.jobids:
-        found = Found(aim.selection.jobids)  # they may be new
-    if aim.target_queue is None:
+        found = Found(target.selection.jobids)  # they may be new
+    if target.is_of_jobs:
         site.memory.keep_set(found)
     texts = [(name, given[name]) for name in ("until", "reason", "schedule", "tz") if given.get(name)]
     rehearsal = _rehearse(rehearser, found) if found.jobids else None
+    is_whole = not target.is_of_jobs or (bool(found.jobids) and not found.is_more)
+    number = f"{len(found.jobids):,}{' or more' * found.is_more} job{'s' * (len(found.jobids) != 1)}"
     return site.answer(
         request,
         "rehearsal.html",
         clock,
         here="rehearse",
         change=change,
-        aim=aim,
+        target=target,
         verb=VERBS[change.action],
-        subject=aim.describe(found),
-        params=_clean([*aim.params(), *texts]),
+        subject=target.describe(number),
+        params=_clean([*target.params(), *texts]),
         texts=texts,
         hours=hours,
-        remark=aim.find_remark(site, change, clock),
-        actions=aim.actions,
+        remark="" if target.is_of_jobs else _find_remark(site, target, change, clock),
+        actions=_list_actions(target),
         found=found,
-        digest=aim.make_digest(site, found),
+        digest=found.digest if target.is_of_jobs else make_pause_digest(_read_pause(site, target)),
         named=found.jobids[:NAMED],
         most=MOST_JOBS,
-        can_confirm=site.write and change.action in REHEARSED and aim.is_whole(found),
+        can_confirm=site.write and change.action in ACTIONS and is_whole,
         **(_describe(rehearsal, clock) if rehearsal else {"rehearsal": None}),
     )
+
+
+def _read_target(site: Site, given: QueryParams) -> Target:
+    """Return the target, with the full name of a queue. Raise what `Target.read` raises, and `BadQueueName`."""
+    target = Target.read(given)
+    if target.of != "queue":
+        return target
+    return replace(target, queue=QueueController(site.bike.store, site.bike.worker).find_queue(target.queue))
+
+
+def _list_actions(target: Target) -> tuple[str, ...]:
+    return REHEARSED if target.is_of_jobs else QUEUE_ACTIONS
+
+
+def _find_jobs(site: Site, target: Target, rehearser: Rehearser) -> Found:
+    """Return the jobs that an action on the target is about: up to `MOST_JOBS`."""
+    if target.is_of_jobs:
+        return target.selection.find(site.bike, MOST_JOBS)
+    jobids, is_more = rehearser.find_jobs(target.queue, MOST_JOBS, SEARCH_TIMEOUT)
+    return Found(tuple(jobids), is_more)
+
+
+def _read_pause(site: Site, target: Target) -> Pause | None:
+    return site.bike.store.queue_limits.read(target.queue).pause
+
+
+def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> str:
+    """Return what one should know of a queue, or of everything, before it is paused or resumed; "" for nothing."""
+    pause = _read_pause(site, target)
+    is_paused = pause is not None and pause.holds(clock.now)
+    if is_paused == (change.action == "pause"):
+        said = "paused already, and its pause would stay as it is" if is_paused else "not paused"
+        return f"{target.title} is {said}."
+    is_known = not target.queue or target.queue in site.bike.store.queue_limits.list_queues()
+    return "" if is_known else f"{target.title} was never used."
 
 
 def _clean(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -185,10 +134,10 @@ def _read_hours(text: str) -> int:
     return int(text)
 
 
-def _read_change(given: dict[str, str], clock: Clock, aim: Aim) -> Change:
+def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
     action, schedule, until = given.get("action", ""), given.get("schedule", ""), given.get("until", "").strip()
-    if action not in aim.actions:
-        raise BadConfig(f"bad action {action!r:.40}: {', '.join(aim.actions)} are allowed")
+    if action not in (allowed := _list_actions(target)):
+        raise BadConfig(f"bad action {action!r:.40}: {', '.join(allowed)} are allowed")
     if action == "set" and not schedule:
         raise BadConfig("bad schedule '': one is needed to rehearse that it is set")
     moment = None
@@ -197,7 +146,7 @@ def _read_change(given: dict[str, str], clock: Clock, aim: Aim) -> Change:
             moment = check_until(parse_timestamp(until, clock.zone), clock.now, until)
         except BadSchedule as error:
             raise BadConfig(str(error)) from None
-    return Change(action, moment, schedule, given.get("tz") or None, aim.target_queue)
+    return Change(action, moment, schedule, given.get("tz") or None, None if target.is_of_jobs else target.queue)
 
 
 def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from redbike.queries.failures import group_failures, name_group, normalize
 from redbike.store.cursors import Cursor
 from redbike.store.namespace import Entry
 from redbike.store.past_runs import Failure, FailurePage, RunPage, RunSearch
-from redbike.store.patterns import compile_patterns
-from redbike.web.pages.parameters import make_link, read_choice, read_moment, read_pattern, read_text
+from redbike.web.pages.parameters import compile_pattern, make_link, read_choice, read_moment, read_pattern, read_text
 from redbike.web.site import Site
 
 ROWS = 100
@@ -55,9 +54,8 @@ def _read(site: Site, search: RunSearch, jobid: str, cursor: Cursor | None) -> R
         return past.read_runs(search, [jobid])
     if cursor is not None:
         return past.read_runs_of_many(search, cursor)
-    fits = compile_patterns([search.pattern] if search.pattern else [])
-    page = past.read_runs(search)
-    return page._replace(runs=[run for run in page.runs if fits(run.jobid)]) if search.pattern else page
+    page, fits = past.read_runs(search), compile_pattern(search.pattern or "")
+    return page._replace(runs=[run for run in page.runs if fits(run.jobid)])
 
 
 def _read_before(request: Request) -> tuple[float, str] | None:

@@ -11,12 +11,11 @@ from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.schedule.parser import parse
 from redbike.store.keys import check_known_jobid
-from redbike.web.control import Steerer
+from redbike.web.control import Sent, Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
 from redbike.web.login import say
 from redbike.web.memory import Note
 from redbike.web.rendering import quote_part, show_text
-from redbike.web.sent import Sent
 from redbike.web.site import Site
 
 GOOD, BAD, CHANGED = 200, 400, 409  # statuses
@@ -53,7 +52,7 @@ def _name_rehearsal(draft: Draft, preview: Preview) -> str:
 
 def save(sent: Sent) -> Response:
     """Set the job that a form describes; or say what is wrong with it, what changed meanwhile, or what it means."""
-    site, draft, clock = sent.site, Draft.read(sent.form), sent.read_clock()
+    site, draft, clock = sent.site, Draft.read(sent.form), sent.site.read_clock()
     errors = draft.check(site.bike.store, clock.zone, clock.now)
     kept = Kept() if "id" in errors else Kept.read(site.bike.store, draft.jobid)
     if errors or sent.form.get("step") == "preview":

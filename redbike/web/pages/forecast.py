@@ -1,4 +1,4 @@
-"""The agenda: the heat map of a day or a week, by queue, and where too much comes together."""
+"""The forecast: the heat map of a day or a week, by queue, and where too much comes together."""
 
 from typing import cast
 
@@ -12,13 +12,13 @@ from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
 from redbike.web.background import Report
 from redbike.web.charts import draw_strip
-from redbike.web.pages.parameters import make_link, read_choice, read_pattern, read_queue, read_text
+from redbike.web.pages.parameters import list_queues, make_link, read_choice, read_pattern, read_queue, read_text
 from redbike.web.site import Site
 
 AGAIN, LATER = 2, 10  # seconds after which a browser looks again while it is counted, if it has something to show
 
 
-def show_agenda(site: Site, request: Request) -> Response:
+def show_forecast(site: Site, request: Request) -> Response:
     """Show what will run when, as somebody has counted it; it is counted in the background."""
     span = cast(Span, read_choice(request, "span", "day", "week"))
     queue, pattern = read_queue(site, request), read_pattern(request)
@@ -28,33 +28,32 @@ def show_agenda(site: Site, request: Request) -> Response:
         return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report)
 
     task = site.background.get(("agenda", span, pattern, queue), count)
-    agenda: Forecast | None = task.result
+    forecast: Forecast | None = task.result
     clock = site.read_clock()
     given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern")}
-    counted = {quarter.queue for quarter in agenda.quarters} if agenda else set[str]()
-    queues = sorted(counted | {each.queue for each in site.view.get().glance.queues})
+    counted = {quarter.queue for quarter in forecast.quarters} if forecast else set[str]()
     return site.answer(
         request,
-        "agenda.html",
+        "forecast.html",
         clock,
         here="agenda",
         task=task,
-        again=AGAIN if agenda is None else LATER,
-        agenda=agenda,
+        again=AGAIN if forecast is None else LATER,
+        forecast=forecast,
         span=span,
-        grid=make_grid(agenda, span, clock.zone) if agenda else None,
-        strips=_draw(agenda, span, clock) if agenda else [],
+        grid=make_grid(forecast, span, clock.zone) if forecast else None,
+        strips=_draw(forecast, span, clock) if forecast else [],
         queue=queue,
-        queues=[*queues[:200], *({queue} - {"", *queues[:200]})],
+        queues=list_queues(site, queue, *counted),
         given=given,
         link=lambda **changes: make_link("agenda", given, **changes),
     )
 
 
-def _draw(agenda: Forecast, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
+def _draw(forecast: Forecast, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:
     """Return for each strip its queue, its runs, its picture, and in words what the picture shows."""
     drawn = []
-    for strip in list_strips(agenda, span):
+    for strip in list_strips(forecast, span):
         when = "" if strip.peak is None else f", at most {strip.most:,} from {clock.format(strip.peak)[:-3]} on"
         words = f"{name_number(strip.runs, 'run')}{when}"
         drawn.append((strip.queue, strip.runs, draw_strip(strip, words), words))
