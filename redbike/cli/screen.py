@@ -65,7 +65,7 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
     numbers = (
         f"{name_number(total.jobs, 'job')}, {total.paused:,} paused, {total.failing:,} failing; "
         f"{name_number(rate, 'run')} in the last minute; "
-        f"lag {health.figures['lag']:.1f} s"
+        f"lag {health.metrics['lag']:.1f} s"
     )
     if health.is_well:
         yield make_text("OK ", GOOD).append(make_text(health.describe()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from redbike.config.parameters import OPTIONS, read_choice
 from redbike.errors import BadConfig
-from redbike.text.durations import measure_duration
+from redbike.text.parsing import measure_duration
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8

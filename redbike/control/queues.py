@@ -5,7 +5,7 @@ from typing import Any, Unpack
 from redbike.config.limits import LIMITS, Limits
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
-from redbike.schedule.objects.instants import InstantLike, read_instant
+from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store.keys import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store

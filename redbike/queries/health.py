@@ -30,7 +30,7 @@ MOST = 5  # of each kind of problem that are told
 class Health:
     """Whether all is well, at one instant. What is `paused` is no problem: somebody wants it so.
 
-    `problems` are sentences without an end, none if all is well. `figures` are those of the instant, by name: ``lag``
+    `problems` are sentences without an end, none if all is well. `metrics` are those of the instant, by name: ``lag``
     (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
     ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (those
     of them that have failed for good though their schedules would go on), ``dispatchers``, ``workers`` (those that are
@@ -38,7 +38,7 @@ class Health:
     """
 
     problems: tuple[str, ...]
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
     #: what each problem is about: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
@@ -54,18 +54,18 @@ class Health:
         """Return all in one line, as Nagios reads it: a word, a text, a bar, and the figures."""
         problems = f"{'; '.join(self.problems)}{self._describe_pauses()}"
         text = f"PROBLEM: {problems}" if self.problems else f"OK: {self.describe()}"
-        figures = [f"{name}={self._format_figure(name, value)}" for name, value in self.figures.items()]
+        metrics = [f"{name}={self._format_metric(name, value)}" for name, value in self.metrics.items()]
         line = escape(text.encode(errors="replace")).replace("|", "/")
-        return f"{line} | {' '.join(figures)}" if figures else line
+        return f"{line} | {' '.join(metrics)}" if metrics else line
 
-    def _format_figure(self, name: str, value: float) -> str:
+    def _format_metric(self, name: str, value: float) -> str:
         return f"{value:.3f}s;{self.max_lag:g}" if name == "lag" else f"{value:.0f}"
 
     def describe(self) -> str:
         """Return in words what there is, if all is well."""
-        figures = {name: int(value) for name, value in self.figures.items()}
-        dispatchers, workers = _count(figures["dispatchers"], "dispatcher"), _count(figures["workers"], "worker")
-        numbers = f"{dispatchers}, {workers}, {figures['waiting']:,} waiting, {figures['in_flight']:,} running"
+        metrics = {name: int(value) for name, value in self.metrics.items()}
+        dispatchers, workers = _count(metrics["dispatchers"], "dispatcher"), _count(metrics["workers"], "worker")
+        numbers = f"{dispatchers}, {workers}, {metrics['waiting']:,} waiting, {metrics['in_flight']:,} running"
         return f"{numbers}{self._describe_pauses()}"
 
     def _describe_pauses(self) -> str:
@@ -109,7 +109,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
     if first is not None:
         oldest.append(first)
-    figures = {
+    metrics = {
         "lag": max(0.0, now - min(oldest, default=now)),
         "overdue": overdue,
         "waiting": sum(queue.waiting for queue in queues),
@@ -121,7 +121,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "lost": len(lost),
     }
     paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
-    return Health(problems, figures, max_lag, paused, topics)
+    return Health(problems, metrics, max_lag, paused, topics)
 
 
 def _check_dead(dead: Dead) -> Iterator[str]:

@@ -170,7 +170,7 @@ def test_a_replica_that_lacks_the_last_seconds_is_told_of_until_somebody_knows(s
     wait_until(servers.is_well, PATIENCE)
     shell.environment["REDBIKE_URL"] = servers.url
     shell.start("dispatch")
-    wait_until(lambda: bike.health().figures["dispatchers"], PATIENCE)
+    wait_until(lambda: bike.health().metrics["dispatchers"], PATIENCE)
     first, master = bike.store.timeline.read_dispatched()[1], find_master(servers)
     wait_until(lambda: (bike.store.timeline.read_dispatched()[1] or 0) > (first or 0) + 1)
     with unsent(servers, master):

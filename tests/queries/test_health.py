@@ -84,7 +84,7 @@ def test_a_recurring_job_that_has_failed_for_good_comes_first(store):
     dead = f"{JOB} has failed for good, and its schedule does not go on: it broke"
     health = check(store, JOB)
     assert health.problems == (dead, "no dispatcher is running"), "once, whoever asks for it"
-    assert (health.figures["failing"], health.figures["dead"], health.topics[0]) == (2, 1, "dead")
+    assert (health.metrics["failing"], health.metrics["dead"], health.topics[0]) == (2, 1, "dead")
     view = read_view(store.at(NOW), 10)
     assert [failure.jobid for failure in view.failures] == [JOB, "once:A"]
     bury(store, "twice:A", f"AT:{START}", START + 90)
@@ -113,10 +113,10 @@ def test_jobs_are_overdue(staffed):
     assert check(staffed, now=DUE + MINUTE).is_well
     health = check(staffed, now=DUE + MINUTE + 1)
     assert health.problems[0] == "1 job overdue and not enqueued, the first for 1 min 1 s"
-    assert (health.figures["overdue"], health.figures["lag"]) == (1, MINUTE + 1)
+    assert (health.metrics["overdue"], health.metrics["lag"]) == (1, MINUTE + 1)
     set_job(staffed.at(START), "other:A", OLD, DUE - 1)
     assert check(staffed, now=DUE + MINUTE + 1).problems[0].startswith("2 jobs overdue and not enqueued, the first")
-    assert check(staffed, now=DUE + MINUTE + 1, max_lag=70.0).figures["overdue"] == 0
+    assert check(staffed, now=DUE + MINUTE + 1, max_lag=70.0).metrics["overdue"] == 0
     staffed.queue_limits.pause("")
     assert not any("overdue" in problem for problem in check(staffed, now=DUE + MINUTE + 1).problems)
 
@@ -125,9 +125,9 @@ def test_a_pause_that_is_over_hides_nothing_though_no_dispatcher_ends_it(staffed
     states.timeline(staffed)
     staffed.at(DUE).queue_limits.pause("", until=DUE + MINUTE)
     health = check(staffed, now=DUE + MINUTE - 1, max_lag=1.0)
-    assert (health.figures["overdue"], health.paused) == (0, ("everything",))
+    assert (health.metrics["overdue"], health.paused) == (0, ("everything",))
     health = check(staffed, now=DUE + MINUTE, max_lag=1.0)
-    assert (health.figures["overdue"], health.paused) == (1, ())
+    assert (health.metrics["overdue"], health.paused) == (1, ())
 
 
 def test_of_many_paused_queues_some_are_named(staffed):
@@ -172,8 +172,8 @@ def test_processes_are_lost(staffed):
     assert len(health.problems) == MOST + 1
     assert health.problems[0] == "the worker web1:10:Ownerw10 was lost 16 s ago"
     assert health.problems[-1] == "and 3 more of that kind"
-    assert health.figures["lost"] == MOST + 3
-    assert check(staffed, now=NOW + RECENT - 1).figures["lost"] == 2, "others have their jobs, but the two are new ones"
+    assert health.metrics["lost"] == MOST + 3
+    assert check(staffed, now=NOW + RECENT - 1).metrics["lost"] == 2, "others have their jobs, but the two are new ones"
 
 
 @pytest.mark.parametrize(

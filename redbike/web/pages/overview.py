@@ -60,17 +60,17 @@ def draw_charts(site: Site, now: float) -> dict[str, Markup]:
 
 def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     """Yield names, values, and where one sees what is counted."""
-    total, figures = view.glance.total, health.figures
+    total, metrics = view.glance.total, health.metrics
     yield "jobs", show_number(total.jobs), "jobs"
     yield "wait for their time", show_number(total.timeline), "jobs?sort=next"
-    yield "wait for a worker", show_number(figures["waiting"]), "jobs?status=ENQ"
-    yield "run", show_number(figures["in_flight"]), "jobs?status=WRK"
+    yield "wait for a worker", show_number(metrics["waiting"]), "jobs?status=ENQ"
+    yield "run", show_number(metrics["in_flight"]), "jobs?status=WRK"
     late = [queue.late for queue in view.glance.queues if queue.paused is None]
     more = "+" if MOST_LATE in late else ""
-    yield "overdue", f"{show_number(figures['overdue'] + sum(late))}{more}", "jobs?overdue=1"
+    yield "overdue", f"{show_number(metrics['overdue'] + sum(late))}{more}", "jobs?overdue=1"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
-    yield "lag", show_length(figures["lag"]), "queues"
+    yield "lag", show_length(metrics["lag"]), "queues"
 
 
 def show_queues(site: Site, request: Request) -> Response:
