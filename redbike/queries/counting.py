@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import nlargest
 
-from redbike.errors import BadSchedule, RedbikeError, Unreachable
+from redbike.errors import BadSchedule
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.coming import ComingJob
@@ -60,12 +60,12 @@ class Load:
 
 
 class Counting:
-    """Counts the runs of jobs from `start` to `end`; it is `now`."""
+    """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" if nobody knows the queue."""
 
-    def __init__(self, start: float, end: float, now: float, queue_for: Callable[[str], str]) -> None:
+    def __init__(self, start: float, end: float, now: float, name_queue: Callable[[str], str]) -> None:
         self._start, self._end, self._now = start, end, now
         self.base = math.floor(start / QUARTER) * QUARTER  # where the first minute and the first quarter begin
-        self._queue_for = queue_for
+        self._name_queue = name_queue
         self.minutes = [0] * math.ceil((end - self.base) / MINUTE)
         self.loads = dict[tuple[int, str], Load]()
         self.groups = dict[tuple[object, ...], Group]()
@@ -101,15 +101,7 @@ class Counting:
 
     def name_queue(self, job: ComingJob) -> str:
         """Return the queue of a job; "" if nobody knows."""
-        if job.queue:
-            return job.queue
-        try:
-            return self._queue_for(job.jobid)
-        except Unreachable:
-            raise
-        except RedbikeError:
-            # A worker class may refuse the id: then nobody takes the job, but it is due.
-            return ""
+        return job.queue or self._name_queue(job.jobid)
 
     def _find_cycle(self, job: ComingJob) -> float | None:
         """Return the seconds from each run to the next one, if the job is due first where its schedule has it."""

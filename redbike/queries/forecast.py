@@ -105,20 +105,8 @@ def make_forecast(
     `report` hears how many jobs of how many were looked at.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
-    number, paused = store.coming.count(end)
-    counting, done, held = Counting(start, end, now, store.queue_for), 0, Counter[bool]()
-
-    def note_paused(jobid: str) -> None:
-        held[queue in (None, store.overview.name_queue(jobid))] += 1
-
-    for page in store.coming.list_pages(now, end, jobids, note_paused):
-        for job in page:
-            if queue is None or counting.name_queue(job) == queue:
-                counting.add(job)
-        done += len(page)
-        if report:
-            report(done, max(number, done))
-    counting.finish()
+    counting = Counting(start, end, now, store.overview.name_queue)
+    paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
     densest = tuple(_describe(counting, minute) for minute in numbers if minutes[minute])
@@ -134,8 +122,35 @@ def make_forecast(
         jobs=counting.jobs,
         runs=counting.runs,
         continuous=counting.continuous,
-        paused=paused if jobids is queue is None else held[True],
+        paused=paused,
     )
+
+
+def _count(
+    store: Store,
+    counting: Counting,
+    now: float,
+    end: float,
+    jobids: Iterable[str] | None,
+    report: Callable[[int, int], None] | None,
+    queue: str | None,
+) -> int:
+    """Count the runs of jobs, and return how many of these are paused."""
+    number, paused = store.coming.count(end)
+    done, held = 0, Counter[bool]()
+
+    def note_paused(jobid: str) -> None:
+        held[queue in (None, store.overview.name_queue(jobid))] += 1
+
+    for page in store.coming.list_pages(now, end, jobids, note_paused):
+        for job in page:
+            if queue is None or counting.name_queue(job) == queue:
+                counting.add(job)
+        done += len(page)
+        if report:
+            report(done, max(number, done))
+    counting.finish()
+    return paused if jobids is queue is None else held[True]
 
 
 def _list_quarters(counting: Counting) -> Iterator[Quarter]:

@@ -1,5 +1,7 @@
 """What is known of a span of time: runs, failures, changes and processes, by time, and the first unusual thing.
 
+It can be written as plain text, to be pasted into a report.
+
 Redis keeps no list of runs by time. So what is found without looking at every job comes first: the failures, the
 changes, the processes, and the runs of the jobs that these name. The runs of all other jobs are read for a limited
 time, and what was not read is counted.
@@ -10,20 +12,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from redbike.queries.unusual import WORDS, Unusual, judge_changes, judge_processes, judge_runs
 from redbike.schedule.clock import Clock, format_took
+from redbike.schedule.moments import END_OF_TIME
 from redbike.store.history import PastRun, get_end
 from redbike.store.journal import MOST_ENTRIES
 from redbike.store.log import LogEntry, localize
 from redbike.store.processes import Process
 from redbike.store.store import Store
-from redbike.text.printable import name_number
+from redbike.text.printable import escape, name_number
 
 MOST_FAILURES, MOST_CHANGES, MOST_RUNS = 1000, 2000, 5000
 NAMED = 200  # jobs whose runs are read before those of all others
+LONG = 300  # characters of a line
 
 
 class Lane(StrEnum):
@@ -38,6 +44,14 @@ class Lane(StrEnum):
     def single(self) -> str:
         """Return the name of one such thing."""
         return "process" if self is Lane.PROCESSES else self.value.removesuffix("s")
+
+
+NAMES = {
+    Lane.RUNS: ("run without a failure", "runs without a failure"),
+    Lane.FAILURES: ("failure", "failures"),
+    Lane.CHANGES: ("change", "changes"),
+    Lane.PROCESSES: ("process began or lost", "processes began or lost"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +222,56 @@ def _add_present(store: Store, incident: Incident, named: Sequence[str], busy: S
         if run and run.start <= incident.until:
             text = f"runs still, on what was taken {format_took(incident.now - run.start)} ago"
             incident.add(Moment(max(run.start, incident.since), Lane.RUNS, text, state.jobid))
+
+
+def format_report(incident: Incident, zone: str, prefix: str, moments: Sequence[Moment] | None = None) -> str:
+    """Return the report; with `moments`, only these are listed. Every character of a line is visible."""
+    return "".join(f"{clean(line)}\n" for line in _list_lines(incident, zone, prefix, moments))
+
+
+def _list_lines(incident: Incident, zone: str, prefix: str, moments: Sequence[Moment] | None) -> Iterator[str]:
+    begin, end = name_instant(incident.since, zone), name_instant(incident.until, zone)
+    yield f"Redbike {prefix}: {begin} to {end} ({zone})"
+    yield f"As of {name_instant(incident.now, zone)}: {count_moments(incident)}."
+    yield f"First unusual: {tell_first(incident, zone)}"
+    if incident.skipped:
+        yield f"{tell_skipped(incident)}."
+    yield from (f"Not complete: {cut}." for cut in incident.cuts)
+    yield ""
+    listed = incident.moments if moments is None else moments
+    for moment in listed:
+        job = f" {moment.jobid}" if moment.jobid else ""
+        yield f"{name_instant(moment.time, zone)} {moment.lane.single}{job}: {moment.text}"
+    if len(listed) < len(incident.moments):
+        yield f"… and {len(incident.moments) - len(listed):,} runs and others that are not listed here"
+
+
+def count_moments(incident: Incident) -> str:
+    """Return how much there is of each kind."""
+    return ", ".join(f"{incident.counts[lane]:,} {NAMES[lane][incident.counts[lane] != 1]}" for lane in Lane)
+
+
+def tell_first(incident: Incident, zone: str) -> str:
+    """Return the first unusual thing as a sentence."""
+    first = incident.first
+    if first is None:
+        return "nothing, by the rules that there are."
+    return f"{name_instant(first.time, zone)}, because {first.because}."
+
+
+def tell_skipped(incident: Incident) -> str:
+    """Return what was skipped of the jobs that failed or were changed."""
+    said = ", ".join(f"{number:,} {reason}" for reason, number in sorted(incident.skipped.items()))
+    jobs = name_number(incident.concerned, "job")
+    return f"So far, these occurrences of the {jobs} that failed or changed then were skipped, at any time: {said}"
+
+
+def clean(line: str) -> str:
+    """Return a line of limited length of which every character is visible."""
+    return escape((line if len(line) <= LONG else f"{line[:LONG]}…").encode(errors="surrogateescape"))
+
+
+def name_instant(moment: float, zone: str) -> str:
+    """Return an instant in a zone, with the distance from UTC: a day may have an hour twice."""
+    inside = min(max(moment, 0.0), END_OF_TIME - 86400)
+    return datetime.fromtimestamp(inside, UTC).astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")

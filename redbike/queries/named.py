@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from redbike.errors import BadSchedule, NoSuchJob
+from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
-from redbike.queries.why.situation import ENDS, describe_drop
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Outcome, Skip
@@ -59,7 +59,7 @@ class NamedJobs:
         except NoSuchJob as error:
             yield "", str(error)
             return
-        yield from self._look(jobids)
+        yield from self._inspect(jobids)
 
     def _check_many(self, pattern: str) -> Iterator[tuple[str, str]]:
         """Yield each job that is not well, and what is wrong with it, "" if that is not known yet."""
@@ -77,11 +77,11 @@ class NamedJobs:
                     elif self._find_skipped(each) is not None:
                         bad.append(each.jobid)
             yield from ((jobid, "") for jobid in bad)
-            yield from self._look(unsure)
+            yield from self._inspect(unsure)
         # Those that have failed since their runs were archived.
         ended = (jobid for jobid, run in self._newest.items() if run and run.outcome is not Outcome.OK)
         fits = compile_patterns([pattern])
-        yield from self._look([jobid for jobid in ended if fits(jobid) and self._is_new(jobid)])
+        yield from self._inspect([jobid for jobid in ended if fits(jobid) and self._is_new(jobid)])
         if not number:
             yield "", f"no job matches {pattern!r}"
 
@@ -92,9 +92,9 @@ class NamedJobs:
 
     def _describe(self, jobid: str) -> str:
         """Return what is wrong with a job; that has changed if nothing is any more."""
-        return next((problem for _, problem in self._look([jobid])), f"{jobid} was not well a moment ago")
+        return next((problem for _, problem in self._inspect([jobid])), f"{jobid} was not well a moment ago")
 
-    def _look(self, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    def _inspect(self, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield those jobs that are not well, and what is wrong with them."""
         rest = iter(jobids)
         while page := list(islice(rest, TOGETHER)):

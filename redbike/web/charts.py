@@ -4,7 +4,7 @@ They need no script, and a style sheet colours them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -18,13 +18,15 @@ from redbike.text.printable import name_number
 from redbike.web.rendering import show_number, show_took
 from redbike.web.samples import HOUR, Point
 
-WIDTH, HEIGHT = 120, 24  # of a small chart, in the units of its picture
+HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
 LEAST = 2.0  # height of a run that took no time
 MOST_RUNS = 100  # in a chart
-LEFT, WIDTH, LANE = 90, 900, 34  # of the names, of the time, and of the height of a lane, in units of the picture
+LEFT, WIDTH, LANE = 90, 900, 34  # of the names, of the time, which a small chart shares, and the height of a lane
 PARTS = 180  # of the time, in which things are drawn together
 TICKS = 4
+
+Span = tuple[float, float]  # when the time begins, and its length in seconds
 
 
 def draw_hour(points: Sequence[Point], now: float) -> Markup:
@@ -94,85 +96,75 @@ def draw_strip(strip: Strip, label: str) -> Markup:
 
 def draw_incident(incident: Incident, label: str, name: Callable[[float], str]) -> Markup:
     """Return a strip with a lane for each kind of thing; `name` writes an instant, `label` says what it shows."""
-    length = max(incident.until - incident.since, 1.0)
-
-    def place(moment: float) -> float:
-        return LEFT + WIDTH * min(max((moment - incident.since) / length, 0.0), 1.0)
-
+    span = incident.since, max(incident.until - incident.since, 1.0)
     height = LANE * len(Lane)
-    parts = [_draw_lane(incident, lane, number, length) for number, lane in enumerate(Lane)]
+    parts = [_draw_lane(incident, lane, LANE * (number + 1), span) for number, lane in enumerate(Lane)]
     if incident.first:
-        x = place(incident.first.time)
+        x = _place(incident.first.time, span)
         parts.append(Markup('<line class="first" x1="{0:.1f}" x2="{0:.1f}" y1="0" y2="{1}"/>').format(x, height))
-        parts.append(
-            Markup('<text class="first" x="{:.1f}" y="{}" text-anchor="{}">first unusual</text>').format(
-                x, height + 32, _anchor(x)
-            )
-        )
-    parts += [_draw_tick(incident.since + length * number / TICKS, place, height, name) for number in range(TICKS + 1)]
-    return Markup('<svg class="moments" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        LEFT + WIDTH + 10, height + 38, label, Markup("").join(parts)
-    )
+        parts.append(_draw_text("first", x, height + 32, "first unusual"))
+    return _draw_frame(height, height + 38, label, [*parts, *_draw_ticks(span, height, name)])
 
 
-def _draw_lane(incident: Incident, lane: Lane, number: int, length: float) -> Markup:
-    found = Counter(
-        min(PARTS - 1, max(0, int((moment.time - incident.since) / length * PARTS)))
-        for moment in incident.moments
-        if moment.lane is lane
-    )
-    most, bottom, width = max(found.values(), default=1), LANE * (number + 1), WIDTH / PARTS
+def _draw_lane(incident: Incident, lane: Lane, bottom: int, span: Span) -> Markup:
+    found = Counter(_find_part(moment.time, span) for moment in incident.moments if moment.lane is lane)
+    most = max(found.values(), default=1)
     # What is rare must be seen: a bar is never lower than a third.
-    bars = Markup("").join(
-        Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
-            lane.value, LEFT + part * width, bottom - size, width * 0.8, size
-        )
-        for part, amount in sorted(found.items())
-        if (size := (LANE - 6) * max(1 / 3, amount / most))
-    )
-    line = Markup('<line class="base" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(LEFT, LEFT + WIDTH, bottom, bottom)
+    sizes = {part: (LANE - 6) * max(1 / 3, amount / most) for part, amount in found.items()}
     text = Markup('<text x="0" y="{}">{}</text>').format(bottom - 8, lane.value)
-    return Markup("").join((line, text, bars))
-
-
-def _draw_tick(moment: float, place: Callable[[float], float], height: float, name: Callable[[float], str]) -> Markup:
-    x = place(moment)
-    return Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="{}">{}</text>').format(
-        x, height + 16, _anchor(x), name(moment)
-    )
-
-
-def _anchor(x: float) -> str:
-    return "end" if x > LEFT + WIDTH * 0.9 else "start" if x < LEFT + WIDTH * 0.1 else "middle"
+    return _draw_base(bottom) + text + _draw_bars(lane.value, sizes, bottom)
 
 
 def draw_load(rehearsal: Rehearsal, side: Side, most: int, label: str, name: Callable[[float], str]) -> Markup:
     """Return a strip of the runs of one side of a rehearsal; `most` runs in a minute are as high as it is."""
-    first, last = rehearsal.start, rehearsal.end
-    width, height = WIDTH / PARTS, 2 * LANE
+    span, height = (rehearsal.start, rehearsal.end - rehearsal.start), 2 * LANE
     densest = Counter[int]()
     for number, runs in enumerate(side.minutes):
-        moment = side.counting.base + number * MINUTE
-        part = min(PARTS - 1, max(0, int((moment - first) / (last - first) * PARTS)))
+        part = _find_part(side.base + number * MINUTE, span)
         densest[part] = max(densest[part], runs)
-    bars = Markup("").join(
-        Markup('<rect class="runs" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
-            LEFT + part * width, height - size, width * 0.8, size
-        )
-        for part, runs in sorted(densest.items())
-        if runs and (size := max(2.0, (height - 4) * runs / most))
-    )
-    ticks = [
-        _draw_tick(
-            first + (last - first) * number / TICKS,
-            lambda moment: LEFT + WIDTH * (moment - first) / (last - first),
-            height,
-            name,
-        )
-        for number in range(TICKS + 1)
-    ]
+    sizes = {part: max(2.0, (height - 4) * runs / most) for part, runs in densest.items() if runs}
     top = Markup('<text x="0" y="12">{} a minute</text>').format(f"{most:,}")
-    line = Markup('<line class="base" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(LEFT, LEFT + WIDTH, height, height)
+    parts = [top, _draw_base(height), _draw_bars("runs", sizes, height), *_draw_ticks(span, height, name)]
+    return _draw_frame(height, height + 22, label, parts)
+
+
+def _draw_frame(height: int, total: int, label: str, parts: Iterable[Markup]) -> Markup:
     return Markup('<svg class="moments" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        LEFT + WIDTH + 10, height + 22, label, Markup("").join([top, line, bars, *ticks])
+        LEFT + WIDTH + 10, total, label, Markup("").join(parts)
     )
+
+
+def _draw_base(bottom: int) -> Markup:
+    return Markup('<line class="base" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(LEFT, LEFT + WIDTH, bottom, bottom)
+
+
+def _draw_bars(kind: str, sizes: Mapping[int, float], bottom: int) -> Markup:
+    """Return a bar for each part of the time, of this height."""
+    width = WIDTH / PARTS
+    return Markup("").join(
+        Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+            kind, LEFT + part * width, bottom - size, width * 0.8, size
+        )
+        for part, size in sorted(sizes.items())
+    )
+
+
+def _draw_ticks(span: Span, height: int, name: Callable[[float], str]) -> Iterator[Markup]:
+    start, length = span
+    for moment in (start + length * number / TICKS for number in range(TICKS + 1)):
+        yield _draw_text("tick", _place(moment, span), height + 16, name(moment))
+
+
+def _draw_text(kind: str, x: float, y: int, text: str) -> Markup:
+    anchor = "end" if x > LEFT + WIDTH * 0.9 else "start" if x < LEFT + WIDTH * 0.1 else "middle"
+    return Markup('<text class="{}" x="{:.1f}" y="{}" text-anchor="{}">{}</text>').format(kind, x, y, anchor, text)
+
+
+def _find_part(moment: float, span: Span) -> int:
+    start, length = span
+    return min(PARTS - 1, max(0, int((moment - start) / length * PARTS)))
+
+
+def _place(moment: float, span: Span) -> float:
+    start, length = span
+    return LEFT + WIDTH * min(max((moment - start) / length, 0.0), 1.0)

@@ -11,8 +11,7 @@ import pytest
 
 from redbike import BadConfig
 from redbike.queries import incident as incidents
-from redbike.queries.incident import Lane, gather
-from redbike.queries.report import format_report
+from redbike.queries.incident import Lane, format_report, gather
 from redbike.queries.window import parse_window
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome

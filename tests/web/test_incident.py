@@ -146,7 +146,7 @@ def test_where_not_all_was_read_one_may_ask_for_it(bike, page, monkeypatch):
     assert "Not complete: the kept runs of 1 of about 30 jobs were read." in html
     assert 'href="?all=1"' in html
     assert "30 runs" in page.get(f"/at/{AT:.0f}?all=1").text
-    with pages._looking:  # somebody else looks for long
+    with pages._reading:  # somebody else looks for long
         assert "Not complete" in page.get(f"/at/{AT:.0f}?all=1").text
 
 

@@ -6,7 +6,7 @@ with an action and without it.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.settings import Settings, override
@@ -116,28 +116,13 @@ class Change:
     limits: str | None = None  # the queue that it is done to, "" for everything; None for the chosen jobs
 
 
-@dataclass(slots=True)
-class Side:
-    """What runs with the action, or without it."""
+class Side(Counting):
+    """What runs of the chosen jobs with the action, or without it."""
 
-    counting: Counting
-    at_once: int = 0  #: runs in the instant in which it begins
-    skipped: Counter[Skip] = field(default_factory=Counter)  #: occurrences that are passed over before it goes on
-
-    @property
-    def minutes(self) -> Sequence[int]:
-        """Runs of the chosen jobs in each minute from the beginning of its first quarter on."""
-        return self.counting.minutes
-
-    @property
-    def runs(self) -> int:
-        """All of them."""
-        return self.counting.runs
-
-    @property
-    def continuous(self) -> int:
-        """Return how many jobs run again as soon as they have run; their runs are not counted."""
-        return self.counting.continuous
+    def __init__(self, start: float, end: float, now: float, name_queue: Callable[[str], str]) -> None:
+        super().__init__(start, end, now, name_queue)
+        self.at_once = 0  #: runs in the instant in which it begins
+        self.skipped = Counter[Skip]()  #: occurrences that are passed over before it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +163,15 @@ class Rehearsal:
     def find_peaks(self, side: Side) -> list[Peak]:
         """Return the peak of each queue of the chosen jobs, others counted too; the highest first."""
         found = dict[str, Peak]()
-        for queue in {queue for _, queue in [*self.without.counting.loads, *self.changed.counting.loads]}:
+        for queue in {queue for _, queue in [*self.without.loads, *self.changed.loads]}:
             found[queue] = max(self._list_quarters(side, queue), key=lambda peak: (peak.runs, -peak.start))
         return sorted(found.values(), key=lambda peak: (-peak.runs, peak.queue))
 
     def _list_quarters(self, side: Side, queue: str) -> Iterator[Peak]:
-        countings = [side.counting, *([self.others] if self.others else [])]
-        for number in range(math.ceil((self.end - side.counting.base) / QUARTER)):
+        countings = [side, *([self.others] if self.others else [])]
+        for number in range(math.ceil((self.end - side.base) / QUARTER)):
             loads = [load for each in countings if (load := each.loads.get((number, queue)))]
             runs, known = sum(load.runs for load in loads), sum(load.runs - load.unknown for load in loads)
             seconds = sum(load.seconds for load in loads)
             busy = seconds / known * runs / QUARTER if known else None
-            yield Peak(queue, float(side.counting.base + number * QUARTER), runs, busy)
+            yield Peak(queue, float(side.base + number * QUARTER), runs, busy)

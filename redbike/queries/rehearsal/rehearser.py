@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from redbike.config.settings import Settings, check_zone
-from redbike.errors import BadConfig, BadSchedule, RedbikeError, Unreachable
+from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
@@ -44,6 +44,7 @@ class Rehearser:
         self._start = Start(settings)
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
+        self._span = self._now, self._end, self._now, store.overview.name_queue  # of what is counted
         self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
@@ -66,7 +67,7 @@ class Rehearser:
         if len(jobids) > MOST_JOBS:
             raise BadConfig(f"bad selection: it has {len(jobids):,} jobs, {MOST_JOBS:,} can be rehearsed")
         deadline = time.monotonic() + patience
-        sides = Side(self._count()), Side(self._count())
+        sides = Side(*self._span), Side(*self._span)
         rehearsal = Rehearsal(self._now, self._end, *sides, None, queue_limits=self._limits)
         zones = {self._settings.timezone}
         for first in range(0, len(jobids), PAGE):
@@ -76,7 +77,7 @@ class Rehearser:
             for state in self._store.questions.inspect(jobids[first : first + PAGE]):
                 self._add(rehearsal, replace(state, now=self._now), zones)
         for side in (rehearsal.without, rehearsal.changed):
-            side.counting.finish()
+            side.finish()
         rehearsal.others = self._count_others(set(jobids))
         rehearsal.capacities = find_capacities(self._store.workers.list_all())
         rehearsal.clock_changes = list(list_clock_changes(self._now, self._end, sorted(zones)))
@@ -88,12 +89,9 @@ class Rehearser:
             return jobids
         return [state.jobid for state in self._store.questions.inspect(jobids) if self._find_queue(state) == queue]
 
-    def _count(self) -> Counting:
-        return Counting(self._now, self._end, self._now, self._store.queue_for)
-
     def _add(self, rehearsal: Rehearsal, state: JobState, zones: set[str]) -> None:
         queue = self._find_queue(state)
-        outlook = self._look(state, queue, self._holds)
+        outlook = self._make_outlook(state, queue, self._holds)
         rehearsal.jobs += 1
         try:
             before = follow(outlook)
@@ -109,14 +107,7 @@ class Rehearser:
                 zones.add(zone)
 
     def _find_queue(self, state: JobState) -> str:
-        if state.waiting:
-            return state.waiting.queue
-        try:
-            return self._store.queue_for(state.jobid)
-        except Unreachable:
-            raise
-        except RedbikeError:
-            return ""
+        return state.waiting.queue if state.waiting else self._store.overview.name_queue(state.jobid)
 
     def _change_holds(self) -> dict[str, list[Hold]]:
         """Return what holds queues with the action, if that is done to one, or to everything."""
@@ -133,27 +124,28 @@ class Rehearser:
             return {**self._holds, name: [*holds[:-1], replace(holds[-1], until=self._now, ends_by_itself=False)]}
         return {**self._holds, name: [*holds, Hold(self._now, _end_of(self._change.until), ends_by_itself=True)]}
 
-    def _look(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
+    def _make_outlook(self, state: JobState, queue: str, holds: Mapping[str, Sequence[Hold]]) -> Outlook:
         return Outlook(state, self._settings, self._end, holds.get(queue, ()), holds.get("", ()))
 
     def _enter(self, side: Side, course: Course, outlook: Outlook, queue: str) -> None:
         state = outlook.state
         duration = read_duration(state.history)
         for moment in course.runs:
-            side.counting.add_run(moment, queue, duration)
+            side.add_run(moment, queue, duration)
             side.at_once += moment == self._now
         if course.is_continuous:
-            side.counting.continuous += 1
+            side.continuous += 1
         elif course.due is not None:
             text = state.schedule or ""
             job = ComingJob(state.jobid, text, state.options, queue, course.due, course.due, duration)
-            side.counting.add(job)
+            side.add(job)
         side.skipped.update(course.skipped)
 
     def _apply(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         """Return what a job runs with the action, and how it is then."""
         if self._change.limits is not None:
-            return self._pass_limits(outlook, queue)
+            changed = self._make_outlook(outlook.state, queue, self._changed_holds)
+            return _follow(changed), changed
         if self._change.action == "set":
             return self._set(outlook, queue)
         verbs: dict[str, Callable[[Outlook], Course]] = {
@@ -167,13 +159,6 @@ class Rehearser:
             return verbs[self._change.action](outlook), outlook
         except BadSchedule:
             return Course(), outlook
-
-    def _pass_limits(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
-        changed = self._look(outlook.state, queue, self._changed_holds)
-        try:
-            return follow(changed), changed
-        except BadSchedule:
-            return Course(), changed
 
     def _cancel(self, outlook: Outlook) -> Course:
         state = outlook.state
@@ -200,21 +185,25 @@ class Rehearser:
         if job.keeps and has_place and is_same(job, state.schedule):
             return follow(outlook), outlook
         changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
-        try:
-            return follow(changed), changed
-        except BadSchedule:
-            return Course(), changed
+        return _follow(changed), changed
 
     def _count_others(self, chosen: set[str]) -> Counting | None:
         if self._store.coming.count(self._end)[0] - len(chosen) > MOST_OTHERS:
             return None
-        counting = self._count()
+        counting = Counting(*self._span)
         for page in self._store.coming.list_pages(self._now, self._end):
             for job in page:
                 if job.jobid not in chosen:
                     counting.add(job)
         counting.finish()
         return counting
+
+
+def _follow(outlook: Outlook) -> Course:
+    try:
+        return follow(outlook)
+    except BadSchedule:
+        return Course()
 
 
 def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.queries.why.now import explain_now, explain_pause, explain_waiting
-from redbike.queries.why.situation import ENDS, FAR, Situation, describe_drop
+from redbike.queries.why.now import (
+    ENDS,
+    FAR,
+    Situation,
+    describe_drop,
+    explain_now,
+    explain_pause,
+    explain_waiting,
+)
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.history import PastRun
@@ -144,7 +151,7 @@ class Reasons:
         clock = Clock(job.now, self._timezone)
         if at is not None and at > job.now:
             raise BadConfig(f"bad --at: {clock.name(at)} is to come, {clock.measure(at)}; redbike next tells of it")
-        situation = self._look(job)
+        situation = self._read(job)
         for _ in range(MOVES):
             if situation.ahead is not None:
                 break
@@ -152,12 +159,12 @@ class Reasons:
             [again] = self._store.questions.inspect([jobid], with_data=True)
             if (again.queued, again.running) == (job.queued, job.running):
                 break
-            job, situation, clock = again, self._look(again), Clock(again.now, self._timezone)
+            job, situation, clock = again, self._read(again), Clock(again.now, self._timezone)
         if at is None:
             return explain_now(situation, clock)
         return explain_past(situation, list(self._store.log.list_entries()), at, clock)
 
-    def _look(self, job: JobState) -> Situation:
+    def _read(self, job: JobState) -> Situation:
         store, queue = self._store, self._find_queue(job)
         runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
         found = {each.queue: each for each in store.depths.list_all(with_rates=False)}

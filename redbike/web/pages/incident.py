@@ -7,11 +7,18 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from redbike.queries.incident import Incident, gather
-from redbike.queries.report import count_moments, format_report, name_instant, tell_first, tell_skipped
+from redbike.queries.incident import (
+    Incident,
+    count_moments,
+    format_report,
+    gather,
+    name_instant,
+    tell_first,
+    tell_skipped,
+)
 from redbike.queries.unusual import RULES
 from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
-from redbike.schedule.clock import Clock, format_length
+from redbike.schedule.clock import format_length
 from redbike.web.charts import draw_incident
 from redbike.web.rendering import quote_part
 from redbike.web.site import Site
@@ -20,7 +27,7 @@ ROWS = 80  # that the page lists; the text has all
 READ_TIMEOUT, LONG = 0.3, 10.0  # seconds for which the runs of all jobs are read; for long if that is asked for
 TEXT = ".txt"
 
-_looking = threading.Lock()  # one long look at a time
+_reading = threading.Lock()  # one long reading at a time
 
 
 def ask_incident(site: Site, request: Request) -> Response:
@@ -29,7 +36,8 @@ def ask_incident(site: Site, request: Request) -> Response:
     around = request.query_params.get("around", "").strip() or WIDTH
     window = f"{at}±{around}"
     # What is wrong with it is told where it was typed.
-    parse_window(window, site.bike.store.timeline.read_clock(), site.bike.settings.timezone)
+    clock = site.read_clock()
+    parse_window(window, clock.now, clock.zone)
     return RedirectResponse(f"at/{quote_part(window)}", 303)
 
 
@@ -37,13 +45,13 @@ def show_incident(site: Site, request: Request) -> Response:
     """Show the window that the path names; as plain text, if it ends in .txt."""
     where = request.path_params["where"]
     text = where.removesuffix(TEXT)
-    now, zone = site.bike.store.timeline.read_clock(), site.bike.settings.timezone
+    clock = site.read_clock()
+    now, zone = clock.now, clock.zone
     window = parse_window(text, now, zone)
-    incident = _look(site, window, now, bool(request.query_params.get("all")))
+    incident = _read(site, window, now, bool(request.query_params.get("all")))
     if where.endswith(TEXT):
         return PlainTextResponse(format_report(incident, zone, site.name))
     listed = incident.list_first(ROWS)
-    clock = Clock(now, zone)
     label = f"{clock.name(window.since)} to {clock.name(window.until)}: {count_moments(incident)}"
     return site.answer(
         request,
@@ -66,15 +74,15 @@ def show_incident(site: Site, request: Request) -> Response:
     )
 
 
-def _look(site: Site, window: Window, now: float, is_long: bool) -> Incident:
+def _read(site: Site, window: Window, now: float, is_long: bool) -> Incident:
     """Read what is known of a window; for long only for one viewer at a time."""
-    zone = site.bike.settings.timezone
-    if not is_long or not _looking.acquire(blocking=False):
-        return gather(site.bike.store, window.since, window.until, now, READ_TIMEOUT, zone)
+    is_long = is_long and _reading.acquire(blocking=False)
+    timeout = LONG if is_long else READ_TIMEOUT
     try:
-        return gather(site.bike.store, window.since, window.until, now, LONG, zone)
+        return gather(site.bike.store, window.since, window.until, now, timeout, site.settings.timezone)
     finally:
-        _looking.release()
+        if is_long:
+            _reading.release()
 
 
 def _list_others(window: Window, now: float) -> list[tuple[str, tuple[float, float]]]:

@@ -1,6 +1,5 @@
 """One job: what it is, why it does not run now, what is to come, and how it went."""
 
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -8,16 +7,16 @@ from starlette.responses import Response
 
 from redbike.config.options import parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
-from redbike.errors import BadSchedule, NoSuchJob
+from redbike.errors import NoSuchJob
 from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.unusual import measure_durations
+from redbike.queries.why.now import read_schedule
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.inspected import JobState
 from redbike.store.past_runs import Failure, RunSearch, read_failure
 from redbike.store.processes import CommandLines
 from redbike.store.records import Status
-from redbike.store.schedules import find_schedule
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES
@@ -45,10 +44,8 @@ def show_job(site: Site, request: Request) -> Response:
     if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
     clock = site.make_clock(state.now)
-    schedule = _find_schedule(state)
+    schedule = read_schedule(state)
     zone = (schedule.timezone if schedule else None) or clock.zone
-    runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
-    durations = measure_durations(runs)
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
     return site.answer(
@@ -69,26 +66,23 @@ def show_job(site: Site, request: Request) -> Response:
         zone_clock=Clock(clock.now, zone),
         schedule=schedule,
         options=list(_list_options(site, state)),
-        runs=runs[:RUNS],
-        number_of_runs=len(runs),
         kept=parse_options(state.options).get("history", site.bike.settings.history),
-        durations=durations,
-        chart=draw_runs(runs[:RUNS], durations) if runs else "",
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
-        **_look_ahead(state, schedule, zone, clock),
+        **_read_runs(site, jobid),
+        **_list_coming(state, schedule, zone, clock),
     )
 
 
-def _find_schedule(state: JobState) -> Schedule | None:
-    """Return the schedule; None for a job that has none, or a damaged one."""
-    with suppress(BadSchedule):
-        if state.schedule is not None:
-            return find_schedule(state.jobid, state.schedule, state.options)
-    return None
+def _read_runs(site: Site, jobid: str) -> dict[str, Any]:
+    """Return how it went: the last runs, and a chart of them."""
+    runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
+    durations = measure_durations(runs)
+    chart = draw_runs(runs[:RUNS], durations) if runs else ""
+    return {"runs": runs[:RUNS], "number_of_runs": len(runs), "durations": durations, "chart": chart}
 
 
-def _look_ahead(state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
+def _list_coming(state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
     """Return what is to come: the next runs, and the calendar."""
     nothing: dict[str, Any] = {"coming": [], "weeks": []}
     if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:

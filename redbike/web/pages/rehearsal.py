@@ -179,7 +179,7 @@ def _make_row(rehearsal: Rehearsal, without: Peak, changed: Peak) -> Row:
 def _find_densest(side: Side) -> tuple[float, int]:
     """Return the minute with the most runs, in epoch seconds, and how many it has."""
     number = max(range(len(side.minutes)), key=lambda minute: (side.minutes[minute], -minute))
-    return float(side.counting.base + number * 60), side.minutes[number]
+    return float(side.base + number * 60), side.minutes[number]
 
 
 def _label(name: str, side: Side, rehearsal: Rehearsal) -> str:

@@ -77,7 +77,7 @@ def do(bike, action, jobids=("a:A",), until=None, schedule="", tz=None, limits=N
 
 def count_real(bike, rehearsal):
     """How many runs begin in each minute, if all goes on until the end of the rehearsal."""
-    base = rehearsal.changed.counting.base
+    base = rehearsal.changed.base
     runs = bike.run_due(rehearsal.end - 0.001, reraise=False)
     return Counter(math.floor((run.start - base) / MINUTE) for run in runs)
 
