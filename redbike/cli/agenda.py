@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE, open_progress
+from redbike.cli.messages import open_progress
 from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.queries.forecast import MOST_HOURS, Quarter
@@ -14,7 +14,7 @@ FIELDS = ("from", "queue", "runs")
 HOURS = 24  # that are looked at, if nothing else is asked for
 
 
-def print_agenda(arguments: Arguments, config: Config) -> int:
+def print_agenda(arguments: Arguments, config: Config) -> None:
     """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
     after = parse_time(arguments["--after"], config)
@@ -28,7 +28,6 @@ def print_agenda(arguments: Arguments, config: Config) -> int:
         show_agenda(agenda, Clock(agenda.start, bike.settings.timezone))
 
     print_rows(arguments, map(_make_row, agenda), FIELDS, show)
-    return DONE
 
 
 def _make_row(quarter: Quarter) -> SimpleNamespace:

@@ -253,10 +253,10 @@ def _run(argv: list[str]) -> int:
 
         return print_completion(usage, arguments)
     if command in READ_THE_CONFIG:
-        return import_command(command)(arguments, Config(Settings(), None))
+        return import_command(command)(arguments, Config(Settings(), None)) or DONE
     config = load(arguments["--config"], os.environ, url=arguments["--url"], worker=arguments.get("<WORKER>"))
     log_to(sys.stderr, config.settings.log_level, config.settings.log_format, os.environ.get(NAME, ""))
     if SUPERVISED not in os.environ:
         for warning in config.warnings:
             complain(warning)
-    return import_command(command)(arguments, config)
+    return import_command(command)(arguments, config) or DONE

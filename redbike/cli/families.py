@@ -48,12 +48,12 @@ COMMANDS = {
 }
 
 
-def import_command(name: str) -> "Callable[[Arguments, Config], int]":
-    """Return the function that runs a command, and returns its exit status.
+def import_command(name: str) -> "Callable[[Arguments, Config], int | None]":
+    """Return the function that runs a command. It returns the exit status, or None for 0.
 
     Only its module is imported: most load redis-py, which ``--help`` and ``next`` do not need. A module imports all
     that it needs at once: after it has loaded a worker class, an import searches the current folder before the
     installed packages.
     """
     module, _, function = COMMANDS[name].partition(".")
-    return cast("Callable[[Arguments, Config], int]", getattr(import_module(f"redbike.cli.{module}"), function))
+    return cast("Callable[[Arguments, Config], int | None]", getattr(import_module(f"redbike.cli.{module}"), function))

@@ -19,20 +19,18 @@ def check_jobs(arguments: Arguments, config: Config) -> int:
     return status
 
 
-def acknowledge(arguments: Arguments, config: Config) -> int:
+def acknowledge(arguments: Arguments, config: Config) -> None:
     """Print each time that the server went back, and do not report it any more."""
     found = open_bike(config).acknowledge()
     for line in found:
         print(line)
     if not found:
         complain("there is nothing to acknowledge")
-    return DONE
 
 
-def send_signal(arguments: Arguments, config: Config) -> int:
+def send_signal(arguments: Arguments, config: Config) -> None:
     """Send a signal to every dispatcher and worker."""
     open_bike(config).control(arguments["<SIGNAL>"])
-    return DONE
 
 
 def control_server(arguments: Arguments, config: Config) -> int:

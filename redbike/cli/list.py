@@ -6,7 +6,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE, open_progress
+from redbike.cli.messages import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
@@ -23,7 +23,7 @@ WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "job
 LOG = ("time", "who", "action", "jobid", "detail")
 
 
-def print_jobs(arguments: Arguments, config: Config) -> int:
+def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
     bike = open_to_look(config, names_queues=True)
@@ -31,46 +31,40 @@ def print_jobs(arguments: Arguments, config: Config) -> int:
     chosen["never_ran"] = arguments["--never-ran"]
     if choose_format(arguments):
         jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)
-        _print(arguments, bike, islice(jobs, limit), JOBS)
-        return DONE
+        return _print(arguments, bike, islice(jobs, limit), JOBS)
     # Imported here, as only a terminal needs the library for tables.
     from redbike.cli.tables import choose_jobs
 
     with open_progress() as report:
         first, number = choose_jobs(bike.jobs(*arguments["<PATTERN>"], **chosen, report=report), limit)
-    _print(arguments, bike, first, JOBS, "show_jobs", number, CommandLines(bike.workers()))
-    return DONE
+    return _print(arguments, bike, first, JOBS, "show_jobs", number, CommandLines(bike.workers()))
 
 
-def print_runs(arguments: Arguments, config: Config) -> int:
+def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
     since, limit = parse_time(arguments["--since"], config), _parse_limit(arguments) or RUNS
     bike = open_to_look(config)
     runs = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
-    _print(arguments, bike, runs, PAST_RUNS, "show_runs")
-    return DONE
+    return _print(arguments, bike, runs, PAST_RUNS, "show_runs")
 
 
-def print_queues(arguments: Arguments, config: Config) -> int:
+def print_queues(arguments: Arguments, config: Config) -> None:
     """Print every queue."""
     bike = open_to_look(config)
-    _print(arguments, bike, bike.queues(), QUEUES, "show_queues")
-    return DONE
+    return _print(arguments, bike, bike.queues(), QUEUES, "show_queues")
 
 
-def print_workers(arguments: Arguments, config: Config) -> int:
+def print_workers(arguments: Arguments, config: Config) -> None:
     """Print every dispatcher and worker."""
     bike = open_to_look(config)
-    _print(arguments, bike, bike.workers(), WORKERS, "show_workers")
-    return DONE
+    return _print(arguments, bike, bike.workers(), WORKERS, "show_workers")
 
 
-def print_log(arguments: Arguments, config: Config) -> int:
+def print_log(arguments: Arguments, config: Config) -> None:
     """Print what people have changed, the newest first."""
     limit = _parse_limit(arguments)
     bike = open_to_look(config)
-    _print(arguments, bike, islice(bike.log(arguments["<JOBID>"]), limit), LOG, "show_log")
-    return DONE
+    return _print(arguments, bike, islice(bike.log(arguments["<JOBID>"]), limit), LOG, "show_log")
 
 
 def _parse_limit(arguments: Arguments) -> int | None:

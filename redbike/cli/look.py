@@ -12,14 +12,13 @@ from redbike.config.options import ALL_COLUMNS
 from redbike.text.printable import escape
 
 
-def print_statuses(arguments: Arguments, config: Config) -> int:
+def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerows(open_bike(config).get_statuses(parse_time(arguments["--before"], config)))
-    return DONE
 
 
-def print_schedules(arguments: Arguments, config: Config) -> int:
+def print_schedules(arguments: Arguments, config: Config) -> None:
     """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options, data and pause."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
     bike = open_bike(config)
@@ -28,7 +27,6 @@ def print_schedules(arguments: Arguments, config: Config) -> int:
         rows.writerows(bike.get_rows())
     else:
         rows.writerows(bike.get_schedules())
-    return DONE
 
 
 def tell_job(arguments: Arguments, config: Config) -> int:
@@ -39,15 +37,13 @@ def tell_job(arguments: Arguments, config: Config) -> int:
     return DONE if exists else FAILED
 
 
-def print_failures(arguments: Arguments, config: Config) -> int:
+def print_failures(arguments: Arguments, config: Config) -> None:
     """Print the failures that are kept, one JSON object a line."""
     for failure in open_bike(config).failures():
         print(json.dumps(failure, ensure_ascii=False))
-    return DONE
 
 
-def explain_job(arguments: Arguments, config: Config) -> int:
+def explain_job(arguments: Arguments, config: Config) -> None:
     """Print why a job does not run now, or did not at an instant."""
     at = parse_time(arguments["--at"], config)
     print(escape(open_to_look(config, names_queues=True).why(arguments["<JOBID>"], at).encode(errors="replace")))
-    return DONE

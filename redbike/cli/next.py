@@ -5,7 +5,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
@@ -14,7 +14,7 @@ from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse, parse_stored
 
 
-def print_next(arguments: Arguments, config: Config) -> int:
+def print_next(arguments: Arguments, config: Config) -> None:
     """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
     now = time.time()
     text, zone = arguments["<SCHEDULE>"], config.settings.timezone
@@ -35,13 +35,13 @@ def print_next(arguments: Arguments, config: Config) -> int:
         stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
         if not goes_on:
             print(state)
-            return DONE
+            return
         schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
     for line in filter(None, (schedule.explain(zone), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
-        return DONE
+        return
     local = schedule.timezone or zone
     start = now if after is None else after
     lines = [] if state and schedule.is_immediate else list(list_runs(schedule, start, now, count, local, stored))
@@ -49,7 +49,6 @@ def print_next(arguments: Arguments, config: Config) -> int:
         print(line)
     if len(lines) < count and not schedule.is_immediate:
         complain("no further runs")
-    return DONE
 
 
 def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:

@@ -21,7 +21,7 @@ DISPATCHER = "dispatch"  # the name of the child of `up` that is one
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
 
 
-def dispatch(arguments: Arguments, config: Config) -> int:
+def dispatch(arguments: Arguments, config: Config) -> None:
     """Move due jobs to their queues, until halted."""
     check_folder()
     watchdog.enable(os.environ, feeds=True)
@@ -33,7 +33,6 @@ def dispatch(arguments: Arguments, config: Config) -> int:
     if schedules:
         load_rows(bike, schedules, after)
     bike.dispatch(after, ping_url=ping_url)
-    return DONE
 
 
 def work(arguments: Arguments, config: Config) -> int:

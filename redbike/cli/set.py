@@ -6,7 +6,7 @@ from typing import Any, cast
 from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
@@ -16,7 +16,7 @@ from redbike.schedule.parser import parse
 from redbike.text.printable import quote
 
 
-def set_job(arguments: Arguments, config: Config) -> int:
+def set_job(arguments: Arguments, config: Config) -> None:
     """Set a job; print a message if its schedule has no run left."""
     jobid, schedule, tz = arguments["<JOBID>"], arguments["<SCHEDULE>"], arguments["--tz"]
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
@@ -29,7 +29,6 @@ def set_job(arguments: Arguments, config: Config) -> int:
     runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
-    return DONE
 
 
 def read_flags(arguments: Arguments) -> JobOptions:
@@ -41,9 +40,8 @@ def read_flags(arguments: Arguments) -> JobOptions:
     return cast(JobOptions, given)
 
 
-def unset_job(arguments: Arguments, config: Config) -> int:
+def unset_job(arguments: Arguments, config: Config) -> None:
     """Unset a job. Raise `NoSuchJob` if there is none."""
     jobid = arguments["<JOBID>"]
     if not open_bike(config, needs_queues=True).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
-    return DONE

@@ -9,7 +9,6 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE
 from redbike.cli.rows import find_format
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
@@ -30,7 +29,7 @@ LONG = 2000  # characters of data that are shown
 Job = Mapping[str, Any]  # as `Redbike.tell` has it
 
 
-def show_job(arguments: Arguments, config: Config) -> int:
+def show_job(arguments: Arguments, config: Config) -> None:
     """Print all about a job: for people, or as ``--format`` says."""
     shown_as = find_format(arguments)
     bike, jobid = open_to_look(config, names_queues=True), arguments["<JOBID>"]
@@ -46,7 +45,6 @@ def show_job(arguments: Arguments, config: Config) -> int:
             writer.writerows((name, _format_value(value)) for name, value in job.items())
         case _:
             _print(bike, jobid, job)
-    return DONE
 
 
 def _format_value(value: object) -> str:

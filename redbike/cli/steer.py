@@ -6,7 +6,7 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.limits import Limits
 from redbike.config.parameters import fold
@@ -24,7 +24,7 @@ NOT_PAUSED = "it was not paused"
 PAUSED = "it was paused already, and stays so; resume it first to give another end or reason"
 
 
-def run_jobs(arguments: Arguments, config: Config) -> int:
+def run_jobs(arguments: Arguments, config: Config) -> None:
     """Run jobs once now: those that are named, or those that have failed for good."""
     bike = open_bike(config, needs_queues=True)
     if not arguments["--failed"]:
@@ -47,12 +47,12 @@ def run_jobs(arguments: Arguments, config: Config) -> int:
     return _print(failed)
 
 
-def _run_named(bike: Redbike, arguments: Arguments) -> int:
+def _run_named(bike: Redbike, arguments: Arguments) -> None:
     """Run jobs once now, and say of those that have failed whether that is a new try or a new run."""
     named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    status = _steer_named(bike, arguments, bike.run)
+    _steer_named(bike, arguments, bike.run)
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:
@@ -60,16 +60,15 @@ def _run_named(bike: Redbike, arguments: Arguments) -> int:
             complain(f"{jobid}: {again} of the occurrence of {clock.name(tries[jobid])}")
         elif state.has_event(Event.DIE):
             complain(f"{jobid}: a new run, as the failure is not kept")
-    return status
 
 
-def cancel_jobs(arguments: Arguments, config: Config) -> int:
+def cancel_jobs(arguments: Arguments, config: Config) -> None:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
     return _steer_named(bike, arguments, bike.cancel, idle="nothing of it waits or runs")
 
 
-def pause(arguments: Arguments, config: Config) -> int:
+def pause(arguments: Arguments, config: Config) -> None:
     """Pause jobs, a queue, or everything."""
     bike = open_bike(config, needs_queues=True)
     text = arguments["--until"]
@@ -82,7 +81,7 @@ def pause(arguments: Arguments, config: Config) -> int:
     return _steer_named(bike, arguments, partial(bike.pause, **given), told="unchanged", unchanged=PAUSED)
 
 
-def resume(arguments: Arguments, config: Config) -> int:
+def resume(arguments: Arguments, config: Config) -> None:
     """Resume jobs, a queue, or everything."""
     bike = open_bike(config, needs_queues=True)
     if arguments["--queue"] is not None:
@@ -92,7 +91,7 @@ def resume(arguments: Arguments, config: Config) -> int:
     return _steer_named(bike, arguments, bike.resume, unchanged=NOT_PAUSED)
 
 
-def limit_queue(arguments: Arguments, config: Config) -> int:
+def limit_queue(arguments: Arguments, config: Config) -> None:
     """Limit a queue, or print its limits."""
     bike = open_bike(config)
     given: Limits = {}
@@ -104,7 +103,6 @@ def limit_queue(arguments: Arguments, config: Config) -> int:
     _warn_if_unknown(bike, limits.queue)
     if not given:
         print(f"{limits.queue}: at once {limits.at_once or NO_LIMIT}, rate {limits.rate or NO_LIMIT}")
-    return DONE
 
 
 def _parse_at_once(text: str) -> int:
@@ -113,7 +111,7 @@ def _parse_at_once(text: str) -> int:
     return int(text[:12])
 
 
-def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], bool], idle: str) -> int:
+def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], bool], idle: str) -> None:
     """Call `verb` with the queue of the command line; print `idle` if it has changed nothing."""
     name = bike.find_queue(arguments["--queue"])
     _warn_if_unknown(bike, name)
@@ -121,14 +119,12 @@ def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], bool
         return _print([name])
     if not verb(name):
         complain(f"{name}: {idle}")
-    return DONE
 
 
-def _steer_all(arguments: Arguments, verb: Callable[[], bool], idle: str) -> int:
+def _steer_all(arguments: Arguments, verb: Callable[[], bool], idle: str) -> None:
     """Call `verb`; print `idle` if it has changed nothing."""
     if not arguments["--dry-run"] and not verb():
         complain(idle)
-    return DONE
 
 
 def _warn_if_unknown(bike: Redbike, name: str) -> None:
@@ -138,7 +134,7 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 
 def _steer_named(
     bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
-) -> int:
+) -> None:
     """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern.
 
     `messages` are printed for the ids to which `verb` has answered with their names; that of `told`, once, also for
@@ -153,10 +149,10 @@ def _steer_named(
             complain(f"{jobid}: {messages[word]}")
     if number := sum(word == told and jobid not in texts for jobid, word in steered):
         complain(f"{number:,} of those that match: {messages[told]}")
-    return _print(jobid for jobid, _ in steered) if any(map(is_pattern, texts)) else DONE
+    if any(map(is_pattern, texts)):
+        _print(jobid for jobid, _ in steered)
 
 
-def _print(jobids: Iterable[str]) -> int:
+def _print(jobids: Iterable[str]) -> None:
     for jobid in jobids:
         print(jobid)
-    return DONE

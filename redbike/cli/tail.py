@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, format_row
 from redbike.config.file import Config
 from redbike.errors import Unreachable
@@ -47,7 +47,7 @@ class Line:
 FIELDS = tuple(Line.__dataclass_fields__)
 
 
-def follow(arguments: Arguments, config: Config) -> int:
+def follow(arguments: Arguments, config: Config) -> None:
     """Print events until interrupted. If the server goes away, say so, and go on when it is back."""
     patterns = [check_pattern(text) for text in arguments["<PATTERN>"]]
     rate = parse_count(arguments, "--limit", RATE, most=1_000_000)
@@ -60,7 +60,6 @@ def follow(arguments: Arguments, config: Config) -> int:
         show(line)
         if listener.heard.empty():
             sys.stdout.flush()
-    return DONE
 
 
 def _choose(style: str, timezone: str) -> Callable[[Line], object]:

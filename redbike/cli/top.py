@@ -14,7 +14,6 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE
 from redbike.config.file import Config
 from redbike.connection.check import describe_address
 from redbike.errors import BadConfig, RedbikeError
@@ -29,7 +28,7 @@ ROWS = 60  # of a table, at most
 QUIT = b"qQ\x04"  # also Ctrl-D
 
 
-def show_top(arguments: Arguments, config: Config) -> int:
+def show_top(arguments: Arguments, config: Config) -> None:
     """Show it until somebody presses q, or a signal comes."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise BadConfig("top needs a terminal; redbike health, queues, workers and jobs say the same anywhere")
@@ -60,7 +59,7 @@ def show_top(arguments: Arguments, config: Config) -> int:
                     live.update(draw(reader.view, reader.problem, title, clock, width, height), refresh=True)
                     event = events.wait()
             if event == b"q":
-                return DONE
+                return
             # Ctrl-Z: the shell gets its terminal as it was.
             os.kill(os.getpid(), signal.SIGSTOP)
 

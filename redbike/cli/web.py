@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
-from redbike.cli.messages import DONE, complain
+from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.connection.client import connect
 from redbike.control.operator import name_operator
@@ -18,7 +18,7 @@ LISTEN = "127.0.0.1:8080"
 TOKEN = "REDBIKE_WEB_TOKEN"
 
 
-def show_page(arguments: Arguments, config: Config) -> int:
+def show_page(arguments: Arguments, config: Config) -> None:
     """Serve the page. It waits for a server of Redis that is away, and starts none."""
     listen = LISTEN if arguments["--listen"] is None else arguments["--listen"]
     address = parse_address(listen)
@@ -50,7 +50,6 @@ def show_page(arguments: Arguments, config: Config) -> int:
             complain(f"listening on {server.get_url(bound)}{root_path}/")
             app = make_app(site)
             server.serve(server.RootPath(app, root_path) if root_path else app, bound, stopping)
-    return DONE
 
 
 def _make_opener(config: Config, write: bool) -> Callable[[], Redbike]:
