@@ -10,7 +10,6 @@ from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 GENERAL = ("--config", "--url")  # what every command takes
 OR = " | "  # between words, or options, of which one is needed
 DASHES_HINT = "; an id that begins with a dash stands after --"
-_NAME = re.compile(r"(?<![\w-])--?\w[\w-]*")
 
 
 class UsageError(Exception):
@@ -34,7 +33,7 @@ class Option(NamedTuple):
     @property
     def names(self) -> list[str]:
         """Its short name, if it has one, and its long one."""
-        return _NAME.findall(self.spelling)
+        return [name.partition("=")[0] for name in self.spelling.split()]
 
     @property
     def has_value(self) -> bool:

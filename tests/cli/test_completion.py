@@ -292,29 +292,21 @@ def _drain(reader):
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize("shell", EACH_SHELL)
-def test_a_line_is_completed_on_a_terminal(typed, bike, shell):
-    bike.set("backup:db:A", "0 3 * * *")
-    for line, words in (
-        ("redbike serv", ["server"]),
-        ("redbike server statu", ["server", "status"]),
-        ("redbike show ba", ["show", "backup:db:A"]),
-        ("redbike show backup:d", ["show", "backup:db:A"]),
-        ("redbike set --catchup=n", ["set", "--catchup=none"]),
-    ):
-        wait_until(lambda line=line, words=words: typed(shell, line) == words, BUSY)
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("shell", EACH_SHELL)
-def test_a_word_with_a_backslash_or_a_quote_is_completed(typed, home, bike, shell):
-    bike.set("back up:A", "0 3 * * *")
-    bike.set("it is:A", "0 3 * * *")
+def test_a_line_is_completed_on_a_terminal_and_no_id_is_ever_run(typed, home, bike, shell):
+    for jobid in ("backup:db:A", "back up:A", "it is:A"):
+        bike.set(jobid, "0 3 * * *")
+    bike.client.hset("redbike-statuses", EVIL, "TML:1")
     folder = home[0]
     (folder / "a dir").mkdir()
     for name in ("a dir/x.csv", "my file"):
         (folder / name).touch()
     shutil.copytree(folder / "bin", folder / "a bläh")
     for line, words in (
+        ("redbike serv", ["server"]),
+        ("redbike server statu", ["server", "status"]),
+        ("redbike show backu", ["show", "backup:db:A"]),
+        ("redbike show backup:d", ["show", "backup:db:A"]),
+        ("redbike set --catchup=n", ["set", "--catchup=none"]),
         ("redbike show back\\ u", ["show", "back up:A"]),
         ('redbike show "back u', ["show", "back up:A"]),
         ("redbike show 'back u", ["show", "back up:A"]),
@@ -326,14 +318,8 @@ def test_a_word_with_a_backslash_or_a_quote_is_completed(typed, home, bike, shel
         ("redbike load a\\ dir/", ["load", "a dir/x.csv"]),
         ("redbike --config=a\\ d", ["--config=a dir"]),
         ("./a\\ bläh/redbike server statu", ["server", "status"]),
+        ("redbike show ev", ["show", EVIL]),
     ):
         # zsh takes the slash of a folder away again when the next word begins.
         wait_until(lambda line=line, words=words: [word.rstrip("/") for word in typed(shell, line)] == words, BUSY)
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("shell", EACH_SHELL)
-def test_no_id_is_ever_run(typed, home, client, shell):
-    client.hset("redbike-statuses", EVIL, "TML:1")
-    wait_until(lambda: typed(shell, "redbike show ev") == ["show", EVIL], BUSY)
-    assert not (home[0] / "pwned").exists()
+    assert not (folder / "pwned").exists()
