@@ -84,7 +84,7 @@ class Usage:
 
     def read(self, arguments: Sequence[str]) -> Line:
         """Return a command line. Raise `UsageError` for a value that an option needs, or does not take."""
-        options = [ParsedOption.parse(option.spelling) for option in self.options.values()]
+        options = [ParsedOption(*[None, *each.names][-2:], each.has_value) for each in self.options.values()]
         try:
             parsed = parse_argv(Tokens(list(arguments)), options)
         except DocoptExit as error:
