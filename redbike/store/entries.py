@@ -93,34 +93,25 @@ def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> byte
     return b"".join(parts)
 
 
-def list_naming(entries: Iterable[bytes], jobids: Iterable[str]) -> list[bytes]:
-    """Return those of `entries` that may name one of `jobids`: so that few have to be read as a whole."""
+def list_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> Sequence[bytes]:
+    """Return those of `entries` that may name one of a few `jobids`: so that few are read as a whole; all for many."""
+    if len(jobids) > FEW:
+        return entries
     marks = [_mark(jobid) for jobid in jobids]
     return [entry for entry in entries if any(own in entry or entry == gone for own, gone in marks)]
 
 
 def list_last_naming(entries: Sequence[bytes], jobids: Sequence[str]) -> list[bytes]:
-    """Return of `entries` for each of `jobids` the last one that has a run of it, or forgets it, in their order."""
+    """Return of `entries` for each of `jobids` the last one that tells of it, in their order. Skip damaged ones."""
     left, found = set(map(encode, jobids)), list[bytes]()
-    for entry in reversed(list_naming(entries, jobids) if len(jobids) <= FEW else entries):
-        named = left.intersection(_list_names(entry))
+    for entry in reversed(list_naming(entries, jobids)):
+        named = {encode(run if isinstance(run, str) else run.jobid) for run in read_entry(entry, left) or ()}
         if named:
             found.append(entry)
             left -= named
-            if not left:
-                break
+        if not left:
+            break
     return found[::-1]
-
-
-def _list_names(entry: bytes) -> list[bytes]:
-    """Return the jobs that an entry tells of, without the runs: that is quick. A damaged one tells of none."""
-    if entry[:1] == b"F":
-        return [entry[1:]]
-    try:
-        batch = Batch.open(entry)
-        return [batch.text[name:start] for _, _, name, start, _ in batch.walk()]
-    except BAD:
-        return []
 
 
 def _mark(jobid: str) -> tuple[bytes, bytes]:
@@ -178,42 +169,40 @@ class Batch:
             raise ValueError
 
 
-def read_entry(entry: bytes, jobids: Container[str] | None = None) -> list[EntryRun | str] | None:
+def read_entry(entry: bytes, names: Container[bytes] | None = None) -> list[EntryRun | str] | None:
     """Return the runs of an entry that count, or the id of the job that was unset; None for a damaged entry.
 
-    With `jobids`, return only the runs of these jobs: that is quicker.
+    With the `names` of jobs in bytes, return only what it has of these: that is quicker.
     """
     try:
-        return [decode(entry[1:])] if entry[:1] == b"F" else list(_read_runs(Batch.open(entry), jobids))
+        if entry[:1] == b"F":
+            return [decode(entry[1:])] if names is None or entry[1:] in names else []
+        return list(_read_runs(Batch.open(entry), names))
     except BAD:
         return None
 
 
-def _read_runs(batch: Batch, jobids: Container[str] | None) -> Iterator[EntryRun]:
+def _read_runs(batch: Batch, names: Container[bytes] | None) -> Iterator[EntryRun]:
     text = batch.text
     for kept, queue, name, start, end in batch.walk():
-        jobid = decode(text[name:start])
-        if jobids is None or jobid in jobids:
+        if names is None or text[name:start] in names:
             read_facts(text, start, end)
-            yield EntryRun(jobid, batch.queues[queue], kept, text[start:end], batch.worker)
+            yield EntryRun(decode(text[name:start]), batch.queues[queue], kept, text[start:end], batch.worker)
 
 
-class Digest:
-    """What some entries have of each job, or of each of `jobids`."""
-
-    def __init__(self, entries: Iterable[bytes] = (), jobids: Container[str] | None = None) -> None:
-        self.pending: dict[str, Pending] = {}
-        self._jobids = jobids
-        self.add(entries)
-
-    def add(self, entries: Iterable[bytes]) -> None:
-        """Add what the next entries have."""
-        for entry in entries:
-            found = read_entry(entry, self._jobids)
-            if found is None:
-                log.error("an entry of the journal of ended runs is damaged, and passed over: %.80r", entry)
-            for run in found or ():
-                if isinstance(run, str):
-                    self.pending.setdefault(run, Pending()).forget()
-                else:
-                    self.pending.setdefault(run.jobid, Pending()).add(run)
+def collect(
+    entries: Iterable[bytes], jobids: Iterable[str] | None = None, pending: dict[str, Pending] | None = None
+) -> dict[str, Pending]:
+    """Return what some entries have of each job, or of each of `jobids`; add it to what is `pending`."""
+    names = None if jobids is None else frozenset(map(encode, jobids))
+    pending = {} if pending is None else pending
+    for entry in entries:
+        found = read_entry(entry, names)
+        if found is None:
+            log.error("an entry of the journal of ended runs is damaged, and passed over: %.80r", entry)
+        for run in found or ():
+            if isinstance(run, str):
+                pending.setdefault(run, Pending()).forget()
+            else:
+                pending.setdefault(run.jobid, Pending()).add(run)
+    return pending

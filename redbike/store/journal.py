@@ -14,21 +14,19 @@ of it. That takes several steps, and between them others may archive too, or the
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.store.entries import Digest, Pending, list_last_naming, list_naming, read_entry
+from redbike.store.entries import Pending, collect, list_last_naming, list_naming, read_entry
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun, get_end, read_last_end, read_runs
 from redbike.store.namespace import PAGE, Namespace, Part, make_tag, split
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.tally import PART, RECENT, count, count_recent, format_recent, parse_recent
 
-FEW = 200  # jobs that are looked for in the bytes of each entry
 MOST_ENTRIES = 10 * PAGE  # that are read where the time is bounded
 READ_STEP, WRITE_STEP = 50, 200  # entries that are read, and jobs that are written, in one step of archiving
 MOST_ARCHIVED, MOST_BYTES = 4000, 4_000_000  # entries that are archived together, and their size
@@ -40,20 +38,17 @@ class Journal(Part):
     def list_runs(self, jobids: Iterable[str] | None = None) -> Iterator[PastRun]:
         """Yield the ended runs that are kept of these jobs, or of all, in no order."""
         # First what may be archived meanwhile: then it is read twice, and not missed.
-        named, nothing = None if jobids is None else list(jobids), Pending()
         entries = self._read_entries()
-        if named is not None and len(named) <= FEW:
-            entries = list_naming(entries, named)
-        pending = Digest(entries, None if named is None else frozenset(named)).pending
-        if named is None:
-            for jobid, text in self._namespace.scan(self._namespace.keys.history):
-                yield from pending.pop(jobid, nothing).read(jobid, encode(text))
-            for jobid, own in pending.items():
-                yield from own.read(jobid, b"")
+        if jobids is not None:
+            named = list(jobids)
+            for runs in self._read_named(named, collect(list_naming(entries, named), named)):
+                yield from runs
             return
-        for page in split(named, PAGE):
-            for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
-                yield from pending.get(jobid, nothing).read(jobid, value)
+        pending, nothing = collect(entries), Pending()
+        for jobid, text in self._namespace.scan(self._namespace.keys.history):
+            yield from pending.pop(jobid, nothing).read(jobid, encode(text))
+        for jobid, own in pending.items():
+            yield from own.read(jobid, b"")
 
     def list_since(self, since: float, first: Sequence[str] = ()) -> Iterator[list[PastRun]]:
         """Yield for each job all runs that are kept, the newest first, if one of them ended at `since` or later.
@@ -61,13 +56,11 @@ class Journal(Part):
         Yield [] for each other job: so a reader can stop after some time. The jobs of `first` come first, then those
         that ran last, then the others in no order. Of what is not archived yet, only the last entries are read.
         """
-        pending, nothing = Digest(self._read_entries(MOST_ENTRIES // PAGE)).pending, Pending()
+        pending = collect(self._read_entries(MOST_ENTRIES // PAGE))
         named = list(dict.fromkeys([*first, *pending]))
         known = set(map(encode, named))
-        for page in split(named, PAGE):
-            for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
-                runs = pending.get(jobid, nothing).read(jobid, value)
-                yield runs if runs and get_end(runs[0]) >= since else []
+        for runs in self._read_named(named, pending):
+            yield runs if runs and get_end(runs[0]) >= since else []
         for name, value in self._namespace.scan_bytes(self._namespace.keys.history):
             if name not in known:
                 yield (read_runs(decode(name), value) or []) if read_last_end(value) >= since else []
@@ -82,11 +75,11 @@ class Journal(Part):
         It is None for a job of which nothing is kept.
         """
         entries = self._read_entries()
-        if jobids is not None and len(jobids) <= FEW:
+        if jobids is not None:
             # A job may have run a thousand times since: only its last run matters here.
             entries = list_last_naming(entries, jobids)
-        pending = Digest(entries, None if jobids is None else frozenset(jobids)).pending.items()
-        return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending}
+        pending = collect(entries, jobids)
+        return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending.items()}
 
     def count_recent(self, now: float) -> Counter[str]:
         """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""
@@ -112,6 +105,13 @@ class Journal(Part):
                     if is_count and not COUNT.fullmatch(decode(number)):
                         yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
 
+    def _read_named(self, jobids: Sequence[str], pending: Mapping[str, Pending]) -> Iterator[list[PastRun]]:
+        """Yield all runs that are kept of each of these jobs, the newest first; `pending` are not archived yet."""
+        nothing = Pending()
+        for page in split(jobids, PAGE):
+            for jobid, value in zip(page, read_values(self._namespace, page), strict=True):
+                yield pending.get(jobid, nothing).read(jobid, value)
+
     def _read_entries(self, most: int | None = None) -> list[bytes]:
         """Return all entries, the oldest first; some of them twice if others were added meanwhile.
 
@@ -132,19 +132,13 @@ def read_values(namespace: Namespace, jobids: Sequence[str]) -> list[bytes]:
     return [value or b"" for value in namespace.ask("hmget", namespace.keys.history, jobids)]
 
 
-def translate_journal_errors(namespace: Namespace) -> AbstractContextManager[None]:
-    """Translate the errors of redis-py; that of a key of another type names it."""
-    keys = namespace.keys
-    return namespace.translate((keys.counts, "hash"), (keys.history, "hash"), (keys.journal, "list"))
-
-
 @dataclass(slots=True)
 class _Read:
     """What is to be archived."""
 
     done: str  # how many entries were ever archived before these
     recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute
-    digest: Digest = field(default_factory=Digest)
+    pending: dict[str, Pending] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)  # what these add
     ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent`
     entries: int = 0
@@ -153,7 +147,7 @@ class _Read:
 
     def add(self, page: Sequence[bytes]) -> None:
         """Add the next entries."""
-        self.digest.add(page)
+        collect(page, pending=self.pending)
         self.counts.update(count(page))
         self.ended.update(count_recent(page))
         self.entries += len(page)
@@ -169,16 +163,15 @@ class Archiver(Part):
         read = yield from self._read()
         if read is None:
             return
-        digest = read.digest
         given = {"token": make_tag(), "done": read.done, "entries": read.entries}
         given["newest"] = sha1(read.newest, usedforsecurity=False).hexdigest()
         last = {"fields": list(read.counts), "numbers": list(read.counts.values())}
         last["recent"] = format_recent(read.recent, read.ended)
-        jobs = self._list_jobs(digest)
+        jobs = self._list_jobs(read.pending)
         pages = list(split(jobs, WRITE_STEP)) or [[]]
         for number, page in enumerate(pages, 1):
             further = last if number == len(pages) else {}
-            if self._write(page, digest, **given, first=number == 1, **further) != "ok":
+            if self._write(page, read.pending, **given, first=number == 1, **further) != "ok":
                 return
             yield
 
@@ -200,14 +193,14 @@ class Archiver(Part):
                 return read if read.entries else None
             yield
 
-    def _list_jobs(self, digest: Digest) -> list[str]:
+    def _list_jobs(self, pending: Mapping[str, Pending]) -> list[str]:
         """Return the jobs whose histories may change."""
         is_any_kept = self._namespace.ask("hlen", self._namespace.keys.history) > 0
-        return [jobid for jobid, own in digest.pending.items() if own.runs or is_any_kept]
+        return [jobid for jobid, own in pending.items() if own.runs or is_any_kept]
 
-    def _write(self, jobids: Sequence[str], digest: Digest, **given: Any) -> str:
+    def _write(self, jobids: Sequence[str], pending: Mapping[str, Pending], **given: Any) -> str:
         before = read_values(self._namespace, jobids)
-        after = [digest.pending[jobid].add_to(value) for jobid, value in zip(jobids, before, strict=True)]
+        after = [pending[jobid].add_to(value) for jobid, value in zip(jobids, before, strict=True)]
         changed = [(jobid, value) for jobid, old, value in zip(jobids, before, after, strict=True) if value != old]
         gone = [jobid for jobid, value in changed if not value]
         kept = [each for jobid, value in changed if value for each in (encode(jobid), value)]

@@ -68,9 +68,8 @@ class Log(Part):
 
     def list_entries(self, jobid: str | None = None) -> Iterator[LogEntry]:
         """Yield what was changed, or what was changed of `jobid`; the newest first. Pass over damaged entries."""
-        for kept in self._list_kept():
-            entries = parse_entry(kept) or ()
-            yield from (entry for entry in entries if jobid is None or entry.jobid == jobid)
+        for _, entries in self.list_until(None, jobid):
+            yield from entries
 
     def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[tuple[float, list[LogEntry]]]:
         """Yield what was changed by `until` (epoch seconds), as `list_entries` does, by entries.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from redbike.schedule.parser import recurs
 from redbike.store.cursors import Cursor, measure_scan
-from redbike.store.entries import Digest
+from redbike.store.entries import collect
 from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
@@ -187,7 +187,7 @@ class PastRuns:
         # Each may have very many runs.
         sizes = accumulate(map(len, reversed(entries)))
         number = sum(size <= NEWEST_BYTES for size in sizes) or 1
-        for jobid, own in Digest(entries[-number:]).pending.items():
+        for jobid, own in collect(entries[-number:]).items():
             yield from own.read(jobid, b"")
 
     def _read_last(self, most: int) -> list[bytes]:

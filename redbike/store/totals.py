@@ -10,7 +10,7 @@ from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.store.enums import Skip
-from redbike.store.journal import Journal, translate_journal_errors
+from redbike.store.journal import Journal
 from redbike.store.namespace import PAGE, Namespace, Part, read_json, split
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import COUNT, RunRecord, decode, parse_number
@@ -159,7 +159,7 @@ class Counts:
         Those of occurrences that were skipped are ``skipped:REASON:``.
         """
         client, keys = self._namespace.client, self._namespace.keys
-        with translate_journal_errors(self._namespace):
+        with self._namespace.translate((keys.counts, "hash"), (keys.journal, "list")):
             while True:
                 archived = _parse(client.hget(keys.counts, "archived"))
                 self._forget(archived)
