@@ -95,10 +95,10 @@ class PastRuns:
         If very many jobs have runs, or very many runs have just ended, it returns those that ended last, and
         `read_runs_of_many` has the others as soon as they are archived.
         """
-        if jobids is None and (self.count_jobs() > FEW or self._has_many()):
+        if jobids is None and (self._journal.count_jobs() > FEW or self._has_many()):
             found = filter(search.fits, self._list_newest())
             newest = heapq.nlargest(rows, found, key=_order)
-            return RunPage(newest, False, False, 0, self.count_jobs(), Cursor())
+            return RunPage(newest, False, False, 0, self._journal.count_jobs(), Cursor())
         found = filter(search.fits, self._journal.list_runs(jobids))
         newest = heapq.nlargest(rows + 1, found, key=_order)
         return RunPage(newest[:rows], True, len(newest) > rows)
@@ -107,7 +107,7 @@ class PastRuns:
         self, search: RunSearch, cursor: Cursor, rows: int = ROWS, patience: float = PAGE_TIMEOUT
     ) -> RunPage:
         """Return the runs of some of many jobs, from `cursor` on, in the order in which the server has the jobs."""
-        scan, until, total = cursor.scan, time.monotonic() + patience, self.count_jobs()
+        scan, until, total = cursor.scan, time.monotonic() + patience, self._journal.count_jobs()
         found, count = list[PastRun](), PAGE // 10
         while len(found) < rows:
             scan, page = self._scan(scan, search.pattern, count)
@@ -134,22 +134,14 @@ class PastRuns:
 
     def list_failures(self) -> Iterator[dict[str, Any]]:
         """Yield the failures that are kept, oldest first."""
-        client, keys = self._namespace.client, self._namespace.keys
-        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
-            jobids = [decode(jobid) for jobid in client.zrange(keys.failure_times, 0, -1)]
-            for page in split(jobids, PAGE):
-                for kept in client.hmget(keys.failures, page):
-                    failure = parse_failure(decode(kept))
-                    if failure is not None:
-                        yield failure
+        names = self._namespace.ask("zrange", self._namespace.keys.failure_times, 0, -1)
+        for page in split(names, PAGE):
+            yield from self._list_readable(page)
 
     def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
         """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""
-        client, keys = self._namespace.client, self._namespace.keys
-        with self._namespace.translate((keys.failure_times, "zset"), (keys.failures, "hash")):
-            jobids = client.zrange(keys.failure_times, since, until, byscore=True, offset=0, num=most)
-            kept = client.hmget(keys.failures, jobids) if jobids else []
-        return [failure for failure in (parse_failure(decode(each)) for each in kept) if failure is not None]
+        key, scores = self._namespace.keys.failure_times, {"byscore": True, "offset": 0, "num": most}
+        return self._list_readable(self._namespace.ask("zrange", key, since, until, **scores))
 
     def find_dead(self, rows: int) -> Dead:
         """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
@@ -169,12 +161,7 @@ class PastRuns:
             for (member, score), status, text in zip(failed, statuses, schedules, strict=True)
             if (status or b"").startswith(f"{Event.DIE}:".encode()) and recurs(decode(text))
         ]
-        first = dead[:rows]
-        return Dead([decode(member) for _, member in dead], self._fetch_failures(first) if first else [])
-
-    def count_jobs(self) -> int:
-        """Return how many jobs have runs that are archived."""
-        return self._journal.count_jobs()
+        return Dead([decode(member) for _, member in dead], self._fetch_failures(dead[:rows]))
 
     def _has_many(self) -> bool:
         """Tell whether very many runs are not archived yet."""
@@ -200,9 +187,16 @@ class PastRuns:
         return int(following), found
 
     def _fetch_failures(self, page: Sequence[Entry]) -> list[Failure]:
-        kept = self._namespace.ask("hmget", self._namespace.keys.failures, [member for _, member in page])
-        pairs = zip(page, kept, strict=True)
-        return [read_failure(decode(member), failed, parse_failure(decode(text))) for (failed, member), text in pairs]
+        pairs = zip(page, self._read_kept([member for _, member in page]), strict=True)
+        return [read_failure(decode(member), failed, kept) for (failed, member), kept in pairs]
+
+    def _list_readable(self, names: Sequence[bytes]) -> list[dict[str, Any]]:
+        return [failure for failure in self._read_kept(names) if failure is not None]
+
+    def _read_kept(self, names: Sequence[bytes]) -> list[dict[str, Any] | None]:
+        """Return the failure of each job as it is kept; None for a damaged one."""
+        texts = self._namespace.ask("hmget", self._namespace.keys.failures, names) if names else []
+        return [parse_failure(decode(text)) for text in texts]
 
 
 def read_failure(jobid: str, failed: float, kept: "dict[str, Any] | None") -> Failure:
