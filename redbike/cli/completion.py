@@ -28,6 +28,7 @@ CURRENT = "\0"  # stands for the word that is to be completed; no argument can h
 FILES, WORDS = "files", "words"  # the first line of an answer
 FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
 JOBS = ("JOBID", "PATTERN")
+KINDS = {"CODE": tuple(Event), "FORMAT": FORMATS, "SIGNAL": ("HALT",)}  # the words for which each may stand
 
 
 def print_completion(usage: Usage, arguments: Arguments) -> int:
@@ -57,8 +58,10 @@ def complete(usage: Usage, before: Sequence[str], current: str) -> tuple[str, li
     lead = attached[0] if attached else ""
     if pending or lead:
         name = pending or usage.find_option(lead[:-1])
-        kind = re.sub(".*=<(.*)>", r"\1", usage.options[name].spelling) if name else ""
-        found = [(word, "") for word in _list_values(name)] or list(_list_kind(usage, kind, current[len(lead) :], line))
+        option = OPTIONS.get(name[2:])
+        choices = OR.join(option.choices) if option else ""
+        kind = choices or (re.sub(".*=<(.*)>", r"\1", usage.options[name].spelling) if name else "")
+        found = list(_list_kind(usage, kind, current[len(lead) :], line))
     elif current[:1] == "-" and not line.is_literal:
         kind, found = "", list(_list_options(usage, line))
     else:
@@ -85,13 +88,6 @@ def _list_options(usage: Usage, line: Line) -> Iterator[tuple[str, str]]:
             yield name + "=" * option.has_value, option.text
 
 
-def _list_values(name: str) -> tuple[str, ...]:
-    """Return the words that an option may have; none if it may have others."""
-    known = {"format": FORMATS, "status": tuple(Event)}
-    option = OPTIONS.get(name[2:])
-    return option.choices if option else known.get(name[2:], ())
-
-
 def _find_kind(usage: Usage, words: Sequence[str]) -> str:
     """Return what the usage calls the word that follows `words`, such as JOBID; "" for nothing."""
     if not words:
@@ -107,8 +103,8 @@ def _list_kind(usage: Usage, kind: str, current: str, line: Line) -> Iterator[tu
     """Yield what may stand for a word of the usage."""
     if kind == "COMMAND":
         yield from usage.summaries.items()
-    elif kind == "SIGNAL" or OR in kind:
-        yield from ((word, "") for word in ("HALT" if kind == "SIGNAL" else kind).split(OR))
+    elif kind in KINDS or OR in kind:
+        yield from ((word, "") for word in KINDS.get(kind) or kind.split(OR))
     elif kind == "ZONE":
         # Imported here, as it reads many files.
         from zoneinfo import available_timezones

@@ -90,8 +90,13 @@ def bike(server_url, client):
         yield bike
 
 
-@pytest.mark.parametrize("keys", [b"q", *(pytest.param(key, marks=pytest.mark.acceptance) for key in (b"Q", b"\x04"))])
-def test_it_shows_what_there_is_until_a_key_is_pressed(bike, shell, keys):
+OTHERS = (b"xQ", b"x\x04", signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.mark.parametrize(
+    "end", [b"xq", signal.SIGTERM, *(pytest.param(other, marks=pytest.mark.acceptance) for other in OTHERS)]
+)
+def test_it_shows_what_there_is_until_a_key_or_a_signal_ends_it(bike, shell, end):
     screen = Screen(shell)
     screen.wait_for("DUE NEXT")
     screen.wait_for("no luck with bad:A")
@@ -106,21 +111,7 @@ def test_it_shows_what_there_is_until_a_key_is_pressed(bike, shell, keys):
     assert "worker" in text
     assert "DUE NEXT (of 30)" in text
     assert re.search("bad:A .* ValueError: no luck with bad:A", text)
-    screen.type(b"x" + keys)
-    assert screen.end() == 0
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGTERM,
-        *(pytest.param(number, marks=pytest.mark.acceptance) for number in (signal.SIGINT, signal.SIGHUP)),
-    ],
-)
-def test_a_signal_ends_it_in_order(bike, shell, number):
-    screen = Screen(shell)
-    screen.wait_for("DUE NEXT")
-    screen.process.send_signal(number)
+    (screen.type if isinstance(end, bytes) else screen.process.send_signal)(end)
     assert screen.end() == 0
 
 
