@@ -21,7 +21,6 @@ from redbike.cli.tables import (
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, judge
 from redbike.schedule.clock import NOTHING, Clock
-from redbike.store.overview import Job
 from redbike.text.printable import name_number
 
 KEYS = "q ends it"
@@ -76,15 +75,15 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
 def _list_sections(view: View, clock: Clock) -> list[Section]:
     glance = view.glance
     soonest = (
-        Column("DUE NEXT", lambda job: make_text(job.jobid), Width.FOLDED),
-        Column("DUE", lambda job: _show_due(job, clock)),
-        Column("QUEUE", lambda job: make_text(job.queue or NOTHING)),
-        Column("SCHEDULE", lambda job: make_text((job.schedule or NOTHING).splitlines()[-1]), Width.CUT),
+        Column("DUE NEXT", lambda job: job.jobid, Width.FOLDED),
+        Column("DUE", lambda job: make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")),
+        Column("QUEUE", lambda job: job.queue or NOTHING),
+        Column("SCHEDULE", lambda job: (job.schedule or NOTHING).splitlines()[-1], Width.CUT),
     )
     failures = (
         Column("FAILED", lambda failure: make_text(failure.jobid, WRONG), Width.FOLDED),
-        Column("WHEN", lambda failure: make_text(clock.measure(failure.failed))),
-        Column("ERROR", lambda failure: make_text(failure.error), Width.CUT),
+        Column("WHEN", lambda failure: clock.measure(failure.failed)),
+        Column("ERROR", lambda failure: failure.error, Width.CUT),
     )
     return [
         Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
@@ -92,10 +91,6 @@ def _list_sections(view: View, clock: Clock) -> list[Section]:
         Section(soonest, view.soonest, glance.total.timeline),
         Section(failures, view.failures, glance.total.failing),
     ]
-
-
-def _show_due(job: Job, clock: Clock) -> Text:
-    return make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")
 
 
 def _fill(sections: Sequence[Section], width: int, height: int) -> Iterator[RenderableType]:

@@ -44,7 +44,7 @@ class Column(NamedTuple):
     """A column of a table: its title, and what it shows of a row."""
 
     title: str
-    show: Callable[[Any], Text]
+    show: Callable[[Any], Text | str]
     width: Width = Width.WHOLE
     is_number: bool = False
     is_extra: bool = False  # it is left out where there is no room for it
@@ -63,16 +63,16 @@ def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]
 def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLines) -> None:
     """Show jobs, which are the first ones of so many, with the command `lines` of those that have one."""
     columns = [
-        Column("JOB", lambda job: make_text(job.jobid), Width.FOLDED),
+        Column("JOB", lambda job: job.jobid, Width.FOLDED),
         Column("STATUS", _show_status),
         Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
         Column("NEXT RUN", lambda job: _show_next(job, clock)),
         Column("LAST RUN", lambda job: _show_last(job, clock)),
-        Column("SCHEDULE", lambda job: make_text(job.schedule or NOTHING), Width.CUT),
+        Column("SCHEDULE", lambda job: job.schedule or NOTHING, Width.CUT),
     ]
     found = {job.jobid: lines.find(job.jobid, job.queue) for job in jobs}
     if any(found.values()):
-        columns.append(Column("COMMAND", lambda job: make_text(found[job.jobid] or NOTHING), Width.CUT, is_extra=True))
+        columns.append(Column("COMMAND", lambda job: found[job.jobid] or NOTHING, Width.CUT, is_extra=True))
     more = number - len(jobs)
     _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
 
@@ -84,11 +84,11 @@ def show_runs(runs: Iterable[PastRun], clock: Clock) -> None:
 
 def _list_run_columns(clock: Clock) -> list[Column]:
     return [
-        Column(f"STARTED ({clock.zone})", lambda run: make_text(clock.format(run.started))),
-        Column("JOB", lambda run: make_text(run.jobid), Width.FOLDED),
-        Column("TOOK", lambda run: make_text(format_took(run.took)), is_number=True),
+        Column(f"STARTED ({clock.zone})", lambda run: clock.format(run.started)),
+        Column("JOB", lambda run: run.jobid, Width.FOLDED),
+        Column("TOOK", lambda run: format_took(run.took), is_number=True),
         Column("OUTCOME", lambda run: make_text(run.outcome, OUTCOMES.get(run.outcome, WRONG))),
-        Column("TRY", lambda run: make_text(str(run.attempt)), is_number=True, is_extra=True),
+        Column("TRY", lambda run: str(run.attempt), is_number=True, is_extra=True),
         Column("ERROR", lambda run: make_text(run.error, WRONG), Width.CUT),
         Column("WORKER", lambda run: make_text(run.worker or NOTHING, DIM), is_extra=True),
     ]
@@ -113,16 +113,14 @@ def sort_queues(queues: Iterable[Queue]) -> list[Queue]:
 def list_queue_columns(clock: Clock) -> list[Column]:
     """Return the columns of queues."""
     return [
-        Column("QUEUE", lambda queue: make_text(queue.queue), Width.FOLDED),
+        Column("QUEUE", lambda queue: queue.queue, Width.FOLDED),
         Column(
             "WAITING", lambda queue: make_text(f"{queue.waiting:,}", BUSY if queue.waiting else DIM), is_number=True
         ),
-        Column("OLDEST DUE", lambda queue: make_text(clock.measure(queue.oldest_due))),
-        Column("IN FLIGHT", lambda queue: make_text(f"{queue.in_flight:,}"), is_number=True),
-        Column(
-            "AT ONCE", lambda queue: make_text(NOTHING if queue.at_once is None else str(queue.at_once)), is_number=True
-        ),
-        Column("LAST MINUTE", lambda queue: make_text(f"{queue.rate:,}"), is_number=True),
+        Column("OLDEST DUE", lambda queue: clock.measure(queue.oldest_due)),
+        Column("IN FLIGHT", lambda queue: f"{queue.in_flight:,}", is_number=True),
+        Column("AT ONCE", lambda queue: NOTHING if queue.at_once is None else str(queue.at_once), is_number=True),
+        Column("LAST MINUTE", lambda queue: f"{queue.rate:,}", is_number=True),
         Column("PAUSED", lambda queue: make_text(clock.measure(queue.paused), "" if queue.paused is None else ODD)),
     ]
 
@@ -135,13 +133,13 @@ def show_workers(workers: Iterable[Process], clock: Clock) -> None:
 def list_worker_columns(clock: Clock) -> list[Column]:
     """Return the columns of processes."""
     return [
-        Column("KIND", lambda each: make_text(each.kind)),
-        Column("HOST", lambda each: make_text(each.host), Width.FOLDED),
-        Column("PID", lambda each: make_text(str(each.pid)), is_number=True),
+        Column("KIND", lambda each: each.kind),
+        Column("HOST", lambda each: each.host, Width.FOLDED),
+        Column("PID", lambda each: str(each.pid), is_number=True),
         Column("STATE", lambda each: make_text(each.state, {"alive": GOOD, "stopping": ""}.get(each.state, WRONG))),
-        Column("SINCE", lambda each: make_text(clock.measure(each.since)), is_extra=True),
-        Column("SEEN", lambda each: make_text(clock.measure(each.seen))),
-        Column("QUEUES", lambda each: make_text(" ".join(each.queues)), Width.CUT),
+        Column("SINCE", lambda each: clock.measure(each.since), is_extra=True),
+        Column("SEEN", lambda each: clock.measure(each.seen)),
+        Column("QUEUES", lambda each: " ".join(each.queues), Width.CUT),
         Column("JOBS", lambda each: make_text(" ".join(each.jobs) or NOTHING, BUSY if each.jobs else DIM), Width.CUT),
     ]
 
@@ -149,11 +147,11 @@ def list_worker_columns(clock: Clock) -> list[Column]:
 def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
     """Show what people have changed, in the order in which it comes."""
     columns = (
-        Column(f"TIME ({clock.zone})", lambda entry: make_text(clock.format(entry.time))),
-        Column("WHO", lambda entry: make_text(entry.who), is_extra=True),
-        Column("ACTION", lambda entry: make_text(entry.action)),
-        Column("JOB", lambda entry: make_text(entry.jobid or NOTHING), Width.FOLDED),
-        Column("DETAIL", lambda entry: make_text(localize(entry.detail, clock.name)), Width.CUT),
+        Column(f"TIME ({clock.zone})", lambda entry: clock.format(entry.time)),
+        Column("WHO", lambda entry: entry.who, is_extra=True),
+        Column("ACTION", lambda entry: entry.action),
+        Column("JOB", lambda entry: entry.jobid or NOTHING, Width.FOLDED),
+        Column("DETAIL", lambda entry: localize(entry.detail, clock.name), Width.CUT),
     )
     _print(columns, list(entries))
 
@@ -162,8 +160,8 @@ def show_changes(changes: Sequence[Change], number: int) -> None:
     """Show what becomes of jobs; these are the first ones of so many."""
     columns = (
         Column("", lambda change: make_text(change.difference, DIFFERENCES[change.difference])),
-        Column("JOB", lambda change: make_text(change.jobid), Width.FOLDED),
-        Column("WHAT", lambda change: make_text(change.detail), Width.FOLDED),
+        Column("JOB", lambda change: change.jobid, Width.FOLDED),
+        Column("WHAT", lambda change: change.detail, Width.FOLDED),
     )
     more = number - len(changes)
     _print(columns, changes, f"{more:,} more: --format=csv prints them" if more else "")
@@ -212,6 +210,10 @@ def make_text(text: str, style: str = "") -> Text:
     return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
 
 
+def _make_cell(shown: Text | str) -> Text:
+    return shown if isinstance(shown, Text) else make_text(shown)
+
+
 def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
     if not rows:
@@ -225,7 +227,7 @@ def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> No
 def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Table:
     """Return a table that is at most `room` columns of the terminal wide."""
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    cells = [[column.show(row) for row in rows] for column in columns]
+    cells = [[_make_cell(column.show(row)) for row in rows] for column in columns]
     natural = [
         max([cell_len(column.title), *(text.cell_len for text in own)])
         for column, own in zip(columns, cells, strict=True)
