@@ -27,8 +27,8 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
     bike = open_to_look(config, names_queues=True)
-    chosen = {name: arguments[f"--{name}"] for name in ("queue", "status", "failed", "paused", "overdue")}
-    chosen["never_ran"] = arguments["--never-ran"]
+    flags = ("queue", "status", "failed", "paused", "overdue", "never-ran")
+    chosen = {name.replace("-", "_"): arguments[f"--{name}"] for name in flags}
     if choose_format(arguments):
         jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)
         return _print(arguments, bike, islice(jobs, limit), JOBS)

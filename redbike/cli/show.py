@@ -72,7 +72,7 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section(f"Next runs ({zone}, then UTC)", runs)
     if job.get("runs"):
         _print_section("Last runs")
-        tables.show_runs_of_a_job(bike.runs(jobid, limit=SHOWN), clock)
+        tables.show_runs(bike.runs(jobid, limit=SHOWN), clock, names_jobs=False)
     if job.get("output"):
         _print_section("Last output", escape_lines(job["output"].encode(errors="replace")))
     if failure := job.get("failure"):

@@ -77,13 +77,9 @@ def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLine
     _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
 
 
-def show_runs(runs: Iterable[PastRun], clock: Clock) -> None:
+def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) -> None:
     """Show runs in the order in which they come."""
-    _print(_list_run_columns(clock), list(runs))
-
-
-def _list_run_columns(clock: Clock) -> list[Column]:
-    return [
+    columns = [
         Column(f"STARTED ({clock.zone})", lambda run: clock.format(run.started)),
         Column("JOB", lambda run: run.jobid, Width.FOLDED),
         Column("TOOK", lambda run: format_took(run.took), is_number=True),
@@ -92,12 +88,9 @@ def _list_run_columns(clock: Clock) -> list[Column]:
         Column("ERROR", lambda run: make_text(run.error, WRONG), Width.CUT),
         Column("WORKER", lambda run: make_text(run.worker or NOTHING, DIM), is_extra=True),
     ]
-
-
-def show_runs_of_a_job(runs: Iterable[PastRun], clock: Clock) -> None:
-    """Show runs of one job in the order in which they come."""
-    columns = _list_run_columns(clock)
-    _print([columns[0], *columns[2:]], list(runs))
+    if not names_jobs:
+        del columns[1]
+    _print(columns, list(runs))
 
 
 def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
