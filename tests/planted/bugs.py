@@ -248,8 +248,8 @@ BUGS = [
     Bug(
         "looking starts a server",
         "cli/bike.py",
-        'if server and not server.status()["running"]:',
-        "if False:",
+        'return server if server and not server.status()["running"] else None',
+        "return None",
         f"{LISTING} -k no_server",
     ),
     Bug(
@@ -752,7 +752,7 @@ BUGS = [
     ),
     Bug(
         "an import replaces files that are there",
-        "cli/import_crontab.py",
+        "cli/importing.py",
         "if there and not may_replace:",
         "if len(there) == len(files) and not may_replace:",
         f"{IMPORT_CRONTAB} -k replaces",
