@@ -9,9 +9,9 @@ import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -29,6 +29,8 @@ log = logging.getLogger("redbike")
 MOST_QUEUES = 1000  # that have figures of their own
 OTHERS = "…"  # the name under which the other ones have them together
 KIND = "text/plain; version=0.0.4; charset=utf-8"  # of the text format
+Family = GaugeMetricFamily | CounterMetricFamily
+
 KINDS, STATES = ("dispatcher", "worker"), ("alive", "stopping", "lost")
 
 
@@ -87,10 +89,14 @@ class _Collection:
     store: Store | None
     prefix: str
 
-    def make(self, name: str, text: str, value: float, **labels: str) -> GaugeMetricFamily:
+    def make(self, name: str, text: str, value: float, **labels: str) -> Metric:
         """Return a figure with one value."""
-        family = GaugeMetricFamily(name, text, labels=["prefix", *labels])
-        family.add_metric([self.prefix, *labels.values()], value)
+        return self._add(GaugeMetricFamily(name, text, labels=["prefix", *labels]), [(labels.values(), value)])
+
+    def _add(self, family: Family, values: Iterable[tuple[Iterable[str], float]]) -> Metric:
+        """Return a figure with its values, by what the labels besides the prefix are."""
+        for labels, value in values:
+            family.add_metric([self.prefix, *labels], value)
         return family
 
     def collect(self) -> Iterator[Metric]:
@@ -108,15 +114,9 @@ class _Collection:
         yield from self._describe_queues(queues, shown, total.now)
         yield from self._describe_counts(store.counts.read(), shown)
         seen = Counter[tuple[str, str]]((process.kind, process.state) for process in store.workers.list_all())
-        processes = GaugeMetricFamily(
-            "redbike_processes",
-            "Dispatchers and workers; a lost one is known for a day.",
-            labels=["prefix", "kind", "state"],
-        )
-        for kind in KINDS:
-            for state in STATES:
-                processes.add_metric([self.prefix, kind, state], seen[kind, state])
-        yield processes
+        text = "Dispatchers and workers; a lost one is known for a day."
+        processes = GaugeMetricFamily("redbike_processes", text, labels=["prefix", "kind", "state"])
+        yield self._add(processes, ((each, seen[each]) for each in product(KINDS, STATES)))
 
     def _describe_jobs(self, total: Total, dead: int) -> Iterator[Metric]:
         lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)
@@ -133,13 +133,6 @@ class _Collection:
             yield self.make(name, text, value)
 
     def _describe_queues(self, queues: Iterable[Queue], shown: set[str], now: float) -> Iterator[Metric]:
-        labels = ["prefix", "queue"]
-        waiting = GaugeMetricFamily("redbike_queue_waiting_jobs", "Jobs that wait in a queue.", labels=labels)
-        lag = GaugeMetricFamily(
-            "redbike_queue_lag_seconds", "For how long the first of these has been due.", labels=labels
-        )
-        flying = GaugeMetricFamily("redbike_queue_in_flight_jobs", "Jobs of a queue that run.", labels=labels)
-        paused = GaugeMetricFamily("redbike_queue_paused", "Whether a queue, or everything, is paused.", labels=labels)
         depths, lags, flights, pauses = Counter[str](), dict[str, float](), Counter[str](), dict[str, bool]()
         for queue in queues:
             name = _name(queue.queue, shown)
@@ -148,25 +141,21 @@ class _Collection:
             late = 0.0 if queue.oldest_due is None else max(0.0, now - queue.oldest_due)
             lags[name] = max(late, lags.get(name, 0.0))
             pauses[name] = pauses.get(name, True) and queue.paused is not None
-        for name in lags:
-            waiting.add_metric([self.prefix, name], depths[name])
-            lag.add_metric([self.prefix, name], lags[name])
-            flying.add_metric([self.prefix, name], flights[name])
-            paused.add_metric([self.prefix, name], pauses[name])
-        yield from (waiting, lag, flying, paused)
+        found: tuple[tuple[str, str, Mapping[str, float]], ...] = (
+            ("waiting_jobs", "Jobs that wait in a queue.", depths),
+            ("lag_seconds", "For how long the first of these has been due.", lags),
+            ("in_flight_jobs", "Jobs of a queue that run.", flights),
+            ("paused", "Whether a queue, or everything, is paused.", pauses),
+        )
+        for title, text, values in found:
+            family = GaugeMetricFamily(f"redbike_queue_{title}", text, labels=["prefix", "queue"])
+            yield self._add(family, (((name,), values[name]) for name in lags))
 
     def _describe_counts(self, counts: Counter[str], shown: set[str]) -> Iterator[Metric]:
-        skipped = CounterMetricFamily(
-            "redbike_skipped", "Occurrences that did not run, by why.", labels=["prefix", "reason"]
-        )
-        for reason in Skip:
-            skipped.add_metric([self.prefix, reason], counts[f"skipped:{reason}:"])
         forgotten = "redbike_forgotten_jobs", "One-offs that were forgotten after their end.", "forgotten::"
         went_back = "redbike_rewinds", "How often the server went back in time.", "rewinds::"
         for title, text, field in (forgotten, went_back):
-            counter = CounterMetricFamily(title, text, labels=["prefix"])
-            counter.add_metric([self.prefix], counts[field])
-            yield counter
+            yield self._add(CounterMetricFamily(title, text, labels=["prefix"]), [((), counts[field])])
         # Those of queues for which there was no more room have an empty name.
         found = Counter[tuple[str, str, str]]()
         for field, number in counts.items():
@@ -174,13 +163,12 @@ class _Collection:
             found[kind, what, _name(queue, shown)] += number
         ran = {name for kind, _, name in found if kind == "runs"}
         names = sorted({_name(queue, shown) for queue in shown} | ran)
-        ended = CounterMetricFamily(
-            "redbike_runs", "Runs that have ended, by how.", labels=["prefix", "queue", "outcome"]
-        )
-        for name in names:
-            for outcome in Outcome:
-                ended.add_metric([self.prefix, name, outcome], found["runs", outcome, name])
-        yield from (skipped, ended)
+        skipped = (((reason.value,), counts[f"skipped:{reason}:"]) for reason in Skip)
+        text = "Occurrences that did not run, by why."
+        yield self._add(CounterMetricFamily("redbike_skipped", text, labels=["prefix", "reason"]), skipped)
+        ended = (((name, each.value), found["runs", each, name]) for name, each in product(names, Outcome))
+        text = "Runs that have ended, by how."
+        yield self._add(CounterMetricFamily("redbike_runs", text, labels=["prefix", "queue", "outcome"]), ended)
         lasted = "redbike_run_duration_seconds", "How long runs took.", "took", "microseconds"
         waited = "redbike_start_delay_seconds", "How late occurrences began, at their first try.", "delay", "delays"
         for title, text, kind, total in (lasted, waited):

@@ -15,6 +15,7 @@ from redbike.config.options import DATA, format_data, list_texts, parse_data, re
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule
+from redbike.queries.calendar import list_coming
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
@@ -40,32 +41,6 @@ class Preview:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def make_preview(text: str, tz: str, jobid: str, share: str, zone: str, now: float | None = None) -> Preview:
-    """Return what a schedule means for a job of this id, with the texts of a zone and of the option ``spread``.
-
-    `zone` is where it is without a zone of its own. Neither needs Redis, nor takes a time that depends on the text.
-    """
-    now = time.time() if now is None else now
-    preview = Preview(Clock(now, zone))
-    try:
-        local = check_zone(tz) if tz else zone
-    except BadConfig as error:
-        preview.errors["tz"] = str(error)
-        return preview
-    try:
-        parsed = parse(text, local, jobid, now)
-        seconds = read_option("spread", share) if share else None
-    except BadSchedule as error:
-        preview.errors["schedule"] = str(error)
-        return preview
-    except BadConfig as error:
-        preview.errors["spread"] = str(error)
-        return preview
-    preview.clock = Clock(now, parsed.timezone or local)
-    _foresee(preview, add_jitter(parsed, jobid, seconds if isinstance(seconds, int | float) else 0))
-    return preview
-
-
 def _foresee(preview: Preview, schedule: Schedule) -> None:
     now = preview.clock.now
     preview.words = schedule.explain(preview.clock.zone)
@@ -74,13 +49,7 @@ def _foresee(preview: Preview, schedule: Schedule) -> None:
     elif schedule.is_immediate:
         preview.remark = "It runs as soon as it is set."
     else:
-        moment = now
-        for _ in range(SHOWN):
-            following = schedule.next(moment)
-            if following is None:
-                break
-            preview.moments.append(following)
-            moment = following
+        preview.moments = list(list_coming(schedule, now, None, SHOWN))
         if not preview.moments:
             preview.remark = (
                 "That is past: it runs as soon as it is set." if schedule.runs_once else "Nothing is left to run of it."
@@ -138,8 +107,24 @@ class Draft:
         return cls(jobid, schedule, "", options, data, kept.seal(keys), json.dumps(was))
 
     def preview(self, zone: str, now: float | None = None) -> Preview:
-        """Return what its schedule means; `zone` is where it is without a zone of its own."""
-        return make_preview(self.schedule, self.tz, self.jobid, self.options.get("spread", ""), zone, now)
+        """Return what its schedule means; `zone` is where it is without a zone of its own.
+
+        That neither needs Redis, nor takes a time that depends on the text.
+        """
+        now = time.time() if now is None else now
+        preview, field_name = Preview(Clock(now, zone)), "tz"
+        try:
+            local = check_zone(self.tz) if self.tz else zone
+            field_name = "schedule"
+            parsed = parse(self.schedule, local, self.jobid, now)
+            field_name = "spread"
+            seconds = read_option("spread", self.options.get("spread") or None)
+        except (BadConfig, BadSchedule) as error:
+            preview.errors[field_name] = str(error)
+            return preview
+        preview.clock = Clock(now, parsed.timezone or local)
+        _foresee(preview, add_jitter(parsed, self.jobid, seconds if isinstance(seconds, int | float) else 0))
+        return preview
 
     def check(self, store: Store, zone: str, now: float) -> dict[str, str]:
         """Return what is wrong with it, by field."""
