@@ -31,12 +31,12 @@ from redbike.connection.check import OLDEST
 from redbike.control import operator
 from redbike.importers import calendar
 from redbike.loop import policies, worker_class
-from redbike.queries import forecast as agenda
+from redbike.queries import forecast
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
 from redbike.store import keys, run
 from redbike.store.keys import FIXED
-from redbike.web import login as gate
+from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
 from redbike.worker import heartbeat
 from tests.commandline import ROOT
@@ -169,10 +169,10 @@ LIMITS = {
     "pause between two tries": policies.MAX_PAUSE,
     "losses in a row": Settings().max_losses,
     "lease of a worker": run.LEASE,
-    "hours of ``agenda``": agenda.MOST_HOURS,
+    "hours of ``agenda``": forecast.MOST_HOURS,
     "calendar for ``import ics``": calendar.MAX_SIZE,
-    "headers of a request, page": gate.MOST_HEADERS,
-    "form of the page": gate.MOST_BODY,
+    "headers of a request, page": login.MOST_HEADERS,
+    "form of the page": login.MOST_BODY,
     "connections to the page": MOST_CONNECTIONS,
 }
 

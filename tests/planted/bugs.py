@@ -13,7 +13,7 @@ BATCH = "tests/worker/test_batch.py"
 DISPATCHER = "tests/dispatcher/test_dispatcher.py"
 FACADE = "tests/facade/test_redbike.py"
 TAG = "tests/store/test_tags.py"
-GATES = "tests/store/test_queue_limits.py"
+QUEUE_LIMITS = "tests/store/test_queue_limits.py"
 OUTCOME = "tests/loop/test_policies.py"
 ROTATION = "tests/worker/test_queues.py"
 RULE = "tests/schedule/test_rrule.py"
@@ -33,7 +33,7 @@ TAIL = "tests/cli/test_tail.py"
 INCIDENT = "tests/queries/test_incident.py"
 PINGS = "tests/loop/test_pings.py"
 PAGING = "tests/store/test_paging.py"
-WEB_AGENDA = "tests/web/test_pages_agenda.py"
+FORECAST_PAGE = "tests/web/test_pages_forecast.py"
 WHY = "tests/queries/test_why.py"
 OVERVIEW = "tests/store/test_overview.py"
 LISTING = "tests/cli/test_list.py"
@@ -45,7 +45,7 @@ ASYNCHRONOUS = "tests/facade/test_asynchronous.py"
 RUN_DUE = "tests/testing/test_run_due.py"
 PLUGIN = "tests/testing/test_plugin.py"
 COMPLETION = "tests/cli/test_completion.py"
-GATE = "tests/web/test_login.py"
+LOGIN = "tests/web/test_login.py"
 ACT_PAGE = "tests/web/test_act.py"
 PAGE_SAFETY = "tests/web/test_act_safety.py"
 SET_PAGE = "tests/web/test_act_set.py"
@@ -67,35 +67,35 @@ BUGS = [
         "web/login.py",
         "        if get_path(scope) not in FOR_ALL and not self._write:",
         "        if False:",
-        f"{GATE} -k permission_to_write",
+        f"{LOGIN} -k permission_to_write",
     ),
     Bug(
         "a page of another site changes jobs",
         "web/login.py",
         "        if not is_own_origin(scope, headers):",
         "        if False:",
-        f"{GATE} -k another_page",
+        f"{LOGIN} -k another_page",
     ),
     Bug(
         "a session can be forged",
         "web/keys.py",
         '        if not _is_same(signature, self._sign(f"session {text}")):',
         "        if not signature:",
-        f"{GATE} -k forged",
+        f"{LOGIN} -k forged",
     ),
     Bug(
         "the key of a form is for all browsers",
         "web/keys.py",
         'self._sign(f"form {browser}")',
         'self._sign("form")',
-        f"{GATE} -k for_the_browser",
+        f"{LOGIN} -k for_the_browser",
     ),
     Bug(
         "the page is shown without the token",
         "web/login.py",
         "        if self._keys.are_asked_for and path not in FOR_ALL and not is_asset(scope):",
         '        if self._keys.are_asked_for and path == "/":',
-        f"{GATE} -k every_page_leads",
+        f"{LOGIN} -k every_page_leads",
     ),
     Bug(
         "what is from Redis is markup",
@@ -109,7 +109,7 @@ BUGS = [
         "web/login.py",
         '        if scope["type"] == "websocket":\n            await send({"type": "websocket.close", "code": 1008})\n',
         '        if scope["type"] == "websocket":\n            await self._app(scope, receive, send)\n',
-        f"{GATE} -k websockets",
+        f"{LOGIN} -k websockets",
     ),
     Bug(
         "a command gets the token of the page",
@@ -734,7 +734,7 @@ BUGS = [
         "loop/occurrences.py",
         "    if run.queue_pause is None:\n        return 0\n",
         "    return 0\n",
-        GATES,
+        QUEUE_LIMITS,
     ),
     Bug(
         "what waited when the job was paused counts as missed",
@@ -797,7 +797,7 @@ BUGS = [
         "web/background.py",
         "if task.progress is None and not task.is_fresh and",
         "if task.progress is None and",
-        f"{WEB_AGENDA} -k once_for_all",
+        f"{FORECAST_PAGE} -k once_for_all",
     ),
     Bug(
         "an incident window reads the runs of all jobs, however long that takes",

@@ -1,4 +1,4 @@
-"""The agenda: it counts what each job will run, and tells of the densest minutes."""
+"""The forecast: it counts what each job will run, and tells of the densest minutes."""
 
 import math
 import random

@@ -1,8 +1,5 @@
 """Whether all is well: what counts as a problem, what does not, and the line that says it."""
 
-import json
-from datetime import UTC, datetime
-
 import pytest
 
 from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
@@ -17,8 +14,8 @@ from redbike.store.namespace import STEP
 from redbike.store.overview import Wanted
 from redbike.store.processes import LOST
 from redbike.store.run import NextState
-from redbike.store.store import Store
 from tests import states
+from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, take_one
 
@@ -26,31 +23,12 @@ MINUTE = 60.0
 LATE = START + TIMEOUT + MINUTE
 
 
-def at(moment):
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, states.queue_for)
-
-
 @pytest.fixture
 def staffed(store):
     """With a dispatcher and a worker, which are seen at `NOW`."""
-    sign(store, "dispatcher")
-    sign(store, "worker", queues=[QUEUE])
+    register(store, "dispatcher")
+    register(store, "worker", queues=[QUEUE])
     return store
-
-
-def sign(store, kind, number=1, queues=(), now=NOW):
-    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1"}
-    store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry))
-
-
-def remember(store, due, outcome=Outcome.OK, error=""):
-    run = pack_run(due, 0.0, 1.0, outcome, 1, error)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(JOB, QUEUE, 10, run)]))
 
 
 def check(store, *patterns, now=NOW, max_lag=MINUTE):
@@ -72,8 +50,8 @@ def test_all_is_well(staffed):
 
 def test_no_dispatcher_goes_round(store):
     assert check(store).problems == ("no dispatcher is running",)
-    sign(store, "worker")
-    sign(store, "dispatcher", now=NOW - LOST - 1)
+    register(store, "worker")
+    register(store, "dispatcher", now=NOW - LOST - 1)
     assert check(store).problems == ("no dispatcher is running", "the dispatcher web1:1:Ownerd01 was lost 16 s ago")
 
 
@@ -141,8 +119,8 @@ def test_of_many_paused_queues_some_are_named(staffed):
 
 def test_jobs_wait_for_too_long(staffed):
     states.queue(staffed)
-    sign(staffed, "worker", queues=[QUEUE], now=START + 61)
-    sign(staffed, "dispatcher", now=START + 61)
+    register(staffed, "worker", queues=[QUEUE], now=START + 61)
+    register(staffed, "dispatcher", now=START + 61)
     assert check(staffed, now=START + 60).is_well
     said = f"{QUEUE} has 1 job, the first of which has waited for 1 min 1 s"
     assert check(staffed, now=START + 61).problems == (said,)
@@ -155,19 +133,19 @@ def test_jobs_wait_for_too_long(staffed):
 
 
 def test_a_queue_has_jobs_and_no_worker(store):
-    sign(store, "dispatcher")
-    sign(store, "worker", queues=["work-B"])
-    sign(store, "worker", 2, queues=[QUEUE], now=NOW - RECENT - 1)
+    register(store, "dispatcher")
+    register(store, "worker", queues=["work-B"])
+    register(store, "worker", 2, queues=[QUEUE], now=NOW - RECENT - 1)
     assert check(store).is_well
     states.queue(store)
     assert check(store, now=NOW).problems == (f"{QUEUE} has 1 job and no worker (first {JOB})",)
-    sign(store, "worker", 3, queues=["work-C", "…+7"])
+    register(store, "worker", 3, queues=["work-C", "…+7"])
     assert check(store, max_lag=NOW).is_well, "it may be one of the seven"
 
 
 def test_processes_are_lost(staffed):
     for number in range(10, 10 + MOST + 3):
-        sign(staffed, "worker", number, now=NOW - LOST - 1)
+        register(staffed, "worker", number, now=NOW - LOST - 1)
     health = check(staffed)
     assert len(health.problems) == MOST + 1
     assert health.problems[0] == "the worker web1:10:Ownerw10 was lost 16 s ago"
@@ -193,8 +171,8 @@ def test_processes_are_lost(staffed):
     ],
 )
 def test_a_job_that_is_named(store, make, now, said):
-    sign(store, "dispatcher", now=now)
-    sign(store, "worker", queues=[QUEUE], now=now)
+    register(store, "dispatcher", now=now)
+    register(store, "worker", queues=[QUEUE], now=now)
     make(store)
     problems = [problem for problem in check(store, JOB, now=now).problems if problem.startswith(JOB)]
     assert problems == [said][: bool(said)]
@@ -216,8 +194,8 @@ def test_a_job_that_is_named(store, make, now, said):
 )
 def test_the_last_run_of_a_job_that_is_named(staffed, outcome, told):
     set_job(staffed.at(START), JOB, OLD, 2000.0)
-    remember(staffed, 800.0, Outcome.FAILED, "at first")
-    remember(staffed, 900.0, outcome, "it broke" if told else "")
+    remember(staffed, 800.0, outcome=Outcome.FAILED, error="at first")
+    remember(staffed, 900.0, outcome=outcome, error="it broke" if told else "")
     assert check(staffed, JOB).problems == ((f"{JOB} {told} at {at(901)}: it broke",) if told else ())
 
 
@@ -344,7 +322,7 @@ def test_the_facade_asks_by_its_own_settings(client, prefix):
 
 
 def test_each_problem_says_what_it_is_about(store):
-    sign(store, "dispatcher", now=NOW - LOST - 1)
+    register(store, "dispatcher", now=NOW - LOST - 1)
     states.timeline(store)
     set_job(store.at(NOW), "other:A", OLD, NOW)
     found = check(store, "nobody:A", now=DUE + 2 * MINUTE)

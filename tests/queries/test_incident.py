@@ -16,18 +16,12 @@ from redbike.queries.window import parse_window
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from redbike.store.store import Store
 from tests.verbs import set_job, take_one
 
 NOW = 2_000_000_000.0
 SINCE, UNTIL = NOW - 2400.0, NOW
 AT = NOW - 1200.0
 QUEUE = "work-A"
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, lambda _: QUEUE)
 
 
 def remember(store, jobid, ended, took=1.0, outcome=Outcome.OK, error="", late=0.0, attempt=1):
@@ -41,7 +35,7 @@ def archive(store):
             pass
 
 
-def sign(store, kind, since, seen):
+def register(store, kind, since, seen):
     entry = {"kind": kind, "host": "web1", "pid": 7, "queues": [QUEUE], "version": "1"}
     owner = f"Owner{kind[0]}01"
     store.at(since).workers.register(owner, json.dumps(entry))
@@ -130,7 +124,7 @@ class TestGather:
         remember(store, "ok:A", AT)
         remember(store, "bad:A", AT + 10, outcome=Outcome.FAILED, error="no luck")
         change(store, "ok:A", AT + 20)
-        sign(store, "worker", AT + 30, AT + 40)
+        register(store, "worker", AT + 30, AT + 40)
         archive(store)
         remember(store, "new:A", AT + 50)  # not archived yet
         found = look(store)
@@ -178,7 +172,7 @@ class TestGather:
     def test_a_run_that_goes_on_now(self, store):
         set_job(store.at(AT), "slow:A", "NOW", "now")
         take_one(store.at(AT + 1), [(QUEUE, 60.0)], "Ownerw01abcdefgh")
-        sign(store, "worker", AT, NOW)
+        register(store, "worker", AT, NOW)
         [moment] = [each for each in look(store).moments if each.lane is Lane.RUNS]
         assert (moment.jobid, moment.time) == ("slow:A", AT + 1)
         assert moment.text.startswith("runs still")
@@ -247,7 +241,7 @@ def ran(jobid, ended, **more):
 
 TENS = [ran("slow:A", SINCE - 9000 + number * 100, took=10.0) for number in range(3)]
 failed = partial(ran, outcome=Outcome.FAILED)
-changed, signed = partial(partial, change), partial(partial, sign, kind="worker")
+changed, registered = partial(partial, change), partial(partial, register, kind="worker")
 WORKER = "the worker web1:7:Ownerw01 was last seen then, and has not ended in order"
 AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it is kept"
 
@@ -257,8 +251,8 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
     [
         ([ran("ok:A", AT)], None),
         # A process that is lost, and one that lives.
-        ([signed(since=AT - 9000, seen=AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
-        ([signed(since=AT, seen=NOW)], None),
+        ([registered(since=AT - 9000, seen=AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
+        ([registered(since=AT, seen=NOW)], None),
         # A failure after a success, and not one more.
         (
             [
@@ -296,7 +290,7 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
             [
                 ran("late:A", AT, late=61.0),
                 ran("bad:A", AT - 50, outcome=Outcome.OVERRUN),
-                signed(since=AT - 9000, seen=AT + 1),
+                registered(since=AT - 9000, seen=AT + 1),
             ],
             (-50, 1, f"bad:A overran its timeout{ALONE}", "bad:A", ""),
         ),

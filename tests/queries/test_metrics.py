@@ -3,30 +3,23 @@
 import math
 import re
 
-import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from redbike import Redbike, RoundRobin, Unreachable, __version__
 from redbike.queries import metrics
 from redbike.queries.metrics import OTHERS, Metrics
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
-from redbike.store.history import pack_run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from tests import states
 from tests.commandline import ROOT
-from tests.queries.test_health import sign
+from tests.queries import kept
+from tests.queries.kept import register
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START
 from tests.verbs import set_job
 
 LABELS = ("version", "queue", "kind", "state", "outcome", "reason", "le")
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, states.queue_for)
 
 
 def read(store, now=NOW):
@@ -40,9 +33,8 @@ def read(store, now=NOW):
 
 
 def remember(store, outcome=Outcome.OK, took=1.0, queue=QUEUE, jobid=JOB, waited=0.0, attempt=1):
-    run = pack_run(900.0, waited, took, outcome, attempt, "")
     store.client.sadd(store.keys.queues, queue)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, 10, run)]))
+    kept.remember(store, 900.0, waited, took, outcome, "", jobid, queue, attempt)
 
 
 def test_an_empty_server(store):
@@ -64,8 +56,8 @@ def test_jobs_queues_and_processes(store):
     store.at(START).pauses.pause(["last:A"], None, "me", "")
     store.queue_limits.pause("work-B")
     for number in (1, 2):
-        sign(store, "worker", number)
-    sign(store, "dispatcher", now=NOW - 20)
+        register(store, "worker", number)
+    register(store, "dispatcher", now=NOW - 20)
     found = read(store)
     assert found["redbike_jobs",] == 4
     assert (found["redbike_timeline_jobs",], found["redbike_due_jobs",]) == (1, 1)

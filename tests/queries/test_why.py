@@ -1,8 +1,5 @@
 """Why a job does not run now, or did not run then: one sentence."""
 
-import json
-from datetime import UTC, datetime
-
 import pytest
 
 from redbike import BadConfig, BadJobId, NoSuchJob
@@ -11,47 +8,26 @@ from redbike.control.jobs import cancel_jobs
 from redbike.queries.health import check_health
 from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome, Skip
-from redbike.store.history import pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.processes import LOST
 from redbike.store.run import NextState
-from redbike.store.store import Store
 from redbike.store.totals import Depths
 from tests import states
+from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
 from tests.verbs import set_job, set_one, take_one
-
-
-def at(moment, zone="UTC"):
-    return datetime.fromtimestamp(moment, UTC).strftime(f"%Y-%m-%d %H:%M:%S {zone}")
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, states.queue_for)
-
-
-def sign(store, kind, number=1, queues=(QUEUE,), now=NOW, since="", **more):
-    entry = {"kind": kind, "host": "web1", "pid": number, "queues": list(queues), "version": "1", **more}
-    store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
 
 
 def why(store, now=NOW, then=None):
     return Reasons(store.at(now), "UTC").explain(JOB, then)
 
 
-def remember(store, due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB):
-    run = pack_run(due, waited, took, outcome, 1, error)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, QUEUE, 10, run)]))
-
-
 # Now
 
 
 def test_it_runs(store):
-    sign(store, "worker", now=START)
+    register(store, "worker", now=START)
     set_job(store.at(START), JOB, OLD, START)
     take_one(store.at(START), [(QUEUE, 50.0)], "Ownerw01tag")
     assert why(store, START + 5) == f"It runs now: since {at(START)} on web1:1:Ownerw01."
@@ -60,9 +36,20 @@ def test_it_runs(store):
     assert why(store, START + 5).endswith(", and is being told that it is cancelled.")
 
 
-def test_it_was_never_scheduled(store):
-    states.bad(store)
-    assert why(store) == "It was never scheduled: its schedule is bad, and nobody has set another one."
+EVERY = "every 1 minute and 40 seconds, counted from Thursday, 1 January 1970 at 00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "said"),
+    [
+        (states.bad, NOW, "It was never scheduled: its schedule is bad, and nobody has set another one."),
+        (states.timeline, START, f"It is not due until {at(DUE)}, in 50 s: {EVERY}."),
+        (states.waiting_to_retry, START + 2, f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."),
+    ],
+)
+def test_it_is_to_come_or_was_never_scheduled(store, state, now, said):
+    state(store)
+    assert why(store, now) == said
 
 
 def test_it_is_paused(store):
@@ -73,17 +60,6 @@ def test_it_is_paused(store):
     states.timeline(store)
     states.pause(store, until=LATER)
     assert f"until {at(LATER)} (a reason)." in why(store)
-
-
-def test_it_is_not_due(store):
-    states.timeline(store)
-    every = "every 1 minute and 40 seconds, counted from Thursday, 1 January 1970 at 00:00 UTC"
-    assert why(store, START) == f"It is not due until {at(DUE)}, in 50 s: {every}."
-
-
-def test_it_is_tried_again_later(store):
-    states.waiting_to_retry(store)
-    assert why(store, START + 2) == f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."
 
 
 @pytest.mark.parametrize(
@@ -105,9 +81,9 @@ def test_it_is_due_and_no_dispatcher_is_there(store):
     states.timeline(store)
     expected = f"It has been due since {at(DUE)}"
     assert why(store) == f"{expected}, but no dispatcher is there."
-    sign(store, "dispatcher", now=NOW - LOST - 1)
+    register(store, "dispatcher", now=NOW - LOST - 1)
     assert why(store) == f"{expected}, but no dispatcher is there."
-    sign(store, "dispatcher")
+    register(store, "dispatcher")
     assert why(store) == f"{expected}, and a dispatcher is about to move it to {QUEUE}."
     store.at(START).queue_limits.pause("", None, "me", "a flood")
     assert why(store) == (
@@ -119,10 +95,10 @@ def test_it_waits_in_its_queue(store):
     states.queue(store)
     waits = f"It has been due since {at(START)} and waits in {QUEUE}"
     assert why(store) == f"{waits}, but no worker is there that works this queue."
-    sign(store, "worker", queues=["work-B"])
+    register(store, "worker", queues=["work-B"])
     assert why(store) == f"{waits}, but no worker is there that works this queue."
-    sign(store, "worker", 2)
-    sign(store, "worker", 3, now=START)
+    register(store, "worker", 2)
+    register(store, "worker", 3, now=START)
     soon = START + 9
     assert why(store, soon) == f"{waits}; it is the next one, and a worker is about to take it."
     for number in range(3):
@@ -136,7 +112,7 @@ def test_it_waits_in_its_queue(store):
 
 def test_a_job_that_is_taken_while_it_is_looked_at_has_no_jobs_before_it(store, monkeypatch):
     states.queue(store)
-    sign(store, "worker")
+    register(store, "worker")
     count = Depths.count_before
 
     def take_before(self, *given):
@@ -163,10 +139,10 @@ def test_others_are_before_it(store):
     for number in range(3):
         set_job(store.at(START), f"{number}:A", OLD, START)
     states.queue(store)
-    sign(store, "worker")
+    register(store, "worker")
     waits = f"It has been due since {at(START)} and waits in {QUEUE}"
     assert why(store) == f"{waits}, with 3 jobs before it and one worker."
-    sign(store, "worker", 2)
+    register(store, "worker", 2)
     take_one(store.at(START), [(QUEUE, 1e4)], "tag")
     take_one(store.at(START), [(QUEUE, 1e4)], "tag2")
     assert why(store) == f"{waits}, with 1 job before it and 2 workers."
@@ -175,17 +151,17 @@ def test_others_are_before_it(store):
 def test_its_workers_are_busy(store):
     set_job(store.at(START), "other:A", OLD, START)
     states.queue(store)
-    sign(store, "worker")
+    register(store, "worker")
     take_one(store.at(START), [(QUEUE, 1e4)], "Ownerw01tag")
     assert why(store).endswith("; it is the next one, but one worker is busy.")
-    sign(store, "worker", concurrency=2)
+    register(store, "worker", concurrency=2)
     assert "busy" not in why(store), "it runs one job, and could run two"
 
 
 def test_its_queue_is_limited_and_paused(store):
     set_job(store.at(START), "other:A", OLD, START)
     states.queue(store)
-    sign(store, "worker")
+    register(store, "worker")
     store.queue_limits.limit(QUEUE, at_once=1)
     take_one(store.at(START), [(QUEUE, 1e4)], "tag")
     assert why(store).endswith(f"waits in {QUEUE}, of which 1 may run at once, and so many do.")
@@ -323,7 +299,7 @@ def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
     states.timeline(store)
     was_due = f"An occurrence was due at {at(1000)}, and"
     assert why(store, then=1001.0) == f"{was_due} did not run: no dispatcher that is known was there."
-    sign(store, "dispatcher", now=900.0)
+    register(store, "dispatcher", now=900.0)
     assert (
         why(store, then=1001.0) == f"{was_due} nothing is known of a run: it keeps none, or had no such schedule then."
     )

@@ -1,4 +1,4 @@
-"""The agenda: counted in the background, once for all viewers."""
+"""The forecast: counted in the background, once for all viewers."""
 
 import threading
 
@@ -18,7 +18,7 @@ def jobs(bike):
 
 
 def show(page, query="", words="Counted"):
-    """The agenda as soon as it is counted."""
+    """The forecast as soon as it is counted."""
     found = []
 
     def is_counted():
