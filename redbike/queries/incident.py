@@ -233,9 +233,9 @@ def _list_lines(incident: Incident, zone: str, prefix: str, moments: Sequence[Mo
     begin, end = name_instant(incident.since, zone), name_instant(incident.until, zone)
     yield f"Redbike {prefix}: {begin} to {end} ({zone})"
     yield f"As of {name_instant(incident.now, zone)}: {count_moments(incident)}."
-    yield f"First unusual: {tell_first(incident, zone)}"
+    yield f"First unusual: {describe_first(incident, zone)}"
     if incident.skipped:
-        yield f"{tell_skipped(incident)}."
+        yield f"{describe_skipped(incident)}."
     yield from (f"Not complete: {cut}." for cut in incident.cuts)
     yield ""
     listed = incident.moments if moments is None else moments
@@ -251,7 +251,7 @@ def count_moments(incident: Incident) -> str:
     return ", ".join(f"{incident.counts[lane]:,} {NAMES[lane][incident.counts[lane] != 1]}" for lane in Lane)
 
 
-def tell_first(incident: Incident, zone: str) -> str:
+def describe_first(incident: Incident, zone: str) -> str:
     """Return the first unusual thing as a sentence."""
     first = incident.first
     if first is None:
@@ -259,7 +259,7 @@ def tell_first(incident: Incident, zone: str) -> str:
     return f"{name_instant(first.time, zone)}, because {first.because}."
 
 
-def tell_skipped(incident: Incident) -> str:
+def describe_skipped(incident: Incident) -> str:
     """Return what was skipped of the jobs that failed or were changed."""
     said = ", ".join(f"{number:,} {reason}" for reason, number in sorted(incident.skipped.items()))
     jobs = name_number(incident.concerned, "job")

@@ -115,11 +115,11 @@ def make_live(site: Site) -> Live:
     def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
         return site.bike.store.events.listen(wants, is_over)
 
-    def tell_time() -> str:
+    def name_time() -> str:
         clock = site.make_clock()
         return clock.name(clock.now)
 
-    return Live(render, listen, tell_time)
+    return Live(render, listen, name_time)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -125,11 +125,12 @@ class Live:
     """All who look, and what they look at.
 
     `render` returns the page at an address, `listen` yields events, see `redbike.store.log.Events.listen`, and
-    `tell_time` is the time of this process in words.
+    `name_time` is the time of this process in words.
     """
 
-    def __init__(self, render: Render, listen: Listen, tell_time: Callable[[], str]) -> None:
-        self._render, self._listen, self._tell_time = render, listen, tell_time
+    def __init__(self, render: Render, listen: Listen, name_time: Callable[[], str]) -> None:
+        self.listen = listen
+        self._render, self._name_time = render, name_time
         self._lock = threading.Lock()
         self._views: dict[Address, View] = {}
         self._watch: _Watch | None = None
@@ -183,10 +184,6 @@ class Live:
             parts = {CLOCK: viewer.view.parts[CLOCK][1]} if has_clock else {}
         return b": alive\n" + write_event("beat", parts)
 
-    def listen(self, wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterator[object]:
-        """Yield events."""
-        yield from self._listen(wants, is_over)
-
     def list_views(self, only_new: bool) -> list[View]:
         """Return what somebody looks at; `only_new` what was never rendered."""
         with self._lock:
@@ -198,14 +195,14 @@ class Live:
             try:
                 page = self._render(view.address)
             except Unreachable:
-                away_since = away_since or self._tell_time()
-                self._tell_all(f"Redis does not answer since {away_since}.")
+                away_since = away_since or self._name_time()
+                self._notify_all(f"Redis does not answer since {away_since}.")
                 return away_since
             except RedbikeError as error:
-                self._tell(view, str(error))
+                self._notify(view, str(error))
             except Exception:
                 log.exception("the page %s cannot be rendered", view.address[0])
-                self._tell(view, "This page cannot be brought up to date: the log of its server says why.")
+                self._notify(view, "This page cannot be brought up to date: the log of its server says why.")
             else:
                 self._take(view, page)
             away_since = ""
@@ -217,11 +214,11 @@ class Live:
         for viewer in viewers:
             viewer.wake()
 
-    def _tell_all(self, problem: str) -> None:
+    def _notify_all(self, problem: str) -> None:
         for view in self.list_views(only_new=False):
-            self._tell(view, problem)
+            self._notify(view, problem)
 
-    def _tell(self, view: View, problem: str) -> None:
+    def _notify(self, view: View, problem: str) -> None:
         with self._lock:
             view.problem, viewers = problem, list(view.viewers)
         for viewer in viewers:

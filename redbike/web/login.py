@@ -136,15 +136,14 @@ class Login:
     def _refuse_stranger(self, scope: Scope, headers: Headers) -> Response | None:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.check_token(scope, token.strip())
+            return self._check_token(scope, token.strip())
         if any(map(self._keys.is_session, read_cookies(headers, self._keys.session_name))):
             return None
         if get_path(scope) == "/events":
             return say(401, "the token is needed", {"www-authenticate": "Bearer"})
         return LoginRedirect(scope)
 
-    def check_token(self, scope: Scope, token: str) -> Response | None:
-        """Return the answer to a client that has sent this token, or None if it is right."""
+    def _check_token(self, scope: Scope, token: str) -> Response | None:
         client = get_client(scope)
         if self._tries.is_over(client):
             return say(429, "too many wrong tokens: wait a minute", {"retry-after": str(round(WINDOW))})

@@ -121,14 +121,18 @@ def quote_part(text: str) -> str:
     return quote(encode_all(text), safe="")
 
 
+def format_utc(moment: float) -> str:
+    """Return an instant for machines, in UTC."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def show_instant(moment: float | None, clock: Clock) -> Markup:
     """Return an instant as the distance from now, with the time in the zone of the clock for those who ask for it."""
     if moment is None:
         return Markup(NOTHING)
     inside = min(max(moment, 0.0), END_OF_TIME - 86400)
-    machine = datetime.fromtimestamp(inside, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}" data-at="{:.1f}" title="{}" tabindex="0">{}</time>').format(
-        machine, inside, clock.name(moment), clock.measure(moment)
+        format_utc(inside), inside, clock.name(moment), clock.measure(moment)
     )
 
 

@@ -206,20 +206,22 @@ def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, s
 
 
 @pytest.mark.parametrize(
-    ("path", "button"),
+    ("path", "button", "typed"),
     [
-        ("job?id=hourly:A", "Run now"),
-        ("rehearse?action=pause&of=queue&name=A", "Pause the queue work-A"),
-        ("rehearse?action=pause&of=all", "Pause everything"),
-        ("rehearse?action=pause&pattern=*", "Pause exactly these 3"),
+        ("job?id=hourly:A", "Run now", {}),
+        ("rehearse?action=pause&of=queue&name=A", "Pause the queue work-A", {}),
+        ("rehearse?action=pause&of=all", "Pause everything", {}),
+        ("rehearse?action=pause&pattern=*", "Pause exactly these 3", {}),
+        ("set", "Set this job", {"id": "new:A", "schedule": "NOW"}),
     ],
 )
-def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser, path, button):
-    page = browser.get(f"/{path}")
-    browser.send(page, button)
+def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser, path, button, typed):
+    page, empty = browser.get(f"/{path}"), dump(bike.store)
+    browser.send(page, button, **typed)
+    assert dump(bike.store) != empty
     take_one(bike.store, [("work-A", 1e9)], "tag")
     before = dump(bike.store)
-    page = browser.send(page, button)
+    page = browser.send(page, button, **typed)
     assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
     assert dump(bike.store) == before
 

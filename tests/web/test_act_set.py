@@ -172,15 +172,6 @@ def test_a_job_that_was_unset_meanwhile_is_not_set_again_without_being_asked(bik
     assert browser.send(page, "Set this job").notes[0].startswith("kept:A: schedule none → EVERY:5h@0")
 
 
-def test_a_form_that_is_sent_twice_sets_once(bike, browser):
-    form = browser.get("/set").find("Set this job").fill("Set this job", id="new:A", schedule="NOW")
-    assert browser.post(form, "/set").notes[0].startswith("new:A: schedule none → NOW")
-    before = dump(bike.store)
-    page = browser.post(form, "/set")
-    assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
-    assert dump(bike.store) == before
-
-
 def test_what_a_schedule_means_without_a_script(bike, browser, kept):
     before = dump(bike.store)
     page = browser.send(browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", tz="Asia/Tokyo", retries="6")

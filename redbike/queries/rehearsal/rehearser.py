@@ -238,12 +238,11 @@ def find_capacities(processes: Sequence[Process]) -> dict[str, Capacity]:
         if process.kind == "worker" and process.state == "alive":
             for queue in process.queues:
                 workers.setdefault(queue, []).append(process)
-    return {queue: _add_up(found) for queue, found in workers.items()}
-
-
-def _add_up(workers: Sequence[Process]) -> Capacity:
-    numbers = [worker.concurrency for worker in workers if worker.concurrency is not None]
-    return Capacity(len(workers), sum(numbers) if len(numbers) == len(workers) else None)
+    found = dict[str, Capacity]()
+    for queue, own in workers.items():
+        numbers = [worker.concurrency for worker in own if worker.concurrency is not None]
+        found[queue] = Capacity(len(own), sum(numbers) if len(numbers) == len(own) else None)
+    return found
 
 
 def list_clock_changes(start: float, end: float, zones: Sequence[str]) -> Iterator[tuple[float, str]]:

@@ -1,8 +1,7 @@
 """The incident window: what is known of a span of time, on one strip, and as text for a report."""
 
 import threading
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from collections.abc import Iterator
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -10,17 +9,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from redbike.queries.incident import (
     Incident,
     count_moments,
+    describe_first,
+    describe_skipped,
     format_report,
     gather,
     name_instant,
-    tell_first,
-    tell_skipped,
 )
 from redbike.queries.unusual import RULES
 from redbike.queries.window import MOST, NOW, WIDTH, Window, parse_window
 from redbike.schedule.clock import format_length
 from redbike.web.charts import draw_incident
-from redbike.web.rendering import quote_part
+from redbike.web.rendering import format_utc, quote_part
 from redbike.web.site import Site
 
 ROWS = 80  # that the page lists; the text has all
@@ -63,12 +62,12 @@ def show_incident(site: Site, request: Request) -> Response:
         incident=incident,
         listed=listed,
         counted=count_moments(incident),
-        first=tell_first(incident, zone),
-        skipped=tell_skipped(incident) if incident.skipped else "",
+        first=describe_first(incident, zone),
+        skipped=describe_skipped(incident) if incident.skipped else "",
         rules=RULES,
         report=format_report(incident, zone, site.name, listed),
-        strip=draw_incident(incident, label, lambda moment: _name_briefly(moment, zone)),
-        around=[(name, _name_window(*place)) for name, place in _list_others(window, now)],
+        strip=draw_incident(incident, label, lambda moment: clock.format(moment)[11:19]),
+        around=list(_list_others(window, now)),
         width=format_length(window.width),
         at=name_instant(window.at, zone),
     )
@@ -85,23 +84,14 @@ def _read(site: Site, window: Window, now: float, is_long: bool) -> Incident:
             _reading.release()
 
 
-def _list_others(window: Window, now: float) -> list[tuple[str, tuple[float, float]]]:
-    """Return windows beside this one, around it and in it."""
+def _list_others(window: Window, now: float) -> Iterator[tuple[str, str]]:
+    """Yield windows beside this one, around it and in it: what they are, and how one writes them."""
     at, width = window.at, window.width
-    found = [("Earlier", (at - 2 * width, width)), ("Later", (at + 2 * width, width))]
-    found += [("Narrower", (at, max(60.0, width / 2))), ("Wider", (at, min(MOST, width * 2)))]
-    return [
-        (name, (place, wide)) for name, (place, wide) in found if 0 <= place <= now and (place, wide) != (at, width)
-    ]
-
-
-def _name_window(at: float, width: float) -> str:
-    return f"{_name_instant(at)}±{width:g}"
-
-
-def _name_instant(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _name_briefly(moment: float, zone: str) -> str:
-    return datetime.fromtimestamp(moment, ZoneInfo(zone)).strftime("%H:%M:%S")
+    for name, center, wide in (
+        ("Earlier", at - 2 * width, width),
+        ("Later", at + 2 * width, width),
+        ("Narrower", at, max(60.0, width / 2)),
+        ("Wider", at, min(MOST, width * 2)),
+    ):
+        if 0 <= center <= now and (center, wide) != (at, width):
+            yield name, f"{format_utc(center)}±{wide:g}"
