@@ -123,3 +123,9 @@ def dispatcher(store):
     dispatcher = Dispatcher(store, Settings())
     yield dispatcher
     dispatcher.close()
+
+
+@pytest.fixture
+def bike(client, prefix):
+    """A Redbike of a worker that does nothing, for the jobs under the prefix of the test."""
+    return Redbike(RoundRobin("A"), prefix, client)

@@ -49,6 +49,28 @@ def works(client, prefix, commands):
     return working
 
 
+SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+
+
+@pytest.fixture
+def jobs(shell):
+    """The command line with a config file that names `SPEC`, whose file is not there yet."""
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    shell.environment["TMPDIR"] = str(shell.folder)
+    return shell
+
+
+@pytest.fixture
+def gate(jobs):
+    """A FIFO ``limits`` for commands to wait at; those that still wait in the end go on."""
+    os.mkfifo(jobs.folder / "limits")
+    # Whoever opens it for both needs nobody at the other end.
+    limits = os.open(jobs.folder / "limits", os.O_RDWR)
+    yield lambda: (jobs.folder / "limits").write_text("go\n")
+    os.write(limits, b"\n" * 10)
+    os.close(limits)
+
+
 def a_run(jobid="x:A", due=1e9, seconds=LONG, schedule="CONTINUE"):
     return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
 

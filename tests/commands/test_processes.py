@@ -26,7 +26,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-SPEC = "redbike.commands:Commands('A', 'commands.ini')"
 # It and its child hold the lifeline open; neither ends by SIGTERM alone in the second one.
 OBEDIENT = "sh -c '(echo up; exec sleep 300) > lifeline & wait'"
 STUBBORN = """sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & wait; sleep 300'"""
@@ -129,22 +128,6 @@ def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, client, pr
 # The next run of a job whose worker was killed
 
 
-@pytest.fixture
-def jobs(shell):
-    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
-    shell.environment["TMPDIR"] = str(shell.folder)
-    os.mkfifo(shell.folder / "limits")
-    # Whoever opens it for both needs nobody at the other end.
-    limits = os.open(shell.folder / "limits", os.O_RDWR)
-    yield shell
-    os.write(limits, b"\n" * 10)
-    os.close(limits)
-
-
-def open_gate(shell):
-    (shell.folder / "limits").write_text("go\n")
-
-
 def kill(worker):
     worker.kill()
     worker.wait()
@@ -161,7 +144,7 @@ def lines(path):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, client):
+def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, gate, client):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nx = sh -c 'echo >> started; (read line < limits; echo >> ended) & wait'\n"
     )
@@ -180,17 +163,17 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, c
     assert "goes on: left to another worker" in jobs.log("second")
     second = jobs.start("work", log="third")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("third"))
-    open_gate(jobs)
+    gate()
     wait_until(lambda: lines(started) == 2)
     assert lines(ended) == 1
     assert jobs.log("third").count("waits until") == 1
-    open_gate(jobs)
+    gate()
     wait_until(lambda: lines(ended) == 2)
     second.terminate()
     assert second.wait(timeout=10) == 0
 
 
-def test_the_wait_counts_as_time_of_the_run(jobs, client):
+def test_the_wait_counts_as_time_of_the_run(jobs, gate, client):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nx = sh -c 'echo >> started; read line < limits'\n[x]\ntimeout = 1\n"
     )

@@ -1,6 +1,5 @@
 """Signals to a worker of commands: the first lets them end by themselves, the second ends them with it."""
 
-import os
 import signal
 
 import pytest
@@ -21,19 +20,13 @@ GATED = "sh -c 'echo > started; read line < limits; echo > ended'"
 
 
 @pytest.fixture
-def jobs(shell):
-    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
-    (shell.folder / "jobs.py").write_text(MODULE)
-    (shell.folder / "commands.ini").write_text(
+def jobs(jobs):
+    (jobs.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
+    (jobs.folder / "jobs.py").write_text(MODULE)
+    (jobs.folder / "commands.ini").write_text(
         f"[commands]\nstubborn = {STUBBORN}\ngated = {GATED}\n[stubborn]\ncwd = .\n"
     )
-    shell.environment["TMPDIR"] = str(shell.folder)
-    os.mkfifo(shell.folder / "limits")
-    # Whoever opens it for both needs nobody at the other end.
-    limits = os.open(shell.folder / "limits", os.O_RDWR)
-    yield shell
-    os.write(limits, b"\n")
-    os.close(limits)
+    return jobs
 
 
 def start(jobs, jobid, *arguments):
@@ -54,17 +47,11 @@ def signal_until_gone(process, number):
     wait_until(gone)
 
 
-def cases(*numbers):
-    """Each signal to each process; those of the first tier have each process once."""
-    first = {("work", numbers[-1]), ("work --concurrency=1", numbers[0]), ("up", numbers[0])}
-    each = [(words, number) for words in ("work", "work --concurrency=1", "up") for number in numbers]
-    return [
-        pytest.param(words.split(), number, marks=() if (words, number) in first else pytest.mark.acceptance)
-        for words, number in each
-    ]
+EACH = [["work"], ["work", "--concurrency=1"], ["up"]]
 
 
-@pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+@pytest.mark.parametrize("arguments", EACH)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_second_signal_ends_the_commands_too(jobs, client, lifeline, arguments, number):
     process = start(jobs, "stubborn:A", *arguments)
     signal_until_gone(process, number)
@@ -76,22 +63,23 @@ def test_a_second_signal_ends_the_commands_too(jobs, client, lifeline, arguments
     assert state.failure is None
 
 
-@pytest.mark.parametrize(("arguments", "number"), cases(signal.SIGTERM, signal.SIGHUP))
-def test_the_first_signal_lets_the_commands_end_by_themselves(jobs, arguments, number):
+@pytest.mark.parametrize("arguments", EACH)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_lets_the_commands_end_by_themselves(jobs, gate, arguments, number):
     process = start(jobs, "gated:A", *arguments)
     process.send_signal(number)
     wait_until(lambda: "stopping after" in jobs.log())
-    (jobs.folder / "limits").write_text("go\n")
+    gate()
     assert process.wait(timeout=60) == 0
     assert (jobs.folder / "ended").exists()
     assert "STP" in jobs.run("statuses").stdout
 
 
-def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs):
+def test_the_command_of_a_worker_whose_up_is_killed_ends_by_itself(jobs, gate):
     up = start(jobs, "gated:A", "up")
     worker = worker_of(up.pid)
     up.kill()
-    (jobs.folder / "limits").write_text("go\n")
+    gate()
     wait_until(lambda: is_gone(worker))
     assert (jobs.folder / "ended").exists()
     assert "STP" in jobs.run("statuses").stdout

@@ -1,9 +1,7 @@
 """Commands as an administrator runs them: where the file is looked for, who needs it, and how many run at once."""
 
 import json
-import os
 import signal
-import threading
 
 import pytest
 
@@ -13,17 +11,8 @@ from redbike.errors import BadConfig
 from redbike.facade.redbike import Redbike
 from redbike.loop.worker_class import RoundRobin, read_concurrency
 from redbike.worker.loader import load_worker
+from tests.commands.conftest import SPEC
 from tests.waiting import wait_until
-
-SPEC = "redbike.commands:Commands('A', 'commands.ini')"
-
-
-@pytest.fixture
-def jobs(shell):
-    """The command line with a config file that names the commands of a file that is not there."""
-    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
-    shell.environment["TMPDIR"] = str(shell.folder)
-    return shell
 
 
 def status(shell, jobid):
@@ -125,8 +114,7 @@ def test_a_bad_number_of_jobs_at_once_is_refused_whoever_gives_it(client, prefix
         assert bike.workers() == []
 
 
-def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs):
-    os.mkfifo(jobs.folder / "limits")
+def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs, gate):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nbackup = sh -c 'echo > started; read line < limits'\nhealth = true\n"
     )
@@ -139,7 +127,7 @@ def test_a_long_command_does_not_delay_a_short_one_behind_it(jobs):
     assert ", up to 10 jobs at once, on " in jobs.log()
     # It is told to stop, and lets the backup end by itself.
     worker.send_signal(signal.SIGTERM)
-    threading.Thread(target=(jobs.folder / "limits").write_text, args=("go\n",)).start()
+    gate()
     assert worker.wait(timeout=60) == 0
     assert status(jobs, "backup:A") == "STP"
 

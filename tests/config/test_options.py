@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin
+from redbike import BadConfig
 from redbike.config.options import (
     ALL_COLUMNS,
     MAX_DATA,
@@ -44,11 +44,6 @@ FULL = {
 }
 # What is shown of them: who knows a URL can call it.
 SHOWN = FULL | {"ping-url": "http://host/…"}
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ HOURLY = "EVERY:1h@0"
 
 
 @pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
-
-
-@pytest.fixture
 def file(tmp_path):
     """Writes a file of rows, and returns its name."""
 

@@ -13,11 +13,6 @@ from redbike import AsyncRedbike, BadConfig, Redbike, RoundRobin
 from redbike.config.settings import Settings
 
 
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
-
-
 @pytest.mark.parametrize("facade", [Redbike, AsyncRedbike])
 def test_a_mistyped_setting_is_an_error(client, prefix, facade):
     with pytest.raises(TypeError, match=r"^Redbike\(\) .*'on_eror'; is 'on_error' meant\?"):

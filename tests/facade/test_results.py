@@ -8,16 +8,10 @@ import warnings
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.facade.results import Results
 from tests.commandline import ROOT
 
 PAIRS = [("a:A", "EVERY:1h"), ("b:A", "EVERY:1h"), ("c:A", "EVERY:1h")]
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
 
 
 def calls(bike):

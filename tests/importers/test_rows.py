@@ -11,7 +11,6 @@ import threading
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.config.options import ALL_COLUMNS, COLUMNS
 from redbike.errors import BadConfig
 from redbike.importers.rows import read_rows
@@ -19,11 +18,6 @@ from tests.pages import run_line
 from tests.waiting import wait_until
 
 MANY = "".join(f"{n}:A,EVERY:1h\n" for n in range(1000))
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
 
 
 def summary(done):

@@ -11,7 +11,7 @@ import pytest
 from croniter import croniter
 from dateutil import rrule, tz
 
-from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+from redbike import BadConfig, BadSchedule
 from redbike.schedule.moments import read_instant, read_zone
 from redbike.schedule.objects import format_schedule
 from tests.commandline import ROOT
@@ -23,11 +23,6 @@ NAIVE = datetime(2030, 7, 1, 9)
 
 class Text(StrEnum):
     HOURLY = "EVERY:1h@0"
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
 
 
 SCHEDULES = [

@@ -80,7 +80,6 @@ def test_a_reader_that_goes_away_costs_no_job(jobs, command):
     assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.acceptance
 def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
     reader, writer = os.pipe()
     up = start(jobs, "up", "jobs:Worker('A')", output=writer)
@@ -101,7 +100,6 @@ def memory_of(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.acceptance
 def test_three_hundred_megabytes_without_a_line_end(jobs):
     up = jobs.start("up", "jobs:Worker('A')")
     run_to_its_end(jobs, "plain:A")
@@ -113,7 +111,7 @@ def test_three_hundred_megabytes_without_a_line_end(jobs):
     assert "line 99 of endless:A" in jobs.log()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.acceptance)])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
     reader, writer = os.pipe()
     up = start(jobs, "up", "jobs:Worker('A')", output=writer)
@@ -130,7 +128,6 @@ def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
     assert list(jobs.bike.failures()) == []
 
 
-@pytest.mark.acceptance
 def test_a_flood_after_the_supervisor_was_killed_holds_nothing_up(jobs):
     worker = WORKER.replace('if name == "flood":', 'if name == "long":')
     (jobs.folder / "jobs.py").write_text(worker)
@@ -163,16 +160,8 @@ CLOSED = ">&- 2>&- <&-"
 @pytest.mark.parametrize(
     ("command", "streams"),
     [
-        ("work", ">/dev/full"),
-        ("up", CLOSED),
-        *(
-            pytest.param(command, streams, marks=pytest.mark.acceptance)
-            for command, all_streams in {
-                "work": ["2>/dev/full", CLOSED],
-                "up": [">/dev/full", "2>/dev/full", ">&-", "2>&-"],
-            }.items()
-            for streams in all_streams
-        ),
+        *(("work", streams) for streams in (">/dev/full", "2>/dev/full", CLOSED)),
+        *(("up", streams) for streams in (">/dev/full", "2>/dev/full", ">&-", "2>&-", CLOSED)),
     ],
 )
 def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
@@ -203,16 +192,11 @@ def test_one_shot_commands_say_that_the_disk_is_full(jobs, command):
     [
         ("schedules", ">&-", 0, ""),
         ("set job:A NOW", CLOSED, 0, ""),
-        *(
-            pytest.param(*row, marks=pytest.mark.acceptance)
-            for row in [
-                ("schedules", "2>&-", 0, ""),
-                ("tell nobody:A", ">&- 2>&-", 1, ""),
-                ("--help", ">&-", 0, ""),
-                ("set job:A NONSENSE", "2>/dev/full", 2, ""),
-                ("set job:A NONSENSE", "2>&-", 2, ""),
-            ]
-        ),
+        ("schedules", "2>&-", 0, ""),
+        ("tell nobody:A", ">&- 2>&-", 1, ""),
+        ("--help", ">&-", 0, ""),
+        ("set job:A NONSENSE", "2>/dev/full", 2, ""),
+        ("set job:A NONSENSE", "2>&-", 2, ""),
     ],
 )
 def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status, said):
@@ -223,7 +207,7 @@ def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status, 
     assert done.stderr == said
 
 
-@pytest.mark.parametrize("encoding", ["ascii", pytest.param("gbk", marks=pytest.mark.acceptance), "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "gbk", "utf-8"])
 def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     jobs.environment["PYTHONIOENCODING"] = encoding
     (jobs.folder / "jobs.py").write_text(
