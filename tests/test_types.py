@@ -66,8 +66,8 @@ def schedule(bike: Redbike, when: ScheduleLike, after: InstantLike, tz: ZoneLike
         print(line, refused, jobid, result)
     steered: list[Steered] = bike.pause("*", until=datetime.now(UTC))
     limits: Limits = {"at_once": 5}
-    limits: QueueLimits = bike.limit("A", **limits)
-    print(steered, limits.rate, bike.agenda().densest, bike.health().problems)
+    limited: QueueLimits = bike.limit("A", **limits)
+    print(steered, limited.rate, bike.agenda().densest, bike.health().problems)
 
 
 def work() -> None:
