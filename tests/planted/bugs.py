@@ -718,7 +718,7 @@ BUGS = [
     Bug(
         "what was missed and gives way to an explicit run counts for nothing",
         "store/lua/run.lua",
-        "  if run.next:find('^from:') then count(WITHDRAWN, job, 1) end\n",
+        "  if leaves(run, ANEW) then count(WITHDRAWN, job, 1) end\n",
         "",
         PAUSES,
     ),
