@@ -60,7 +60,7 @@ def test_a_pause_ends_by_itself_while_nobody_polls(store, client, name):
         assert store.timeline.read_clock() >= until
 
 
-def test_a_dispatcher_wakes_for_an_alarm(store, monkeypatch):
+def test_a_dispatcher_wakes_for_a_timer(store, monkeypatch):
     # Otherwise it would look after some seconds anyway.
     monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 600.0)
     store.queue_limits.pause(QUEUE, store.timeline.read_clock() + 0.4)

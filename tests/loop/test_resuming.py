@@ -290,7 +290,7 @@ def test_more_pauses_than_a_survey_names_end_in_one_pass(store, dispatcher):
     assert store.client.zcard(store.keys.timeline) == 1200
 
 
-def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(store):
+def test_a_timer_that_was_seen_before_the_job_was_paused_anew_ends_nothing(store):
     set_job(store.at(NOON), JOB, HOURLY, NOON + DAY)
     pause(store, NOON, NOON + 60)
     seen = survey(store.at(NOON + 60)).timers
@@ -300,7 +300,7 @@ def test_an_alarm_that_was_seen_before_the_job_was_paused_anew_ends_nothing(stor
     assert inspect(store).pause.until == NOON + 120
 
 
-def test_an_alarm_without_a_pause_rings_once(store, client, dispatcher):
+def test_a_timer_without_a_pause_fires_once(store, client, dispatcher):
     client.zadd(store.keys.timers, {"job:nobody:A": NOON, "later:x": NOON})
     dispatcher.dispatch_due(NOON)
     assert not client.exists(store.keys.timers)

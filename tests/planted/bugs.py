@@ -37,7 +37,7 @@ FORECAST_PAGE = "tests/web/test_pages_forecast.py"
 WHY = "tests/queries/test_why.py"
 OVERVIEW = "tests/store/test_overview.py"
 LISTING = "tests/cli/test_list.py"
-TELLING = "tests/worker/test_notify.py"
+NOTIFY = "tests/worker/test_notify.py"
 EVENTS = "tests/store/test_events.py"
 JOURNAL = "tests/store/test_journal.py"
 STOPPING = "tests/facade/test_stopping.py"
@@ -306,28 +306,28 @@ BUGS = [
         "store/lua/end.lua",
         "if #gone > 0 and tells(tag) then",
         "if false then",
-        f"{TELLING} -k 'lost or later'",
+        f"{NOTIFY} -k 'lost or later'",
     ),
     Bug(
         "others tell what its worker is about to tell",
         "store/lua/end.lua",
         "given.whole and 0 or TELLING",
         "0",
-        f"{TELLING} -k get_to",
+        f"{NOTIFY} -k get_to",
     ),
     Bug(
         "an idle worker does not hear of lost runs",
         "store/lua/take.lua",
         "tells(given.tag) and call('EXISTS', untold) == 1",
         "false",
-        f"{TELLING} -k 'works_tells and 1'",
+        f"{NOTIFY} -k 'works_tells and 1'",
     ),
     Bug(
         "the thread that has ended a run waits for ended()",
         "worker/notify.py",
         "        if self._thread is None:\n            self._deliver",
         "        if True:\n            self._deliver",
-        f"{TELLING} -k takes_its_time",
+        f"{NOTIFY} -k takes_its_time",
     ),
     Bug(
         "who may not publish cannot set jobs",

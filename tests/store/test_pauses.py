@@ -347,7 +347,7 @@ def test_unset_forgets_a_pause_and_so_does_a_run_that_unsets_its_job(store, clie
         assert client.exists(store.keys.pauses, store.keys.timers) == 0
 
 
-def test_a_dispatcher_is_woken_by_the_first_alarm_alone(store, client):
+def test_a_dispatcher_is_woken_by_the_first_timer_alone(store, client):
     set_job(store.at(START), "first:A", OLD, LATER)
     set_job(store.at(START), "second:A", OLD, LATER)
     set_job(store.at(START), "third:A", OLD, LATER)

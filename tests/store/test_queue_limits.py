@@ -187,7 +187,7 @@ def test_runs_that_are_in_flight_when_the_limit_is_set_count(store):
     assert take_all(store, NOW + 3) == [], "two go on"
 
 
-def test_a_limit_is_taken_back_with_its_alarm(store, client):
+def test_a_limit_is_taken_back_with_its_timer(store, client):
     fill(store, 5)
     store.at(NOW).queue_limits.limit(QUEUE, at_once=2, rate=(1, 3600))
     assert len(take_all(store, NOW)) == 1
@@ -322,7 +322,7 @@ def test_tombstones_do_not_use_up_the_limit(store):
         "[" * 2000,
     ],
 )
-def test_a_damaged_gate_counts_as_none(store, client, text):
+def test_a_damaged_limit_counts_as_none(store, client, text):
     fill(store, 3)
     client.hset(store.keys.queue_limits, mapping={QUEUE: text, "": text})
     assert len(take_all(store, NOW)) == 3

@@ -102,7 +102,7 @@ def test_what_is_a_run_for_python_is_one_for_lua(store, client, record):
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_lua_keeps_a_streak_whose_job_has_no_queue(store, alone):
+def test_lua_keeps_a_retry_state_whose_job_has_no_queue(store, alone):
     set_job(store.at(START), JOB, "EVERY:1000@0.0", START)
     run = take_one(store.at(START), [(QUEUE, 500.0)], "tag")
     retry_state = RetryState(1, 2, 3, 4.0, 5.0, alone=alone)

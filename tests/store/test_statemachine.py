@@ -553,7 +553,7 @@ class Jobs(RuleBasedStateMachine):
             assert {jobid.decode() for jobid in tombstones} == self.model.tombstones[name]
 
     @invariant()
-    def each_gate_is_as_the_model_says(self):
+    def each_limit_is_as_the_model_says(self):
         keys = self.store.keys
         slots = {
             f"{name}\n{jobid}"

@@ -118,7 +118,7 @@ def test_a_lease_is_never_longer_than_the_last_deadline(store):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_sign_of_life_is_for_the_last_of_their_deadlines(store, order):
+def test_a_heartbeat_is_for_the_last_of_their_deadlines(store, order):
     runs = list(take(store, BOTH).values())
     assert store.at(START + 4).runs.heartbeat(runs[::order]) == ["ok", "ok"]
     assert held(store).lease == START + 4 + LEASE

@@ -60,11 +60,30 @@ class Slow:
         time.sleep(self.seconds)
 
 
-def working(store, act, queues="A", settings=None):
-    """A worker that works in a thread, which is used to short jobs."""
-    worker = Worker(store, Acting(act, queues), settings or Settings())
+def make_worker(store, act=lambda jobid: None, queues="A"):
+    """A worker that is used to short jobs."""
+    worker = Worker(store, Acting(act, queues), Settings())
     worker.pace.number = MOST
+    return worker
+
+
+def working(store, act):
+    """Such a worker, in a thread."""
+    worker = make_worker(store, act)
     return worker, start(worker.work)
+
+
+def run_unwatched(store, act):
+    """Take a batch, run it while no other thread splits it, and end its runs."""
+    worker = make_worker(store, act)
+    batch = Batch(worker.source.take(MOST))
+    worker.batches.watch.begin = lambda batch: None
+    worker.source.end(worker.batches.run(batch))
+    return worker
+
+
+def events(store, jobids):
+    return [state.status[:3] for state in store.questions.inspect(jobids)]
 
 
 def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
@@ -156,14 +175,14 @@ def test_a_job_that_is_twice_in_its_queue_is_taken_once(store, client):
 def test_weights_are_exact_also_when_several_are_taken(store, most):
     for queue in "AB":
         fill(store, 30, queue)
-    rotation, order = Queues(RoundRobin("A:A:B"), 100.0), []
+    queues, order = Queues(RoundRobin("A:A:B"), 100.0), []
     while True:
-        queues, turns, _ = next(rotation.polls())
-        runs = take_many(store.at(NOW), queues, turns, f"tag{len(order)}", most)
+        names, turns, _ = next(queues.polls())
+        runs = take_many(store.at(NOW), names, turns, f"tag{len(order)}", most)
         if not runs:
             break
         for run in runs:
-            rotation.advance(run.queue)
+            queues.advance(run.queue)
             order.append(run.queue[-1])
     assert "".join(order) == "AAB" * 15 + "B" * 15
     assert list(fsck(store)) == []
@@ -182,8 +201,7 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
 
     for queue in "AB":
         fill(store, 100, queue)
-    worker = Worker(store, Acting(act, "A:A:B"), Settings())
-    worker.pace.number = MOST
+    worker = make_worker(store, act, "A:A:B")
     worker.work()
     assert "".join(order) == ("AAB" * 30)[: len(order)]
     assert list(fsck(store)) == []
@@ -191,10 +209,10 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
 
 def test_many_queues_are_looked_at_some_at_a_time():
     names = [f"q{n}" for n in range(70)]
-    rotation = Queues(RoundRobin(":".join(names)), 10.0)
-    next(rotation.polls())
-    rotation.advance("work-q9")
-    polls = list(rotation.polls())
+    queues = Queues(RoundRobin(":".join(names)), 10.0)
+    next(queues.polls())
+    queues.advance("work-q9")
+    polls = list(queues.polls())
     assert [len(poll.queues) for poll in polls] == [32, 32, 6]
     assert [name for poll in polls for name, _ in poll.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
     assert polls[2].turns == [1, 2, 3, 4, 5, 6]
@@ -296,18 +314,14 @@ def test_a_slow_job_holds_up_no_other(store):
     slow, thread = working(store, act)
     assert act.begun.wait(60)
     wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 37)
-
-    def events():
-        return [state.status.partition(":")[0] for state in store.questions.inspect(jobids[:4])]
-
     # The second is done, but another thread ends it.
-    wait_until(lambda: events() == ["STP", "STP", "WRK", "ENQ"])
+    wait_until(lambda: events(store, jobids[:4]) == ["STP", "STP", "WRK", "ENQ"])
     quick, other = working(store, lambda jobid: None)
     wait_until(lambda: len(quick.runner.worker.worked) == 37)
     assert quick.runner.worker.worked == jobids[3:]
     assert slow.runner.worker.worked == jobids[:3]
     act.leave.set()
-    wait_until(lambda: store.questions.inspect(["002:A"])[0].status.startswith("STP"))
+    wait_until(lambda: events(store, ["002:A"]) == ["STP"])
     store.halt()
     join(thread, other)
     assert list(fsck(store)) == []
@@ -315,7 +329,7 @@ def test_a_slow_job_holds_up_no_other(store):
 
 def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(store):
     jobids = fill(store, 4)
-    worker = Worker(store, Acting(lambda jobid: None), Settings())
+    worker = make_worker(store)
     batch = Batch(worker.source.take(MOST))
 
     class Meanwhile(deque):
@@ -334,7 +348,7 @@ def test_what_is_done_while_a_batch_is_split_does_not_wait_for_the_slow_job(stor
     worker.batches.split(batch)
     worker.heartbeat.stop()
     assert not batch.done, "all that is done is ended"
-    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP", "ENQ", "ENQ", "ENQ"]
+    assert events(store, jobids) == ["STP", "ENQ", "ENQ", "ENQ"]
     assert list(fsck(store)) == []
 
 
@@ -351,7 +365,7 @@ def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_i
     assert [state.tag for state in store.questions.inspect(jobids[2:])] == ["other"] * 4
     # Each of them ends without the other.
     act.leave.set()
-    wait_until(lambda: store.questions.inspect(["001:A"])[0].status.startswith("STP"))
+    wait_until(lambda: events(store, ["001:A"]) == ["STP"])
     assert batches(store) == {"other": jobids[2:]}
     assert store.runs.heartbeat(runs) == ["ok"] * 4
     assert store.runs.release(runs) == ["queue"] * 4
@@ -371,9 +385,7 @@ def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, ca
     first = store.questions.inspect(["001:A"])[0].lease
     wait_until(lambda: store.questions.inspect(["001:A"])[0].lease > first + 0.1)
     act.leave.set()
-    wait_until(
-        lambda: all(state.status.startswith("STP") for state in store.questions.inspect(["000:A", "001:A", "002:A"]))
-    )
+    wait_until(lambda: events(store, ["000:A", "001:A", "002:A"]) == ["STP"] * 3)
     store.halt()
     join(thread)
     assert "no longer" not in caplog.text, "what has ended needs no sign of life"
@@ -386,12 +398,11 @@ def test_halting_in_the_middle_leaves_the_rest_in_its_queue(store):
         if jobid == "004:A":
             worker.loop.stopping.set()
 
-    worker = Worker(store, Acting(act), Settings())
-    worker.pace.number = MOST
+    worker = make_worker(store, act)
     worker.work()
     assert worker.runner.worker.worked == jobids[:5]
     assert list(map(bytes.decode, reversed(store.client.lrange(store.keys.queue("work-A"), 0, -1)))) == jobids[5:]
-    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP"] * 5 + ["ENQ"] * 15
+    assert events(store, jobids) == ["STP"] * 5 + ["ENQ"] * 15
     assert list(fsck(store)) == []
 
 
@@ -405,8 +416,7 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
         watched.append({jobid for _, jobid in worker.heartbeat._runs})
 
     fill(store, 3)
-    worker = Worker(store, Acting(act), Settings())
-    worker.pace.number = MOST
+    worker = make_worker(store, act)
     runs = worker.source.take(MOST)
     set_job(store, "001:A", "EVERY:1h@0.0", time.time() + 3600)
     batch = Batch(runs)
@@ -454,17 +464,14 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
 
     def act(jobid):
         if jobid != "000:A":
-            wait_until(lambda: store.questions.inspect(["000:A"])[0].status.startswith("STP"))
+            wait_until(lambda: events(store, ["000:A"]) == ["STP"])
             seen.append(jobid)
         time.sleep(2 * UNREPORTED)
 
     fill(store, 3)
-    worker = Worker(store, Acting(act), Settings())
-    batch = Batch(worker.source.take(MOST))
-    worker.batches.watch.begin = lambda batch: None  # nobody else ends any
-    worker.source.end(worker.batches.run(batch))
+    run_unwatched(store, act)
     assert seen == ["001:A", "002:A"]
-    assert all(state.status.startswith("STP") for state in store.questions.inspect(["001:A", "002:A"]))
+    assert events(store, seen) == ["STP", "STP"]
 
 
 def cut_off(client):
@@ -481,10 +488,7 @@ def test_ends_that_were_not_answered_are_told_again(store, harm):
         time.sleep(2 * UNREPORTED)
 
     jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
-    worker = Worker(store, Acting(act), Settings())
-    batch = Batch(worker.source.take(MOST))
-    worker.batches.watch.begin = lambda batch: None
-    worker.source.end(worker.batches.run(batch))
+    worker = run_unwatched(store, act)
     assert worker.runner.worker.worked == jobids
     assert all(state.timeline and not state.skipped.get("running") for state in store.questions.inspect(jobids))
     assert worker.source.take(MOST) == []
@@ -505,7 +509,7 @@ def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
     batch.done = Raided()
     worker.source.end(worker.batches.run(batch))
     assert worker.runner.worker.worked == jobids[:1]
-    assert [state.status[:3] for state in store.questions.inspect(jobids)] == ["STP", "ENQ", "ENQ"]
+    assert events(store, jobids) == ["STP", "ENQ", "ENQ"]
     assert list(fsck(store)) == []
 
 
@@ -552,7 +556,7 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):
 def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own(store, number):
     """A worker that is suspended while it waits for an answer gets it late."""
     fill(store, number, due=time.time())
-    worker = Worker(store, Acting(lambda jobid: None), Settings())
+    worker = make_worker(store)
     runs = worker.source.take(number)
     later = store.timeline.read_dispatched()[0]
     Dispatcher(store, Settings()).dispatch_due(later + LEASE + 1)

@@ -56,7 +56,7 @@ def leases(store):
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(1), slice(2, 3)])
-def test_a_sign_of_life_for_any_run_of_a_tag_is_one_for_all(store, part):
+def test_a_heartbeat_for_any_run_of_a_tag_is_one_for_all(store, part):
     runs = take_together(store, {"A": 100.0, "B": 100.0, "C": 100.0})
     store.client.config_resetstat()
     assert set(store.at(NOW + 5).runs.heartbeat(runs[part])) == {"ok"}
@@ -91,7 +91,7 @@ def test_a_lease_ends_a_little_after_the_last_deadline(store):
     assert survey(store.at(NOW + 8 + GRACE)).lost == [slow]
 
 
-def test_a_sign_of_life_wakes_nothing_that_has_ended(store):
+def test_a_heartbeat_wakes_nothing_that_has_ended(store):
     """Neither a tag whose runs are all gone, nor one that has lost its lease."""
     first, second = take_together(store, {"A": 100.0, "B": 100.0})
     other = take_together(store, {"A": 100.0}, "other")

@@ -19,7 +19,7 @@ QUEUES = [("work-A", 100.0)]
 TOO_LONG = "overran its timeout of 0.05 s"
 
 
-class Telling(Doing):
+class Notified(Doing):
     """Notes which runs have ended."""
 
     def __init__(self, initstring="A"):
@@ -39,7 +39,7 @@ class Telling(Doing):
 @pytest.fixture
 def make(client, server_url, prefix):
     """Makes clients that share a prefix."""
-    return lambda worker=None, **more: Redbike(worker or Telling(), prefix=prefix, redis_config=server_url, **more)
+    return lambda worker=None, **more: Redbike(worker or Notified(), prefix=prefix, redis_config=server_url, **more)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def make_due(bike):
     return bike
 
 
-def untold(bike):
+def count_waiting(bike):
     return bike.client.hlen(bike.store.keys.untold)
 
 
@@ -70,7 +70,7 @@ def untold(bike):
         (lambda bike: bike.cancel("job:A") and 1 / 0, {}, ("cancelled", "")),
     ],
 )
-def test_a_run_is_told_once_with_how_it_ended(make, act, settings, expected):
+def test_a_run_is_notified_once_with_how_it_ended(make, act, settings, expected):
     bike = make_due(make(**settings))
     bike.worker.acts["job:A"] = lambda: act(bike)
     assert bike.work_one() == "job:A"
@@ -81,7 +81,7 @@ def test_a_run_is_told_once_with_how_it_ended(make, act, settings, expected):
     assert end.next_run == (None if told["next_run"] is None else pytest.approx(told["next_run"], abs=1))
     if "backoff" in settings:
         assert end.next_run == pytest.approx(time.time() + 50, abs=5)
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
@@ -104,7 +104,7 @@ def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
     assert bike.tell("job:A")["skipped"] == {"cancelled": 1}
 
 
-def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
+def test_a_run_whose_job_was_set_or_unset_meanwhile_is_notified(bike):
     bike.worker.acts["job:A"] = lambda: bike.set("job:A", "NOW")
     bike.work_one()
     bike.worker.acts["job:A"] = lambda: bike.unset("job:A")
@@ -112,11 +112,11 @@ def test_a_run_whose_job_was_set_or_unset_meanwhile_is_told(bike):
     assert bike.worker.events() == [("job:A", "ok", "")] * 2
     (_, first), (_, second) = bike.worker.told
     assert (first.next_run is None, second.next_run) == (False, None)
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(make, caplog):
-    worker, told = Telling(), []
+    worker, told = Notified(), []
 
     async def ended(run, end):
         told.append(end.event)
@@ -127,14 +127,14 @@ def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harm
     assert bike.work_one() == "job:A"
     assert told == ["ok"]
     assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_a_class_without_ended_leaves_nothing(make):
     bike = make(Quiet("A"))
     bike.set("job:A", "NOW")
     bike.work_one()
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 # What others have left
@@ -168,8 +168,8 @@ def make_worker(bike, now=None):
 
 
 @pytest.mark.parametrize("runs_again", [False, True])
-def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, lost, runs_again):
-    assert untold(bike) == 1
+def test_a_lost_run_is_notified_by_another_worker_and_since_when_it_is_due(bike, lost, runs_again):
+    assert count_waiting(bike) == 1
     assert list(fsck(bike.store)) == []
     if runs_again:
         take_one(bike.store, QUEUES, "OwnerOf2tag")
@@ -178,23 +178,23 @@ def test_a_lost_run_is_told_by_another_worker_and_since_when_it_is_due(bike, los
     assert (told.jobid, told.due, told.tag, told.attempt) == ("job:A", lost.due, lost.tag, 1)
     assert 0 <= end.seconds < 5
     assert end.next_run == lost.due
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
-def test_all_that_were_lost_together_are_told_with_their_data(bike, make):
+def test_all_that_were_lost_together_are_notified_with_their_data(bike, make):
     bike.set("other:A", "NOW", data={"a": 1})
     lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}", 2)
     assert sorted(notify_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
     assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
 
 
-def test_a_lost_run_of_a_class_without_ended_is_not_told(bike, make):
+def test_a_lost_run_of_a_class_without_ended_is_not_notified(bike, make):
     lose(make(Quiet("A")), "OwnerOf1tag")
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
     assert notify_others(bike) == []
 
 
-def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
+def test_what_its_worker_did_not_get_to_is_notified_later_by_another(bike, make):
     """As if it had died between the end and the call."""
     dying = make()
     dying.worker.ended = None
@@ -202,11 +202,11 @@ def test_what_its_worker_did_not_get_to_is_told_later_by_another(bike, make):
     worker.presence.listener = worker.notifier
     run = take_one(bike.store, QUEUES, f"OwnerOf1tag{NOTIFIES}")
     worker.ends.end([(run, worker.runner.run(run))])
-    assert untold(bike) == 1
+    assert count_waiting(bike) == 1
     now = bike.store.timeline.read_dispatched()[0]
     assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
     assert notify_others(bike, now + CLAIM_TIMEOUT + 5) == [("job:A", "ok", "")]
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_two_that_look_at_once_tell_it_once(bike, lost):
@@ -219,31 +219,31 @@ def test_two_that_look_at_once_tell_it_once(bike, lost):
     assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "lost", "")]
 
 
-def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_told_to_it(make, caplog):
+def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_notified_to_it(make, caplog):
     make(Quiet("A")).set("job:A", "NOW")
     lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}")
-    bike = make(Telling("M"))
+    bike = make(Notified("M"))
     assert notify_others(bike) == []
-    assert untold(bike) == 1
+    assert count_waiting(bike) == 1
     now = bike.store.timeline.read_dispatched()[0]
     assert notify_others(bike, now + KEPT - 5) == []
-    assert untold(bike) == 1
-    assert notify_others(make(Telling("M:A"))) == [("job:A", "lost", "")]
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 1
+    assert notify_others(make(Notified("M:A"))) == [("job:A", "lost", "")]
+    assert count_waiting(bike) == 0
     lose(make(Quiet("A")), f"OwnerOf2tag{NOTIFIES}")
     assert notify_others(bike, now + KEPT + 5) == []
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
     assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
 
 
 def test_what_ends_its_workers_is_given_up(bike, lost, caplog):
     now = bike.store.timeline.read_dispatched()[0]
     for number in range(1, MOST_CLAIMS + 1):
-        assert untold(bike) == 1
+        assert count_waiting(bike) == 1
         claims = bike.store.at(now + number * (CLAIM_TIMEOUT + 1)).outbox.claim_all(["work-A"])
         assert [claim.number for claim in claims] == [number]
     assert notify_others(bike, now + 10 * CLAIM_TIMEOUT) == []
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
     assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
 
 
@@ -272,10 +272,10 @@ def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatc
     bike.worker.ended = ended
     notify_others(bike, now)
     assert len(bike.worker.told) == len(claimed) == 1
-    assert untold(bike) == 1, "for the one that has claimed it"
+    assert count_waiting(bike) == 1, "for the one that has claimed it"
 
 
-class Slow(Telling):
+class Slow(Notified):
     """Its `ended` waits for those jobs for which it is to wait."""
 
     def __init__(self, initstring="A"):
@@ -329,7 +329,7 @@ def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurren
     working(bike, concurrency)
     assert bike.worker.entered.wait(60)
     # It is behind with the next ones.
-    wait_until(lambda: untold(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
+    wait_until(lambda: count_waiting(bike) >= 2 and bike.client.hlen(bike.store.keys.running) == 0)
     assert "000:A" not in {run.jobid for run, _ in bike.worker.told}
     assert bike.client.llen(bike.store.keys.queue("work-A")) > 0, "it takes no more"
     bike.worker.goes_on.set()
@@ -338,7 +338,7 @@ def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurren
     assert bike.worker.threads == {"redbike-ended"}
 
 
-def test_an_overrun_is_told_beside_the_heartbeats(make, working):
+def test_an_overrun_is_notified_beside_the_heartbeats(make, working):
     bike = make(Slow(), default_timeout=0.05)
     bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
     bike.set("job:A", "NOW")
@@ -358,7 +358,7 @@ def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error
     wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
     bike.set("b:A", "NOW")
     wait_until(lambda: bike.worker.events() == [("b:A", "ok", "")])
-    wait_until(lambda: untold(bike) == 0)
+    wait_until(lambda: count_waiting(bike) == 0)
 
 
 def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypatch, caplog):
@@ -377,7 +377,7 @@ def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
     with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
         assert slow.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
-    assert untold(slow) == 1
+    assert count_waiting(slow) == 1
     slow.worker.goes_on.set()
 
 
@@ -422,7 +422,7 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
         other.dispatch_due()
         bike.worker.names.append("work-B")
         wait_until(lambda: ("third:B", "lost", "") in bike.worker.events())
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_many_that_end_together_are_each_told_once(make):
@@ -434,13 +434,13 @@ def test_many_that_end_together_are_each_told_once(make):
     with beside(bike.store, worker.work):
         wait_until(lambda: len(bike.worker.told) >= 100)
     assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 away = raising(Unreachable("the server is away"))
 
 
-def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch, caplog):
+def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
     monkeypatch.setattr(worker.store.outbox, "forget", away)
     worker.work_one()
@@ -450,7 +450,7 @@ def test_what_cannot_be_removed_is_told_again_and_that_is_said(bike, monkeypatch
     assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
 
 
-def test_a_server_that_goes_away_while_it_is_told_harms_no_job(bike, monkeypatch, caplog):
+def test_a_server_that_goes_away_while_it_is_notified_harms_no_job(bike, monkeypatch, caplog):
     """Somebody has put the job on the timeline during its run, so only the server knows when it runs next."""
     worker = Worker(bike.store, bike.worker, bike.settings)
     bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
@@ -464,7 +464,7 @@ def test_damaged_entries_are_found_and_removed(bike):
     bike.client.hset(bike.store.keys.untold, mapping={"x": "y", "tag+ job:A": "1.5\nR"})
     assert len(list(fsck(bike.store))) == 2
     assert all(well for _, well in bike.repair())
-    assert untold(bike) == 0
+    assert count_waiting(bike) == 0
 
 
 def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):

@@ -78,7 +78,7 @@ def test_the_slots_of_runs_in_flight_are_well(bike, client):
 
 
 @pytest.mark.parametrize("member", ["x", "queue:halt", "open:A", "job:"])
-def test_a_dispatcher_removes_an_alarm_that_names_nothing(bike, client, member):
+def test_a_dispatcher_removes_a_timer_that_names_nothing(bike, client, member):
     client.zadd(bike.store.keys.timers, {member: 1})
     bike.dispatch_due()
     assert client.exists(bike.store.keys.timers) == 0
