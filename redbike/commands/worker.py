@@ -19,7 +19,8 @@ from redbike.commands.summary import summarize_all
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from redbike.loop.worker_class import Checkable, RoundRobin, go_on_as_cron
+from redbike.loop.policies import go_on_as_cron
+from redbike.loop.worker_class import Checkable, RoundRobin
 from redbike.process.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Outcome

@@ -5,11 +5,13 @@ their own runs, and the dispatcher for the runs of a dead worker.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.loop.occurrences import decide_next, give_up_paused
+from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
 from redbike.store.run import NextState, Run
@@ -223,3 +225,24 @@ def refuse(run: Run, error: BadSchedule, now: float, why: Why = "") -> NextState
     """Decide for a job whose stored schedule cannot be read: it has failed for good."""
     failure = make_failure(run, describe(error), "", now)
     return NextState("die", why=why, failure=failure, outcome=Outcome.FAILED, error=describe(error))
+
+
+def go_on_as_cron(
+    run: Run, settings: Settings, on_error: str | None, on_timeout: str | None, retries: int | None
+) -> Settings:
+    """Return `settings` with the policies for one run: those that are given, else those of `settings`.
+
+    If neither has one, a recurring job is rescheduled, and a one-off is stopped. An `on_error` without `retries` does
+    without those of `settings`, unless it is to retry.
+    """
+    default = "stop" if is_one_off(run.schedule) else "reschedule"
+    if retries is None:
+        retries = 0 if on_error in ("stop", "reschedule") else settings.retries
+    on_error = on_error or settings.on_error or default
+    return _replace(settings, on_error, on_timeout or settings.on_timeout or default, retries)
+
+
+@lru_cache(1024)
+def _replace(settings: Settings, on_error: str, on_timeout: str, retries: int | None) -> Settings:
+    # Settings check all of their values whenever they are made.
+    return replace(settings, on_error=on_error, on_timeout=on_timeout, retries=retries)

@@ -2,15 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Protocol
 
-from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadJobId
-from redbike.schedule.parser import is_one_off
 from redbike.store.keys import check_queue_name
-from redbike.store.run import Run
 from redbike.text.printable import quote
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
@@ -197,24 +192,3 @@ def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> st
 def find_missing_method(worker: object) -> str | None:
     """Return the name of a method that a worker class must have, and that `worker` lacks; None if it has all."""
     return next((method for method in METHODS if not callable(getattr(worker, method, None))), None)
-
-
-def go_on_as_cron(
-    run: Run, settings: Settings, on_error: str | None, on_timeout: str | None, retries: int | None
-) -> Settings:
-    """Return `settings` with the policies for one run: those that are given, else those of `settings`.
-
-    If neither has one, a recurring job is rescheduled, and a one-off is stopped. An `on_error` without `retries` does
-    without those of `settings`, unless it is to retry.
-    """
-    default = "stop" if is_one_off(run.schedule) else "reschedule"
-    if retries is None:
-        retries = 0 if on_error in ("stop", "reschedule") else settings.retries
-    on_error = on_error or settings.on_error or default
-    return _replace(settings, on_error, on_timeout or settings.on_timeout or default, retries)
-
-
-@lru_cache(1024)
-def _replace(settings: Settings, on_error: str, on_timeout: str, retries: int | None) -> Settings:
-    # Settings check all of their values whenever they are made.
-    return replace(settings, on_error=on_error, on_timeout=on_timeout, retries=retries)

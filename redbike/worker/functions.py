@@ -29,8 +29,9 @@ from redbike.config.parameters import Value
 from redbike.config.settings import Settings, check_zone, override
 from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions
+from redbike.loop.policies import go_on_as_cron
 from redbike.loop.queues import read_limits
-from redbike.loop.worker_class import RoundRobin, go_on_as_cron, read_concurrency
+from redbike.loop.worker_class import RoundRobin, read_concurrency
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import ZoneLike, read_zone
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
