@@ -1,12 +1,21 @@
-"""What a loop says of an outage: at once, again once a minute, and when it is over."""
+"""How a loop waits: it blocks for wake-ups, and says of an outage at once, again once a minute, and when it is over."""
 
 import pytest
 
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Unreachable
 from redbike.loop import loop
 from redbike.loop.loop import Loop
+from redbike.loop.worker_class import RoundRobin
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import LEASE
 from redbike.store.store import Store
+from redbike.worker.worker import Worker
+from tests.loops import blocked, join, start
 from tests.states import queue_for
+from tests.verbs import Quiet, set_job, take_many
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize(("reminder", "times"), [(60.0, 1), (0.0, 5)])
@@ -27,3 +36,121 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
     assert attempts == [False] + [True] * 5
     assert found.retry_until_up(act) == "done"
     assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]
+
+
+ROUNDS = 8
+JOBS = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        with open("ran.log", "a") as file:
+            file.write(jobid + "\\n")
+"""
+
+
+@pytest.fixture
+def worker(store):
+    worker = Worker(store, Quiet(), Settings())
+    next(worker.queues.polls())
+    return worker
+
+
+def idle(worker, found):
+    """A thread that waits for a job, and puts it into `found`."""
+    before = len(blocked(worker.store.client))
+    thread = start(lambda: found.extend(worker.source.wait()))
+    wait_until(lambda: len(blocked(worker.store.client)) > before)
+    return thread
+
+
+def test_the_job_comes_with_the_wake_up(store, worker):
+    set_job(store, "job:A", "STOP", None)
+    found = worker.source.take(1)  # from now on the server has both scripts
+    thread = idle(worker, found)
+    store.client.config_resetstat()
+    set_job(store, "job:A", "NOW", "now")
+    join(thread)
+    assert [run.jobid for run in found] == ["job:A"]
+    # `set` and the take that was pending: the worker has asked for nothing.
+    assert store.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2
+    assert worker.source._ahead == ""
+    worker.loop.close()
+
+
+def test_a_take_whose_reply_was_lost_is_repeated(store, worker):
+    worker.source._ahead = "pending"
+    set_job(store, "job:A", "NOW", "now")
+    (run,) = take_many(store, [("work-A", 10.0)], [1], "pending", 1)
+    assert worker.source.take(1) == [run]
+    assert worker.source.take(1) == []
+
+
+def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
+    before = len(blocked(store.client))
+    thread = start(worker.work)
+    for n in range(ROUNDS):
+        wait_until(lambda: len(blocked(store.client)) > before)
+        for number in blocked(store.client):
+            store.client.client_kill_filter(_id=number)
+        set_job(store, f"{n}:A", "EVERY:1h@0", "now")
+        wait_until(lambda number=n: len(worker.runner.worker.worked) == number + 1)
+    store.halt()
+    join(thread)
+    assert worker.runner.worker.worked == [f"{n}:A" for n in range(ROUNDS)]
+    states = store.questions.inspect(worker.runner.worker.worked)
+    assert not any(state.retry_state for state in states), "none counts as lost"
+    assert list(fsck(store)) == []
+
+
+def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
+    worker.source._ahead = "pending"
+    for jobid in ("one:A", "two:A"):
+        set_job(store, jobid, "NOW", "now")
+    take_many(store, [("work-A", 10.0)], [1], "pending", 1)
+    worker.loop.stopping.set()
+    assert worker.source.wait() == []
+    states = store.questions.inspect(["one:A", "two:A"])
+    assert all(state.queued and not state.running for state in states)
+    assert [run.jobid for run in take_many(store, [("work-A", 10.0)], [1], "next", 2)] == ["one:A", "two:A"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
+    monkeypatch.setattr("redbike.worker.source.STALE", -10.0)
+    answered = worker.source._check_halt
+
+    def received(taken):
+        if lost and taken:
+            Dispatcher(store, Settings()).dispatch_due(store.timeline.read_dispatched()[0] + LEASE + 1)
+        return answered(taken)
+
+    monkeypatch.setattr(worker.source, "_check_halt", received)
+    found = []
+    thread = idle(worker, found)
+    set_job(store, "job:A", "NOW", "now")
+    join(thread)
+    assert len(found) == 1
+    worker.run_all(found)
+    assert worker.runner.worker.worked == ([] if lost else ["job:A"])
+    worker.loop.close()
+
+
+def test_idle_workers_that_are_stopped_while_jobs_come_lose_none(shell, client):
+    (shell.folder / "jobs.py").write_text(JOBS)
+    store = Store(client, "redbike", RoundRobin("A").queue_for)
+    jobids = []
+    for n in range(ROUNDS):
+        process = shell.start("work", "jobs:Worker('A')")
+        wait_until(lambda: blocked(store.client))
+        stopping = start(process.terminate)
+        for k in range(5):
+            jobids.append(f"{n}-{k}:A")
+            set_job(store, jobids[-1], "NOW", "now")
+        join(stopping)
+        assert process.wait(60) == 0
+        assert client.zcard(store.keys.leases) == 0
+    waiting = [entry.decode() for entry in client.lrange(store.keys.queue("work-A"), 0, -1)]
+    ran = (shell.folder / "ran.log").read_text().split() if (shell.folder / "ran.log").exists() else []
+    assert sorted(ran + waiting) == sorted(jobids)
+    assert list(fsck(store)) == []

@@ -207,17 +207,6 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
     assert list(fsck(store)) == []
 
 
-def test_many_queues_are_looked_at_some_at_a_time():
-    names = [f"q{n}" for n in range(70)]
-    queues = Queues(RoundRobin(":".join(names)), 10.0)
-    next(queues.polls())
-    queues.advance("work-q9")
-    polls = list(queues.polls())
-    assert [len(poll.queues) for poll in polls] == [32, 32, 6]
-    assert [name for poll in polls for name, _ in poll.queues] == [f"work-{name}" for name in names[10:] + names[:10]]
-    assert polls[2].turns == [1, 2, 3, 4, 5, 6]
-
-
 @pytest.mark.parametrize(
     "outcome",
     [

@@ -66,7 +66,11 @@ def test_more_names_than_ten_thousand_are_worked(clock):
     names = [f"q{n}" for n in range(25_000)]
     rotation = Queues(Changing(*names), 10.0, clock)
     assert queues(rotation) == names
-    assert max(len(poll.queues) for poll in rotation.polls()) == WINDOW
+    rotation.advance("q9")
+    polls = list(rotation.polls())
+    assert [name for poll in polls for name, _ in poll.queues] == names[10:] + names[:10]
+    assert {len(poll.queues) for poll in polls[:-1]} == {WINDOW}
+    assert polls[-1].turns == list(range(1, 25_000 % WINDOW + 1))
 
 
 def fail():

@@ -1,0 +1,162 @@
+"""The tries of an occurrence: what ``raise Again(after=seconds)`` asks for, which is no failure, and the key of a run.
+
+No other occurrence has the key, and each try of the same one does.
+"""
+
+import logging
+
+import pytest
+
+from redbike import Again, CommandFailed, Redbike, RoundRobin, StopWork, current_run
+from tests.states import JOB
+from tests.verbs import run_job, set_job
+from tests.waiting import wait_until
+
+YEARS = "EVERY:10000d@0"
+
+
+class Noting(RoundRobin):
+    """Notes the keys of its runs, their due times and their numbers; raises what comes next in `acts`, if not None."""
+
+    def __init__(self, *acts):
+        super().__init__("A")
+        self.keys, self.tries, self.acts = [], [], list(acts)
+
+    def work(self, jobid):
+        run = current_run()
+        self.keys.append(run.key)
+        self.tries.append((run.due, run.attempt))
+        act = self.acts.pop(0) if self.acts else None
+        if act is not None:
+            raise act
+
+
+@pytest.fixture
+def make(client, prefix):
+    """Makes a client whose worker raises these; it has `JOB`, which is due, if that has a schedule."""
+
+    def make(*acts, schedule=YEARS, **settings):
+        bike = Redbike(Noting(*acts), prefix, client, **settings)
+        if schedule:
+            set_job(bike.store, JOB, schedule, "now", schedule == "NOW")
+        return bike
+
+    return make
+
+
+def work_off(bike):
+    """Work until nothing is due; the keys of all runs so far."""
+    while bike.work_one() or bike.dispatch_due():
+        pass
+    return bike.worker.keys
+
+
+@pytest.mark.parametrize("schedule", [YEARS, "NOW", "0 0 1 1 *", "DTSTART:20200101T000000Z\nRRULE:FREQ=YEARLY"])
+def test_the_same_occurrence_comes_again_at_once(make, schedule):
+    bike = make(Again(), Again, Again(after=0), schedule=schedule, on_error="stop")
+    work_off(bike)
+    due = bike.worker.tries[0][0]
+    assert bike.worker.tries == [(due, number) for number in range(1, 5)]
+    told = bike.tell(JOB)
+    assert told["status"].startswith("STP:" if schedule == "NOW" else "TML:")
+    assert told.keys() & {"failure", "failures", "skipped"} == set()
+
+
+def test_it_comes_after_so_many_seconds_for_its_own_due_time(make):
+    bike = make(Again(after=1000))
+    work_off(bike)
+    now, _ = bike.store.timeline.read_dispatched()
+    assert now + 990 < bike.tell(JOB)["next_run"] <= now + 1000
+    bike.dispatch_due(now + 1001)
+    work_off(bike)
+    due = bike.worker.tries[0][0]
+    assert bike.worker.tries == [(due, 1), (due, 2)]
+
+
+def test_failures_in_a_row_stay_as_they_are(make):
+    """Two retries are allowed: the third failure is the last, however often the job has asked for another try."""
+    acts = ValueError("1"), Again(), ValueError("2"), Again(), ValueError("3"), Again()
+    bike = make(*acts, on_error="retry", retries=2, backoff=0.0)
+    work_off(bike)
+    assert [number for _, number in bike.worker.tries] == [1, 2, 3, 4, 5]
+    assert bike.tell(JOB)["status"].startswith("DIE:")
+
+
+def test_an_earlier_failure_is_kept_until_it_succeeds(make):
+    bike = make(ValueError("no"), Again(), on_error="reschedule")
+    assert bike.work_one() == JOB
+    set_job(bike.store, JOB, YEARS, "now")
+    assert bike.work_one() == JOB
+    assert [failure["error"] for failure in bike.failures()] == ["ValueError: no"]
+    assert bike.work_one() == JOB
+    assert list(bike.failures()) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "error"),
+    [
+        (-1, "ValueError: Again(after=-1): 0 to 1e9 seconds are allowed"),
+        (float("nan"), "ValueError: Again(after=nan): 0 to 1e9 seconds are allowed"),
+        (1e10, "ValueError: Again(after=10000000000.0): 0 to 1e9 seconds are allowed"),
+        ("soon", "TypeError: Again(after='soon'): a number of seconds is needed"),
+        (None, "TypeError: Again(after=None): a number of seconds is needed"),
+        (True, "TypeError: Again(after=True): a number of seconds is needed"),
+    ],
+)
+def test_what_is_no_number_of_seconds_is_a_failure(make, after, error):
+    bike = make(Again(after), on_error="stop")
+    work_off(bike)
+    assert [failure["error"] for failure in bike.failures()] == [error]
+    assert bike.tell(JOB)["status"].startswith("DIE:")
+
+
+def test_the_log_says_it_with_a_short_number(make, caplog):
+    caplog.set_level(logging.INFO, "redbike")
+    assert make(Again(after=0.06399518689694159)).work_one()
+    assert f"{JOB}: it runs again in 0.064 s, as it asked" in caplog.messages
+
+
+# Keys
+
+
+def test_now_set_again_and_again_has_another_key_each_time(make):
+    bike = make(schedule=None)
+    for _ in range(20):
+        bike.set(JOB, "NOW")
+        work_off(bike)
+    assert len(set(bike.worker.keys)) == len(bike.worker.keys) == 20
+
+
+def test_each_run_of_continue_has_another_key(make):
+    bike = make(*[None] * 9, StopWork(), schedule="CONTINUE")
+    assert len(set(work_off(bike))) == 10
+
+
+def test_each_try_of_an_occurrence_has_the_same_key(make):
+    acts = ValueError(), Again(), ValueError(), CommandFailed("no")
+    bike = make(*acts, schedule="NOW", on_error="retry", retries=2, backoff=0.001)
+    wait_until(lambda: len(work_off(bike)) == 4)
+    assert bike.tell(JOB)["status"].startswith("DIE")
+    run_job(bike.store, JOB)
+    assert len(work_off(bike)) == 5
+    assert len(set(bike.worker.keys)) == 1
+    run_job(bike.store, JOB)
+    assert len(set(work_off(bike))) == 2, "what has succeeded is over"
+
+
+@pytest.mark.parametrize(
+    ("jobid", "start"), [("a:A", "a:A@"), ("50% of ü:A", "50%25%20of%20%C3%BC:A@"), ("~/x@1:A", "~/x@1:A@")]
+)
+def test_a_key_is_ascii_and_begins_with_the_job_id(make, jobid, start):
+    bike = make(schedule=None)
+    bike.set(jobid, "AT:1000.25")
+    (key,) = work_off(bike)
+    assert key == f"{start}1000.25"
+
+
+def test_a_command_finds_its_key(shell, server_url):
+    (shell.folder / "commands.ini").write_text("[commands]\nx: printenv REDBIKE_KEY\n")
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    bike.set("x:A", "AT:1000.25")
+    shell.start("up", "redbike.commands:Commands('A', 'commands.ini')")
+    wait_until(lambda: "x:A: x:A@1000.25" in shell.log())
