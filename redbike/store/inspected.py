@@ -1,7 +1,7 @@
 """All that is kept of one job or one tag, at one instant."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,16 +162,10 @@ class TagState:
 def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
     found = read_json(reply[1])
-    retry_state, failure = found.get("retry_state", ""), found.get("failure", "")
-    kept = parse_failure(failure)
     counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
-    unreadable: list[str] = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
-    unreadable += ["retry state"] if retry_state and not RETRY_STATE.fullmatch(retry_state) else []
-    unreadable += ["failure"] if failure and kept is None else []
-    unreadable += ["pause"] if "pause" in found and Pause.parse(found["pause"]) is None else []
-    unreadable += [] if is_readable(found.get("options", "")) else ["options"]
     past = bytes.fromhex(found.get("history", ""))
-    unreadable += ["history"] if "history" in found and read_runs(jobid, past) is None else []
+    unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
+    unreadable += _list_unreadable(found, past)
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
@@ -182,9 +176,9 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         tag=found.get("tag", ""),
         lease=parse_number(found.get("lease")),
         inflight_ms=int(found.get("hold", -2)),
-        retry_state="" if "retry state" in unreadable else retry_state,
+        retry_state="" if "retry state" in unreadable else found.get("retry_state", ""),
         skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
-        failure=kept,
+        failure=parse_failure(found.get("failure", "")),
         now=float(found["now"]),
         entries=dict(zip(queues, found["entries"] or (), strict=True)),
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
@@ -202,6 +196,20 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},
     )
+
+
+def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
+    """Yield which records of a job are damaged; `past` are its ended runs."""
+    if (retry_state := found.get("retry_state")) and not RETRY_STATE.fullmatch(retry_state):
+        yield "retry state"
+    if (failure := found.get("failure")) and parse_failure(failure) is None:
+        yield "failure"
+    if "pause" in found and Pause.parse(found["pause"]) is None:
+        yield "pause"
+    if not is_readable(found.get("options", "")):
+        yield "options"
+    if "history" in found and read_runs("", past) is None:
+        yield "history"
 
 
 def read_tag(tag: str, reply: Reply) -> TagState:
