@@ -17,7 +17,7 @@ from redbike.importers.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
 from redbike.schedule.parser import parse
-from redbike.schedule.rrule.rule import Line, Moment, format_wall, parse_moment, parse_moments, write_dates
+from redbike.schedule.rrule.rule import Line, Moment, make_start, parse_moment, parse_moments, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
 _MOST = 100  # occurrences that one date may exclude
@@ -141,7 +141,7 @@ class _Series:
         if self._is_date:
             self._rules = [_UNTIL.sub(r"\1", rule) for rule in self._rules]
         if self._rules:
-            self._plain = parse("\n".join((self._format_start(), *self._rules)))
+            self._plain = parse("\n".join((str(make_start(self._timezone, self._wall)), *self._rules)))
         # By the standard, the first occurrence is there even if the rule does not have it.
         if self._plain is None or self._plain.next(start - 1) != start:
             self._added.add(start)
@@ -180,7 +180,7 @@ class _Series:
     def _format(self, added: Iterable[int], excluded: Iterable[int]) -> str:
         zone = find_zone(self._timezone)
         dates = (*write_dates("RDATE", added, zone), *write_dates("EXDATE", excluded, zone))
-        return "\n".join((self._format_start(), *self._rules, *dates))
+        return "\n".join((str(make_start(self._timezone, self._wall)), *self._rules, *dates))
 
     def _make_dates(self, added: set[int]) -> Schedule:
         first = min(added)
@@ -188,11 +188,6 @@ class _Series:
             return parse(f"AT:{datetime.fromtimestamp(max(first, 0), UTC):%Y-%m-%dT%H:%M:%SZ}")
         self._wall = first + find_zone(self._timezone)(first)[2]
         return parse(self._format(added, ()))
-
-    def _format_start(self) -> str:
-        if self._timezone == "UTC":
-            return f"DTSTART:{format_wall(self._wall)}Z"
-        return str(Line("DTSTART", self._timezone, format_wall(self._wall)))
 
     def _resolve(self, line: Line, moment: Moment) -> int:
         zone = self._importer.find_zone(line, moment)

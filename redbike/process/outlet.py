@@ -160,6 +160,7 @@ class Reader(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        """Print the output until it ends."""
         lines = Lines()
         with open(self._output, "rb", buffering=0) as output:
             while chunk := output.read(CHUNK):

@@ -1,12 +1,14 @@
 """Embedded servers of tests, whose processes are found and ended."""
 
 import os
+import shlex
 import signal
 from pathlib import Path
 
 import redis
 
 from redbike.connection.client import connect
+from redbike.connection.launcher import find_binary
 from redbike.connection.probe import is_alive
 from tests.waiting import wait_until
 
@@ -45,3 +47,11 @@ def redis_answers(server):
             return client.ping()
     except redis.RedisError:
         return False
+
+
+def make_binary(folder, options="", before=""):
+    """A server with `options`, as a program of its own, and what it does before."""
+    path = folder / "slow-server"
+    path.write_text(f'#!/bin/sh\n{before}exec {shlex.quote(find_binary())} "$@" {options}\n')
+    path.chmod(0o755)
+    return str(path)

@@ -1,7 +1,6 @@
 """The embedded server and trouble: one server for a folder, whatever happens to it."""
 
 import os
-import shlex
 import signal
 import stat
 import subprocess
@@ -17,20 +16,12 @@ from redbike.connection.launcher import find_binary
 from redbike.errors import ServerError
 from tests.cli.refused import check_refused
 from tests.commandline import ROOT, Shell
-from tests.connection.embedded import kill, pids, redis_answers, suspend
+from tests.connection.embedded import kill, make_binary, pids, redis_answers, suspend
 from tests.waiting import wait_until
 
 
 def start(folder):
     return EmbeddedServer(folder).start()
-
-
-def make_binary(folder, options="", before=""):
-    """A server with `options`, as a program of its own, and what it does before."""
-    path = folder / "slow-server"
-    path.write_text(f'#!/bin/sh\n{before}exec {shlex.quote(find_binary())} "$@" {options}\n')
-    path.chmod(0o755)
-    return str(path)
 
 
 # One server for a folder

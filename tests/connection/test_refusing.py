@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import subprocess
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
-from redbike.connection.launcher import find_binary
 from tests.commandline import Shell
+from tests.connection.embedded import make_binary
 from tests.pages import find_block
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
@@ -92,10 +91,7 @@ def test_a_server_that_finds_room_for_another_file_is_stopped_and_nothing_is_los
     with connect(server.url) as client:
         client.set("large", os.urandom(SIZE))
     server.stop()
-    binary = shell.folder / "small-files"
-    binary.write_text(f'#!/bin/sh\ntrap "" XFSZ\nulimit -f {BLOCKS}\nexec {shlex.quote(find_binary())} "$@"\n')
-    binary.chmod(0o755)
-    monkeypatch.setenv("REDBIKE_SERVER", str(binary))
+    monkeypatch.setenv("REDBIKE_SERVER", make_binary(shell.folder, before=f'trap "" XFSZ\nulimit -f {BLOCKS}\n'))
     server.start()
     monkeypatch.undo()
     assert shell.run("set", "job:A", "NOW").returncode == 0

@@ -32,7 +32,7 @@ from redbike.schedule.rrule.rule import (
     Line,
     Moment,
     Rule,
-    format_wall,
+    make_start,
     parse_line,
     parse_moment,
     parse_moments,
@@ -61,7 +61,7 @@ class Recurrence:
         self.timezone, self.start, others = _read_start(lines, timezone, anchor, zones)
         self.zone = zones(self.timezone)
         others = [_add_times(line) for line in others] if self.start.is_date else others
-        self.text = "\n".join(map(str, (_format_start(self.timezone, self.start.wall), *others)))
+        self.text = "\n".join(map(str, (make_start(self.timezone, self.start.wall), *others)))
         if len({line.tzid for line in others}) > MAX_ZONES:
             raise BadSchedule(f"bad rule {quoted(text)}: it has more than {MAX_ZONES} time zones")
         self.rules = [parse_rule(line) for line in others if line.name == "RRULE"]
@@ -132,11 +132,6 @@ def _read_start(
         return timezone, Moment(instant + zones(timezone)(instant)[2], False, False), others
     moment = parse_moment(starts[0].value, str(starts[0]))
     return "UTC" if moment.is_utc else starts[0].tzid or timezone, moment, others
-
-
-def _format_start(timezone: str, wall: int) -> Line:
-    text = format_wall(wall)
-    return Line("DTSTART", "", f"{text}Z") if timezone == "UTC" else Line("DTSTART", timezone, text)
 
 
 def _add_times(line: Line) -> Line:

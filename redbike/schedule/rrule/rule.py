@@ -200,6 +200,12 @@ def format_day(day: int) -> str:
     return f"{date.fromordinal(day + EPOCH_DAY):%Y%m%d}".rjust(8, "0")
 
 
+def make_start(timezone: str, wall: int) -> Line:
+    """Return the line DTSTART for a local time in a zone."""
+    text = format_wall(wall)
+    return Line("DTSTART", "", f"{text}Z") if timezone == "UTC" else Line("DTSTART", timezone, text)
+
+
 def write_dates(name: str, instants: Iterable[int], zone: Offsets) -> Iterator[str]:
     """Yield the lines of an EXDATE or RDATE with these instants, in order.
 
