@@ -118,7 +118,7 @@ def test_many_threads_that_lose_it_start_one(server, threads):
 
 def test_up_keeps_it_up(server, up, tmp_path):
     process = up("A")
-    wait_until(lambda: server.status()["running"])
+    wait_until(lambda: redis_answers(server))
     bike = Redbike(RoundRobin("A"), redis_config=server.url)
     bike.set("a:A", "NOW")
     ran = tmp_path / "ran.log"
@@ -145,7 +145,7 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
         wait_until(lambda: ran.exists() and jobid in ran.read_text(), 30)
 
     first = up("A")
-    wait_until(lambda: server.status()["running"])
+    wait_until(lambda: redis_answers(server))
     second = up("B")
     works("a:B")
     (pid,) = pids(server.folder)
