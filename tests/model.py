@@ -198,30 +198,29 @@ class Model:
         schedule: str,
         due: float | None,
         once: bool,
-        keeps: bool = False,
+        mode: str = "replace",
         queue: str | None = None,
         options: str | None = None,
         data: str | None = None,
-        moves: bool = False,
+        new_jitter: bool = False,
         group: str | None = None,
-        stays: bool = False,
         begins: bool = False,  # a run of CONTINUE begins whenever one has ended
     ) -> None:
         job = self.job(jobid)
         job.membership = job.membership if group is None else group
-        moves = moves and options != job.options  # it may have them already
+        new_jitter = new_jitter and options != job.options  # it may have them already
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
-        if stays and job.schedule is not None:
+        if mode == "keep_schedule" and job.schedule is not None:
             return
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
-        if keeps and somewhere and job.schedule == schedule and not moves:
+        if mode in ("keep", "keep_place") and somewhere and job.schedule == schedule and not new_jitter:
             return
         same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
         # One that waits elsewhere is set there.
         queue = job.queue if job.queued is not None else queue or queue_of(jobid)
         if job.flight:
             job.status = job.status or "WRK"
-            self._set_in_flight(job, now, due, once, same, moves, begins)
+            self._set_in_flight(job, now, due, once, same, new_jitter, begins)
         elif (job.queued is not None or self._waited(job)) and due is not None and same:
             pass
         elif job.queued is not None and due is not None and due <= now:
@@ -241,7 +240,7 @@ class Model:
         return job.held is not None and job.status == "ENQ"
 
     def _set_in_flight(
-        self, job: Job, now: float, due: float | None, once: bool, same: bool, moves: bool, begins: bool
+        self, job: Job, now: float, due: float | None, once: bool, same: bool, new_jitter: bool, begins: bool
     ) -> None:
         flight, is_past = job.flight, due is not None and due <= now
         at_once, before = is_past and once, (flight.missed, flight.owed)
@@ -250,7 +249,7 @@ class Model:
         elif is_past and not (once or same or begins):
             flight.owed, flight.missed, flight.anew = None, due, ""
             job.wait(None)
-        elif due is None or not same or at_once or moves:
+        elif due is None or not same or at_once or new_jitter:
             later = due is not None and (due > now or at_once)
             flight.owed = flight.missed = None
             flight.anew = "once" if once and later else "set"

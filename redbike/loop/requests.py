@@ -15,7 +15,7 @@ from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import is_one_off, parse
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
-from redbike.store.jobs import Cancellation, JobToSet
+from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import apply_options, find_jitter
@@ -57,27 +57,30 @@ class Request:
         due, skipped = find_first_due(schedule, since, self.now, override(settings, options))
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if due is None and schedule.runs_once else schedule.text
-        keeps = not self.is_given and not schedule.is_command
-        rests = not self.is_given and not self.wants_run and (keeps or self.schedule.never_runs)
-        moves = options != self.known and find_jitter(options) != find_jitter(self.known)
+        new_jitter = options != self.known and find_jitter(options) != find_jitter(self.known)
+        keeps_place = not self.is_given and not schedule.is_command
         return JobToSet(
             self.jobid,
             text,
             due,
             schedule.runs_once,
             self.queue,
-            keeps,
-            stays=self.stays and not moves,
-            rests=rests,
-            anchor_span=schedule.anchor_span if keeps else None,
+            SetMode.KEEP_SCHEDULE if self.stays and not new_jitter else self._choose_mode(keeps_place),
+            anchor_span=schedule.anchor_span if keeps_place else None,
             known=self.known,
             options=None if options == self.known else options,
-            moves=moves,
+            new_jitter=new_jitter,
             data=self.changes.data,
             group=self.membership,
             paused=self.paused,
             skipped=skipped,
         )
+
+    def _choose_mode(self, keeps_place: bool) -> SetMode:
+        keeps_rest = not self.is_given and not self.wants_run and (keeps_place or self.schedule.never_runs)
+        if keeps_place:
+            return SetMode.KEEP if keeps_rest else SetMode.KEEP_PLACE
+        return SetMode.KEEP_REST if keeps_rest else SetMode.REPLACE
 
 
 class Start:

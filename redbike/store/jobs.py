@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +24,21 @@ Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once b
 JOB_TIMER = "job:"  # what the timer of the pause of a job begins with
 
 
+class SetMode(StrEnum):
+    """What a job keeps that is set again."""
+
+    REPLACE = "replace"  #: nothing
+    KEEP_PLACE = "keep_place"  #: its place, if it has this schedule already
+    KEEP_REST = "keep_rest"  #: that it failed for good, or stopped and never runs, if it has this schedule
+    KEEP = "keep"  #: both
+    KEEP_SCHEDULE = "keep_schedule"  #: its schedule and its place: only options, data and group are set
+
+    @property
+    def keeps_place(self) -> bool:
+        """Whether a job keeps its place, if it has this schedule already."""
+        return self in (SetMode.KEEP, SetMode.KEEP_PLACE)
+
+
 @dataclass(slots=True)
 class JobToSet:
     """A job to set."""
@@ -32,14 +48,12 @@ class JobToSet:
     due: Due  # first
     once: bool  # the run is owed if it comes due while an earlier one is in flight
     queue: str
-    keeps: bool = False  # left where it is, if it has this schedule already
-    stays: bool = False  # left where it is, whatever its schedule: only options, data and group are set
-    rests: bool = False  # also if it has failed for good, or was stopped and its schedule never runs
+    mode: SetMode = SetMode.REPLACE
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
     known: str = ""  # the options, as they are stored, with which `due` was computed
     options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
-    moves: bool = False  # that changes the due times of its schedule, so it does not keep its place
+    new_jitter: bool = False  # they change the due times of its schedule, so it does not keep its place
     data: str | None = None  # JSON; None leaves them as they are, "" is none
     group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
     paused: str = ""  # the record of the pause that a job that is new has at once
@@ -190,9 +204,11 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:
         given["due"] = job.due
-    for name in ("once", "keeps", "stays", "rests", "moves"):
+    for name in ("once", "new_jitter"):
         if getattr(job, name):
             given[name] = True
+    if job.mode != SetMode.REPLACE:
+        given["mode"] = job.mode
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
     for name in ("known", "paused", "skipped"):

@@ -20,7 +20,7 @@ from redbike.config.options import (
 from redbike.config.settings import Settings, override
 from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.store import Store
 from tests.cli.refused import check_refused
 from tests.states import JOB, NEW, NOW, OLD, QUEUE, START, STATES, dump, place, queue_for
@@ -209,7 +209,7 @@ def test_a_request_that_is_repeated_is_not_refused_for_its_own_options(store):
 def test_a_job_whose_options_alone_change_keeps_its_place(store, state):
     STATES[state](store)
     before = store.questions.inspect([JOB])[0]
-    set_one(store.at(NOW), JobToSet(JOB, OLD, NOW + 500, False, QUEUE, keeps=True, options='{"retries":5}'))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, NOW + 500, False, QUEUE, SetMode.KEEP_PLACE, options='{"retries":5}'))
     after = store.questions.inspect([JOB])[0]
     assert (place(after), after.timeline, after.retry_state) == (place(before), before.timeline, before.retry_state)
     assert after.options == '{"retries":5}'
@@ -246,7 +246,7 @@ def test_the_spread_that_it_has_already_moves_no_job(bike):
 @pytest.mark.parametrize(("state", "stays"), [("flight", "flight+timeline"), ("queue", "queue")])
 def test_a_spread_that_changes_counts_from_the_end_of_a_run_and_moves_no_job_out_of_its_queue(store, state, stays):
     STATES[state](store)
-    job = JobToSet(JOB, OLD, NOW + 50, False, QUEUE, keeps=True, options='{"spread":60}', moves=True)
+    job = JobToSet(JOB, OLD, NOW + 50, False, QUEUE, SetMode.KEEP_PLACE, options='{"spread":60}', new_jitter=True)
     set_one(store.at(NOW), job)
     assert place(store.questions.inspect([JOB])[0]) == stays
 

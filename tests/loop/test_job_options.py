@@ -14,7 +14,7 @@ from redbike.loop.policies import count_retries, decide_done, decide_failed, go_
 from redbike.schedule.jitter import add_jitter, compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.namespace import STEP
 from redbike.store.records import RetryState
 from redbike.store.run import LEASE, Answer, NextState, Run
@@ -311,8 +311,8 @@ def test_a_job_that_was_stopped_counts_its_failed_occurrences_from_the_beginning
     if how == "run":
         store.at(again).jobs.run([JOB])
     else:
-        keeps = how == "set unchanged"
-        set_one(store.at(again), JobToSet(JOB, parse(HOURLY).text, again, False, QUEUE, keeps, known=found.options))
+        mode = SetMode.KEEP_PLACE if how == "set unchanged" else SetMode.REPLACE
+        set_one(store.at(again), JobToSet(JOB, parse(HOURLY).text, again, False, QUEUE, mode, known=found.options))
     places, found = fail(store, "FFF", again)
     assert (len(places), found.status[:3]) == (3, "DIE")
 

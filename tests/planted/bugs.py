@@ -121,7 +121,7 @@ BUGS = [
     Bug(
         "a one-off runs again when a load changes an option of it",
         "loop/requests.py",
-        "            stays=self.stays and not moves,\n",
+        "SetMode.KEEP_SCHEDULE if self.stays and not new_jitter else ",
         "",
         f"{SYNC} -k something_else",
     ),
@@ -493,8 +493,8 @@ BUGS = [
     ),
     Bug(
         "what has failed for good is revived by a file that is loaded again",
-        "store/lua/set.lua",
-        "local event = job.rests and not waits",
+        "store/lua/_set_checks.lua",
+        "local event = keeps_rest and not waits",
         "local event = false",
         MOVES,
     ),
@@ -507,7 +507,7 @@ BUGS = [
     ),
     Bug(
         "a slow client sets a job for an instant before",
-        "store/lua/set.lua",
+        "store/lua/_set_checks.lua",
         "if given.from_now and",
         "if false and",
         f"{MOVES} -k passed_on_the_way",
@@ -710,7 +710,7 @@ BUGS = [
     ),
     Bug(
         "what a schedule has missed that is set during a run is lost",
-        "store/lua/set.lua",
+        "store/lua/_set_place.lua",
         "elseif due and due <= now and not (at_once or same or job.due == 'now') then",
         "elseif false then",
         f"{FACADE} -k set_during_a_run",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from redbike.store import log
-from redbike.store.jobs import Cancellation, JobToSet
+from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.log import LogEntry, parse_entry
 from tests.states import JOB, NEW, NOW, OLD, QUEUE
 from tests.verbs import set_one
@@ -15,7 +15,7 @@ LATER = 4e9
 
 
 def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):
-    set_one(store.at(now).noted_as(who), JobToSet(jobid, schedule, LATER, False, QUEUE, keeps=True, **more))
+    set_one(store.at(now).noted_as(who), JobToSet(jobid, schedule, LATER, False, QUEUE, SetMode.KEEP_PLACE, **more))
 
 
 def details(store):
@@ -46,7 +46,7 @@ def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
 
 
 def test_several_that_are_set_in_one_step_are_one_entry(store):
-    jobs = [JobToSet(f"{n}:A", OLD, LATER, False, QUEUE, keeps=True) for n in range(250)]
+    jobs = [JobToSet(f"{n}:A", OLD, LATER, False, QUEUE, SetMode.KEEP_PLACE) for n in range(250)]
     set_as(store, "7:A")
     store.noted_as(ME).jobs.set(jobs)
     assert store.client.llen(store.keys.log) == 4

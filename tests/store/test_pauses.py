@@ -5,7 +5,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.loop.resuming import resume
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet, Resumption
+from redbike.store.jobs import JobToSet, Resumption, SetMode
 from redbike.store.records import Pause
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
@@ -197,7 +197,7 @@ def test_a_schedule_that_is_set_during_a_run_and_a_pause_goes_on_from_there(stor
 def test_what_is_set_unchanged_while_it_is_paused_keeps_its_place(store):
     STATES["held"](store)
     before = inspect(store)
-    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, SetMode.KEEP_PLACE))
     assert inspect(store) == before
 
 

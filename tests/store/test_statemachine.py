@@ -26,7 +26,7 @@ from redbike.loop.resuming import resume, resume_over
 from redbike.store.entries import read_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES, OWNER
 from redbike.store.processes import LOST
 from redbike.store.queue_limits import QueueLimits
@@ -43,6 +43,7 @@ from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 # In-flight keys expire by the real clock, so these are longer than an example takes on a busy machine.
 TIMEOUTS = {"work-A": 30.0, "work-B": 20.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
+MODES = [*[SetMode.REPLACE, SetMode.KEEP_PLACE] * 3, *[SetMode.KEEP_SCHEDULE] * 2]
 PERIODIC = ["EVERY:5@0.0", "EVERY:60@0.0"]
 
 LONGEST = 40.0  # seconds: the longest timeout, also of a job of its own
@@ -136,20 +137,19 @@ class Jobs(RuleBasedStateMachine):
         jobid=jobids,
         text=st.sampled_from(PERIODIC),
         delay=delays,
-        keeps=st.booleans(),
+        mode=st.sampled_from(MODES),
         elsewhere=st.booleans(),
-        moves=st.sampled_from([False, False, False, True]),
+        new_jitter=st.sampled_from([False, False, False, True]),
         options=options,
         data=data,
         group=memberships,
-        stays=st.sampled_from([False, False, False, True]),
     )
-    def set_periodic(self, jobid, text, delay, keeps, elsewhere, moves, options, data, group, stays):
+    def set_periodic(self, jobid, text, delay, mode, elsewhere, new_jitter, options, data, group):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
-        more = {"options": options, "data": data, "moves": moves, "group": group, "stays": stays}
-        set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, keeps, **more))
-        self.model.set(self.now, jobid, text, self.now + delay, once=False, keeps=keeps, queue=queue, **more)
+        more = {"options": options, "data": data, "new_jitter": new_jitter, "group": group}
+        set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, mode, **more))
+        self.model.set(self.now, jobid, text, self.now + delay, once=False, mode=mode, queue=queue, **more)
 
     @rule(jobid=jobids, delay=delays, options=options)
     def set_once(self, jobid, delay, options):

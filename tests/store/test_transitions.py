@@ -18,7 +18,7 @@ from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Call
@@ -103,8 +103,10 @@ VERBS: dict[str, Verb] = {
     "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
     "set past": lambda store, run: set_job(store.at(NOW), JOB, NEW, START),
     "set again": lambda store, run: set_job(store.at(NOW), JOB, OLD, LATER),
-    "set same": lambda store, run: set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True)),
-    "set stays": lambda store, run: set_one(store.at(NOW), JobToSet(JOB, NEW, LATER, False, QUEUE, stays=True)),
+    "set same": lambda store, run: set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, SetMode.KEEP_PLACE)),
+    "set stays": lambda store, run: set_one(
+        store.at(NOW), JobToSet(JOB, NEW, LATER, False, QUEUE, SetMode.KEEP_SCHEDULE)
+    ),
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
     "unset": lambda store, run: store.jobs.unset(JOB),
@@ -641,8 +643,8 @@ def test_a_job_that_is_set_again_unchanged_is_not_touched(store, state):
     STATES[state](store)
     settled = dump(store)
     for due in (NOW, LATER, None):
-        set_one(store.at(NOW), JobToSet(JOB, OLD, due, False, QUEUE, keeps=True))
-    set_one(store.at(NOW), JobToSet(JOB, "EVERY:100@7.5", NOW, False, QUEUE, keeps=True, anchor_span=(10, 0)))
+        set_one(store.at(NOW), JobToSet(JOB, OLD, due, False, QUEUE, SetMode.KEEP_PLACE))
+    set_one(store.at(NOW), JobToSet(JOB, "EVERY:100@7.5", NOW, False, QUEUE, SetMode.KEEP_PLACE, anchor_span=(10, 0)))
     assert dump(store) == settled
 
 
@@ -657,9 +659,9 @@ def test_a_job_that_is_set_anew_is_not_tried_again(store, verb):
 def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
     STATES["dead"](store)
     settled = dump(store)
-    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True, rests=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, SetMode.KEEP))
     assert dump(store) == settled
-    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, keeps=True))
+    set_one(store.at(NOW), JobToSet(JOB, OLD, LATER, False, QUEUE, SetMode.KEEP_PLACE))
     assert place(inspect(store)) == "timeline"
 
 
@@ -668,7 +670,7 @@ def test_an_unchanged_job_that_has_failed_for_good_rests_if_it_is_to(store):
 )
 def test_what_differs_in_more_than_its_anchor_has_changed(store, text, span):
     STATES["timeline"](store)
-    set_one(store.at(NOW), JobToSet(JOB, text, LATER, False, QUEUE, keeps=True, anchor_span=span))
+    set_one(store.at(NOW), JobToSet(JOB, text, LATER, False, QUEUE, SetMode.KEEP_PLACE, anchor_span=span))
     assert (inspect(store).schedule, inspect(store).timeline) == (text, LATER)
 
 

@@ -69,7 +69,7 @@ class Outlook:
         return self.taken_from > self.state.now
 
     def find_last_hold(self, start: float) -> Hold | None:
-        """Return the pause that a run knows which begins at `start`, as ``lua/_limits.lua`` finds it."""
+        """Return the pause that a run knows which begins at `start`, as ``lua/_room.lua`` finds it."""
         ended = (_find_last(holds, start) for holds in (self.queue_holds, self.common_holds))
         # `max` returns the first one of those that have ended at the same time.
         return max((hold for hold in ended if hold), key=lambda hold: hold.until, default=None)

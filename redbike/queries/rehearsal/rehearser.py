@@ -182,7 +182,7 @@ class Rehearser:
         request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
         job = request.make_job(self._settings)
         has_place = state.run or state.waiting or state.timeline is not None or state.held is not None
-        if job.keeps and has_place and is_same(job, state.schedule):
+        if job.mode.keeps_place and has_place and is_same(job, state.schedule):
             return follow(outlook), outlook
         changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
         return _follow(changed), changed

@@ -18,8 +18,8 @@ local jobs, gone, moved, late = given.jobs, {}, 0, {}
 local timely = given.late_too or not (given.grace or special)
 local limiter = special and make_limiter()
 if limiter and limiter.is_paused(limiter.limits_of('')) then return {'ok', 0} end
-local scores, records = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', running, unpack(jobs))
-local entries = call('HMGET', queued, unpack(jobs))
+local scores = call('ZMSCORE', timeline, unpack(jobs))
+local records, entries = call('HMGET', running, unpack(jobs)), call('HMGET', queued, unpack(jobs))
 local retry_state = special and fetch_any(retry_states, jobs) or {}
 local optional = special and fetch_any(options, jobs) or {}
 

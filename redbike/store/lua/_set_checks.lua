@@ -1,0 +1,29 @@
+-- Whether a job is set at all, and whether it stays where it is.
+-- keys   statuses, timeline
+
+-- Returns why it is left as it is, and what; nil if it is not.
+local function refusal(job, home, own)
+  local is_other = (own or false) ~= (job.known or false) and (own or false) ~= job.options
+  if is_other then return 'options', own or '' end
+  if home and home ~= queue[job.queue].name then return 'queue', home end
+  local is_timed = job.due and job.due ~= 'now' and not job.once
+  if given.from_now and is_timed and job.due <= now then return 'due', '' end
+end
+
+local function has_schedule(job, old)
+  local head, tail = unpack(job.span or {})
+  if not head or not old then return old == job.schedule end
+  return #old > head + tail and old:sub(1, head) == job.schedule:sub(1, head)
+    and (tail == 0 or old:sub(-tail) == job.schedule:sub(-tail))
+end
+
+-- Whether a job that has this schedule already stays as it is: in its place, or at rest.
+local function is_kept(job, waits)
+  local keeps_place = job.mode == 'keep' or job.mode == 'keep_place'
+  local has_place = keeps_place
+    and (waits or call('ZSCORE', timeline, job.id) or job.pause and job.pause.due ~= '-')
+  if has_place then return true end
+  local keeps_rest = job.mode == 'keep' or job.mode == 'keep_rest'
+  local event = keeps_rest and not waits and event_of(call('HGET', statuses, job.id))
+  return event == DIE or event == STP and not job.due
+end

@@ -1,0 +1,64 @@
+-- Where a job goes that is set.
+-- keys   statuses, timeline, queued, running, skipped, wakeup, pauses, timers
+
+local gone = {}  -- jobs that are not on the timeline any more
+
+local function pause_at_once(job)
+  job.pause = pause_of(job.paused)
+  hold(job.id, job.pause, '-')
+  local ends = tonumber(job.pause.till)
+  if ends then
+    wake_dispatcher(timers, ends)
+    change('ZADD', timers, {job.pause.till, 'job:' .. job.id})
+  end
+end
+
+local function wait_until(due, job)  -- or, with nil, for nothing any more
+  if job.pause then return hold(job.id, job.pause, due and stamp(due) or '-') end
+  if due then note(waits, stamp(due), job.id) else change('ZREM', timeline, {job.id}) end
+end
+
+local function set_in_flight(job, run, due, same)  -- returns whether nothing has become of it
+  local owed, missed = run.next:find('^due:'), run.next:find('^from:')
+  local at_once, given_up = due and due <= now and job.once, owed or missed
+  if at_once and not job.pause then
+    given_up = missed  -- what is owed is still
+    run.next = 'due:' .. stamp(due)
+    wait_until(nil, job)
+  elseif due and due <= now and not (at_once or same or job.due == 'now') then
+    run.next = 'from:' .. stamp(due)  -- it comes when the run ends, as it would come from a queue
+    wait_until(nil, job)
+  elseif at_once or not same or not due or job.new_jitter then
+    local waits_on = due and (due > now or at_once)
+    run.next = waits_on and job.once and 'once' or 'set'
+    wait_until(waits_on and due, job)
+  else
+    given_up = false
+  end
+  if given_up then count(WITHDRAWN, job.id, 1) end
+  change('HSET', running, {job.id, record_of(run)})
+  -- It was unset during the run.
+  if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, WRK) end
+  return given_up == false
+end
+
+local function set_idle(job, due, place, same, known)  -- returns whether it stays in its place
+  local held = job.pause and tonumber(job.pause.due)
+  -- In a queue, until the job was paused.
+  local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ
+  if (waited or place) and due and same then return true end
+  if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
+  local home = queue[job.queue]
+  if place then
+    count(WITHDRAWN, job.id, 1)
+    if due and due <= now then return wait_in(home, job.id, stamp(due)) end  -- in its turn
+    leave_queue(home, job.id)
+  end
+  if due and (due > now or job.pause) then
+    wait_until(due, job)
+    return mark(job.id, TML)
+  end
+  if held then wait_until(nil, job) end
+  if known then gone[#gone + 1] = job.id end
+  if due then enqueue(job.id, stamp(due), home) else mark(job.id, STP) end
+end
