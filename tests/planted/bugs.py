@@ -304,7 +304,7 @@ BUGS = [
     Bug(
         "a run whose worker dies is never told",
         "store/lua/end.lua",
-        "if #gone > 0 and tells(tag) then",
+        "if tells(tag) then",
         "if false then",
         f"{NOTIFY} -k 'lost or later'",
     ),
@@ -317,7 +317,7 @@ BUGS = [
     ),
     Bug(
         "an idle worker does not hear of lost runs",
-        "store/lua/take.lua",
+        "store/lua/_take_answers.lua",
         "tells(given.tag) and call('EXISTS', untold) == 1",
         "false",
         f"{NOTIFY} -k 'works_tells and 1'",
@@ -486,7 +486,7 @@ BUGS = [
     ),
     Bug(
         "a one-off that has ended keeps its text",
-        "store/lua/end.lua",
+        "store/lua/_end_place.lua",
         "if place == 'stop' or after then",
         "if place == 'stop' then",
         MOVES,
@@ -598,9 +598,9 @@ BUGS = [
     ),
     Bug(
         "turns begin at the first queue each time",
-        "store/lua/take.lua",
-        "    jobs[looked], home_of[looked] = home.jobs[home.left + 1], home\n",
-        "    jobs[looked], home_of[looked], position = home.jobs[home.left + 1], home, 0\n",
+        "store/lua/_take_turns.lua",
+        "      jobs[looked], home_of[looked] = home.jobs[home.left + 1], home\n",
+        "      jobs[looked], home_of[looked], position = home.jobs[home.left + 1], home, 0\n",
         BATCH,
     ),
     Bug(

@@ -103,3 +103,10 @@ def test_a_script_that_only_reads_has_nothing_that_writes():
     assert "local function write" not in SCRIPTS["inspect"].text
     assert "requests" not in SCRIPTS["inspect"].keys
     assert "local function write" in SCRIPTS["end"].text
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_file_fits_the_screen(name):
+    lines = FILES[name].splitlines()
+    assert max(map(len, lines)) <= 100
+    assert len(lines) <= 90

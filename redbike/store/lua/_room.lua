@@ -1,6 +1,5 @@
--- How many jobs of a queue the limits let through, and what taking and ending runs does to them.
--- Most systems have no limits. Each function costs a script at every call, so these are made only
--- where a queue has limits.
+-- How many jobs limits let through, and what runs do to them. Most systems have none, and each
+-- function costs a script at every call: so these are made only where a queue has limits.
 -- keys   running, wakeup, queue_limits, slots, timers
 local function make_limiter(always)  -- nil if no queue has limits, unless it is needed all the same
   if limiter or not always and call('HLEN', queue_limits) == 0 then return limiter end
@@ -54,6 +53,11 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
       if last then found[home.name] = {last.since, last.ended} end
     end
     return next(found) and found or nil
+  end
+
+  function limiter.take(home, job)  -- one more job of this queue
+    home.taken = home.taken + 1
+    note(home.slots, 0, limiter.slot_of(home.name, job))
   end
 
   -- Spends of what the limits of a queue allow; less than nothing is given back.
