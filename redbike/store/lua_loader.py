@@ -2,14 +2,14 @@
 
 It is put together of these parts, behind the ``#!lua`` line of the script's own file:
 
-1. lines that give its keys and the words of `redbike.store.enums` names in Lua,
+1. lines that give names in Lua to its keys, to the words of `redbike.store.enums` and to the schedule ``STOP``,
 2. the files of `PARTS`, in their order: each may use what those before it define,
 3. the files that belong to this script alone, such as ``_take_turns.lua`` to ``take.lua``,
 4. the script itself.
 
-A script has only those statements of 2 and 3 that it names, or that these name: each call of a script makes each of its
-functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its header lists, as
-the server looks at each key of each call.
+A script has only those words of 1 and statements of 2 and 3 that it names, or that these name: each call of a script
+makes each of its functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its
+header lists, as the server looks at each key of each call.
 """
 
 import hashlib
@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
-from redbike.store.enums import Event, Skip
+from redbike.schedule.kinds import Stop
+from redbike.store.enums import Event, Left, Skip
 from redbike.store.keys import GIVEN
 
 PARTS = (
@@ -38,6 +39,7 @@ PARTS = (
     "_write",  # makes the changes
 )
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
+WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)} | {"STOP": Stop.text}
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ def _make_script(verb: str, texts: Mapping[str, str]) -> Script:
     listed, code = read_keys(verb, texts), join_parts(verb, texts)
     keys = {key: name for key, name in NAMES.items() if name in listed}
     names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
-    words = [*Event, *Skip]
-    constants = f"local {', '.join(word.name for word in words)} = {', '.join(map(repr, map(str, words)))}\n"
+    used = list_words(code)
+    words = {name: word for name, word in WORDS.items() if name in used}
+    constants = f"local {', '.join(words)} = {', '.join(map(repr, words.values()))}\n" if words else ""
     shebang = texts[verb].partition("\n")[0]
-    return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in list_words(code))
+    return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in used)
 
 
 def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:

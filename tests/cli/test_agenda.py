@@ -112,7 +112,7 @@ def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypat
         monkeypatch.setattr(messages, "MANY", number + 1)
         assert read_how_far(*words) == []
         monkeypatch.setattr(messages, "MANY", number)
-        expected = set() if words[-1] in ("--overdue", "on:A") else {str(number)}
+        expected = set() if words[-1] in ("--failed", "--overdue", "on:A") else {str(number)}
         assert set(read_how_far(*words)) == expected, words
     os.close(terminal)
     os.close(side)

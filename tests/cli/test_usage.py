@@ -116,7 +116,7 @@ def test_each_example_runs(prepared, client):
     for command in USAGE.lines:
         tried += len(list_examples(command))
         if command in ("server", "top"):
-            continue  # see tests/connection/test_embedded.py, as another server is configured here, and test_top.py
+            continue  # see tests/connection/embedded, as another server is configured here, and test_top.py
         for line, _ in list_examples(command):
             line = line.replace("=9199", f"={port}").replace(" /etc/", " etc/").replace(":8080", f":{port}")
             line += f" --listen={port}" if line == "redbike web" else ""

@@ -811,6 +811,6 @@ BUGS = [
         "connection/embedded.py",
         "elif time.monotonic() - answered >= SILENCE:",
         "elif False:",
-        "tests/connection/test_embedded.py -k for_long",
+        "tests/connection/embedded -k for_long",
     ),
 ]

@@ -16,10 +16,10 @@ local changed = {}  -- for each of these its schedule, what was left behind, and
 -- timeline.
 local function conflict(job, run, how, schedule, expected, pause)
   local waits_on = pause and pause.due ~= '-'
-    or run.next ~= '-' and call('ZSCORE', timeline, job)
-  local left = left_of(run) .. (waits_on and '+timeline' or '')
-    .. (pause and '+paused:' .. pause.since or '')
-  if not schedule or schedule == expected and left == (how.left or '-') then return end
+    or run.next ~= NOTHING and call('ZSCORE', timeline, job)
+  local left = left_of(run) .. (waits_on and ON_TIMELINE or '')
+    .. (pause and WAS_PAUSED .. pause.since or '')
+  if not schedule or schedule == expected and left == (how.left or NOTHING) then return end
   note(changed, schedule, left)
   changed[#changed + 1] = call('HGET', options, job) or ''
   return 'changed'

@@ -23,8 +23,8 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
   local is_due = at and at <= now
   if pause then
     -- A run is held, unless it was taken or asked for since: then somebody wants it all the same.
-    local owed = run.next:match('due:(%d+%.%d+)') or 0
-    local asked = run.next:find('^from:') and 0 or math.max(run.start, owed)
+    local owed = run.next:match(OWED .. '(%d+%.%d+)') or 0
+    local asked = leaves(run, ANEW) and 0 or math.max(run.start, owed)
     if place ~= 'due' or not is_due or asked <= tonumber(pause.since) then
       if at then hold(job, pause, stamp(at)) end
       mark(job, TML)

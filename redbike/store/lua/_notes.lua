@@ -39,7 +39,7 @@ end
 local function hold(job, pause, due) change('HSET', pauses, {job, pause_record_of(pause, due)}) end
 -- A one-off has ended: it would run again wherever its text is set again.
 local function end_one_off(job, after)
-  change('HSET', schedules, {job, 'STOP'})
+  change('HSET', schedules, {job, STOP})
   if after ~= 'never' then change('ZADD', spent, {stamp(now + after), job}) end
 end
 local function token(list)

@@ -8,13 +8,16 @@ local function run_of(record)
   local run = {}
   run.tag, run.start, run.deadline, run.due, run.failures, run.losses, run.next, run.home =
     string.match(record, RUN)
-  local left = string.match(run.next or '', '^cancelled%+(.+)$')
-  run.cancelled, run.next = left ~= nil, left or run.next
+  local next = run.next or ''
+  run.cancelled = next:sub(1, #WAS_CANCELLED) == WAS_CANCELLED and #next > #WAS_CANCELLED
+  if run.cancelled then run.next = next:sub(#WAS_CANCELLED + 1) end
   return run.tag and run
 end
 
 -- What was left behind for the end of a run; the mark of one that was cancelled goes first.
-local function left_of(run) return (run.cancelled and 'cancelled+' or '') .. run.next end
+local function left_of(run) return (run.cancelled and WAS_CANCELLED or '') .. run.next end
+
+local function leaves(run, word) return run.next:sub(1, #word) == word end
 
 local function record_of(run)
   return run.tag .. ' ' .. run.start .. ' ' .. run.deadline .. ' ' .. run.due .. ' ' ..
@@ -26,7 +29,7 @@ end
 local function begin_of(tag, start, deadline)
   return tag .. ' ' .. start .. ' ' .. deadline .. ' '
 end
-local function end_of(home) return ' - ' .. home end
+local function end_of(home) return ' ' .. NOTHING .. ' ' .. home end
 
 local function event_of(status) return string.match(status or '', '^(%u+):') end
 -- Of a job in a queue: its due time; and that with the queue.

@@ -19,27 +19,27 @@ local function wait_until(due, job)  -- or, with nil, for nothing any more
 end
 
 local function set_in_flight(job, run, due, same)  -- returns whether nothing has become of it
-  local owed, missed = run.next:find('^due:'), run.next:find('^from:')
-  local at_once, given_up = due and due <= now and job.once, owed or missed
+  local owed, missed = leaves(run, OWED), leaves(run, ANEW)
+  local at_once, given_up, unmoved = due and due <= now and job.once, owed or missed, false
   if at_once and not job.pause then
     given_up = missed  -- what is owed is still
-    run.next = 'due:' .. stamp(due)
+    run.next = OWED .. stamp(due)
     wait_until(nil, job)
   elseif due and due <= now and not (at_once or same or job.due == 'now') then
-    run.next = 'from:' .. stamp(due)  -- it comes when the run ends, as it would come from a queue
+    run.next = ANEW .. stamp(due)  -- it comes when the run ends, as it would come from a queue
     wait_until(nil, job)
   elseif at_once or not same or not due or job.new_jitter then
     local waits_on = due and (due > now or at_once)
-    run.next = waits_on and job.once and 'once' or 'set'
+    run.next = waits_on and job.once and ONCE or SET
     wait_until(waits_on and due, job)
   else
-    given_up = false
+    given_up, unmoved = false, true
   end
   if given_up then count(WITHDRAWN, job.id, 1) end
   change('HSET', running, {job.id, record_of(run)})
   -- It was unset during the run.
   if call('HEXISTS', statuses, job.id) == 0 then mark(job.id, WRK) end
-  return given_up == false
+  return unmoved
 end
 
 local function set_idle(job, due, place, same, known)  -- returns whether it stays in its place

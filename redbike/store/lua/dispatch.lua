@@ -33,9 +33,9 @@ local function is_late(i, due)
 end
 
 local function overtake(job, due, run, overlap)  -- the last occurrence is still running
-  local owes = run.next:sub(1, 4) == 'due:'
-  if run.next ~= 'once' and (overlap ~= 'queue' or owes) then return count(RUNNING, job, 1) end
-  run.next = 'due:' .. stamp(due)
+  local owes = leaves(run, OWED)
+  if run.next ~= ONCE and (overlap ~= 'queue' or owes) then return count(RUNNING, job, 1) end
+  run.next = OWED .. stamp(due)
   change('HSET', running, {job, record_of(run)})
 end
 

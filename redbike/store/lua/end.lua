@@ -69,7 +69,7 @@ if #gone > 0 then
   leave_flight(tag, gone, special and call('EXISTS', slots) == 1)
 end
 if #calm > 0 then change('HDEL', retry_states, calm) end
-if #stops > 0 then change('HSET', schedules, each_with(stops, 'STOP')) end
+if #stops > 0 then change('HSET', schedules, each_with(stops, STOP)) end
 if #spends > 0 then change('ZADD', spent, spends) end
 if #printed > 0 then change('HSET', outputs, printed) end
 if #well > 0 then change('HDEL', failures, well) change('ZREM', failure_times, well) end

@@ -10,7 +10,7 @@ local ripe = call('ZRANGEBYSCORE', spent, '-inf', stamp(now), 'LIMIT', 0, given.
 for _, job in ipairs(ripe) do
   local event = event_of(call('HGET', statuses, job))
   local is_row = (call('HGET', groups, job) or ''):find('\n', 1, true)
-  if event == STP and call('HGET', schedules, job) == 'STOP' and not is_row then
+  if event == STP and call('HGET', schedules, job) == STOP and not is_row then
     forget(job)
     number = number + 1
   elseif event == ENQ or event == WRK then

@@ -17,7 +17,7 @@ for i = #jobs, 1, -1 do
   else
     local pause = paused[i] and pause_of(paused[i])
     local held = pause and tonumber(run.start) <= tonumber(pause.since)
-    words[i] = not known[i] and 'unset' or left_of(run) ~= '-' and 'kept'
+    words[i] = not known[i] and 'unset' or left_of(run) ~= NOTHING and 'kept'
       or held and 'held' or 'queue'
     if words[i] ~= 'kept' then gone[#gone + 1] = job end
     if words[i] == 'held' then

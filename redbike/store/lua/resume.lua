@@ -26,8 +26,8 @@ if run and moment then
   place = 'flight'
   if given.due > now then
     note(waits, moment, job)
-  elseif run.next == 'once' then
-    run.next = 'due:' .. moment
+  elseif run.next == ONCE then
+    run.next = OWED .. moment
     change('HSET', running, {job, record_of(run)})
   end
 elseif given.spent and not run then

@@ -28,8 +28,8 @@ local held = pause and tonumber(pause.due)
 local kept = retry_state_of(call('HGET', retry_states, job))
 kept.failures, kept.losses, kept.alone, kept.failed = '0', '0', nil, nil
 if run then
-  if run.next:find('^from:') then count(WITHDRAWN, job, 1) end
-  run.next = 'due:' .. stamp(now)
+  if leaves(run, ANEW) then count(WITHDRAWN, job, 1) end
+  run.next = OWED .. stamp(now)
   change('HSET', running, {job, record_of(run)})
 elseif call('HEXISTS', queued, job) == 0 then
   local due, moment = held or tonumber(call('ZSCORE', timeline, job) or nil), nil

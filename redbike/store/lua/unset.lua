@@ -13,7 +13,7 @@ if home and home ~= queue[1].name then return {'elsewhere', home} end
 local record = call('HGET', running, job)
 local run = run_of(record)
 if run then
-  run.next = '-'  -- what was owed or set anew during the run goes with the job
+  run.next = NOTHING  -- what was owed or set anew during the run goes with the job
   change('HSET', running, {job, record_of(run)})
 elseif record then
   change('HDEL', running, {job})
