@@ -25,7 +25,7 @@ def working(shell):
     (shell.folder / "jobs.py").write_text(WORKER)
     shell.start("dispatch", "jobs:Worker('A')", log="dispatch")
     shell.start("work", "jobs:Worker('A')", log="work")
-    wait_until(lambda: shell.run("health").returncode == 0)
+    wait_until(lambda: shell.run("health").stdout.startswith("OK: 1 dispatcher, 1 worker, "))
     return shell
 
 
@@ -50,9 +50,9 @@ def test_a_killed_worker_is_a_problem_that_its_jobs_have(working):
     dispatcher.terminate()
     assert dispatcher.wait(60) == 0
     working.run("set", "good:A", "NOW")
-    done = working.run("health")
-    assert done.returncode == 1
-    assert "no dispatcher is running" in done.stdout
+    # On a very busy machine a first answer may come too late.
+    wait_until(lambda: "no dispatcher is running" in working.run("health").stdout)
+    assert working.run("health").returncode == 1
 
 
 def test_no_server(shell, tmp_path):
