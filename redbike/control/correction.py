@@ -224,7 +224,7 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
 
 
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
-    gone = {"retry_state": found.retry_state, "skipped": found.skipped, "failure": found.failure is not None}
+    gone = {"retry state": found.retry_state, "skipped": found.skipped, "failure": found.failure is not None}
     gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
     gone |= {"place among those to forget": found.spent is not None}
     gone |= {"group": found.membership and not wanted.membership, "history": found.history}
