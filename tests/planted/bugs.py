@@ -811,6 +811,6 @@ BUGS = [
         "connection/embedded.py",
         "elif time.monotonic() - answered >= SILENCE:",
         "elif False:",
-        "tests/connection/embedded -k for_long",
+        "tests/connection/embedded/test_servers.py -k for_long",
     ),
 ]
