@@ -23,6 +23,7 @@ Usage:
                          [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
+  redbike [options] incident [--] [<WINDOW>]
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
   redbike [options] metrics [--listen=<HOST:PORT>]
   redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
@@ -72,7 +73,9 @@ Commands:
              What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
-  health     One line, and exit 0 if all is well: the server answers, a dispatcher goes round, no job is overdue, no
+  incident   What is known of a span of time: failures, changes, processes and runs, a line each, and the first unusual
+             thing. Text for a report.
+  health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
   metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
   web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
@@ -178,6 +181,7 @@ Words:
   SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields
              of cron, which lines of EXDATE and RDATE may follow, or the lines of an iCal RRULE.
   TIMESTAMP  Epoch seconds or ISO 8601.
+  WINDOW     An instant, or an instant ±<DURATION>, also with +-, such as 03:05 or 03:05±20m [default is now±20m].
   WORKER     package.module:Class('init string'), or package.module:jobs for an instance, as of redbike.Jobs.
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.

@@ -25,6 +25,7 @@ COMMANDS = {
     "jobs": "list.print_jobs",
     "show": "show.show_job",
     "why": "look.explain_job",
+    "incident": "look.report_incident",
     "health": "watch.tell_health",
     "metrics": "watch.tell_metrics",
     "web": "web.show_page",

@@ -66,6 +66,8 @@ redbike jobs 'report:*' --format=json  Jobs by a pattern, for a program.
 redbike show backup:A  Did it run, when does it run next, what went wrong?
 redbike why backup:A  Why does it not run?
 redbike why backup:A --at=2025-01-01T03:00:00  Why did it not run then?
+redbike incident  What happened in the last 20 minutes?
+redbike incident 03:05±1h  What happened around the last 03:05?
 redbike health  Is all well?
 redbike health --max-lag=5m 'sync:*'  And have these jobs succeeded?
 redbike metrics  The figures, once.
@@ -95,7 +97,7 @@ redbike limit B --rate=none  Take a limit back.
 redbike check  Before a deployment, or in CI: can all that is configured work?
 redbike check 'app:Worker("A:B")'  The same with this worker class.
 redbike fsck  Nothing is printed if all is well.
-redbike fsck --repair  Mend what is wrong.
+redbike fsck --repair  Repair what is wrong.
 redbike acknowledge  Somebody has looked: after a failover that lost writes.
 redbike control HALT  All dispatchers and workers end after their jobs.
 redbike server status  Does it run, and where?

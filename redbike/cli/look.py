@@ -1,4 +1,4 @@
-"""Run the commands that only read, one thing each: statuses, schedules, tell, failures, why."""
+"""Run the commands that only read, one thing each: statuses, schedules, tell, failures, why, incident."""
 
 import csv
 import json
@@ -9,7 +9,11 @@ from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
+from redbike.queries.incident import format_report, gather
+from redbike.queries.window import NOW, parse_window
 from redbike.text.printable import escape
+
+READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 
 
 def print_statuses(arguments: Arguments, config: Config) -> None:
@@ -47,3 +51,12 @@ def explain_job(arguments: Arguments, config: Config) -> None:
     """Print why a job does not run now, or did not at an instant."""
     at = parse_time(arguments["--at"], config)
     print(escape(open_to_look(config, names_queues=True).why(arguments["<JOBID>"], at).encode(errors="replace")))
+
+
+def report_incident(arguments: Arguments, config: Config) -> None:
+    """Print what is known of a span of time, and the first unusual thing in it."""
+    store, zone = open_to_look(config).store, config.settings.timezone
+    now = store.timeline.read_clock()
+    window = parse_window(arguments["<WINDOW>"] or NOW, now, zone)
+    incident = gather(store, window.since, window.until, now, READ_TIMEOUT, zone)
+    print(format_report(incident, zone, config.settings.prefix), end="")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -133,6 +134,27 @@ def test_why_a_job_does_not_run(bike, shell):
     bike.set("job:A", "EVERY:1h@0.0")
     done = shell.run("why", "job:A", "--at=2020-02-02T12:30+01:00")
     assert done.stdout.startswith("An occurrence was due at 2020-02-02 16:30:00 Asia/Kolkata, and")
+
+
+def test_what_happened_then(bike, shell):
+    bike.set("bad:A", "NOW")
+    bike.set("good:A", "NOW")
+    shell.run("pause", "--queue=B", "--reason=flood")
+    assert {bike.work_one(), bike.work_one()} == {"bad:A", "good:A"}
+    [failure] = bike.failures()
+    done = shell.run("incident")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, counts, first, _, *lines = done.stdout.splitlines()
+    assert head.startswith(f"Redbike {bike.store.keys.prefix}: ")
+    assert counts.endswith(": 1 run without a failure, 1 failure, 1 change, 0 processes began or lost.")
+    assert "bad:A" in first
+    assert {line.split(" ", 1)[1].split(":")[0] for line in lines} == {"failure bad", "change", "run good"}
+    assert sum("flood" in line for line in lines) == 1
+    before = datetime.fromtimestamp(failure["failed"] - 60, UTC).isoformat(timespec="seconds")
+    assert shell.run("incident", f"{before}+-30s").stdout.splitlines()[4:] == [], "by then nothing had happened"
+    done = shell.run("incident", "25:00")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'25:00'" in done.stderr
 
 
 def test_a_damaged_schedule_is_shown_all_the_same(bike, shell, client):
