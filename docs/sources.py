@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 import redbike
 from redbike.cli import entry, help
 from redbike.cli.usage import Usage
-from redbike.config.options import OPTIONS
+from redbike.config.parameters import OPTIONS
 from redbike.store import keys
 
 

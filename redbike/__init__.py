@@ -141,7 +141,7 @@ _PLACES = {
     "Pause": "redbike.store.queue_limits",
     "Plan": "redbike.queries.forecast",
     "Priority": "redbike.loop.worker_class",
-    "Process": "redbike.store.workers",
+    "Process": "redbike.store.processes",
     "Quarter": "redbike.queries.forecast",
     "Queue": "redbike.store.totals",
     "Redbike": "redbike.facade.redbike",

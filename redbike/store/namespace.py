@@ -137,7 +137,7 @@ def make_owner() -> str:
 
 
 def name_process(tag: str) -> str:
-    """Return the id of this process, which takes jobs under `tag`, as `redbike.store.workers.Process` has it."""
+    """Return the id of this process, which takes jobs under `tag`, as `redbike.store.processes.Process` has it."""
     return f"{_find_host()}:{os.getpid()}:{tag[:OWNER]}"
 
 
