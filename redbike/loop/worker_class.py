@@ -2,14 +2,18 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
 from redbike.store.keys import check_queue_name
+from redbike.store.run import Run
 from redbike.text.printable import quote
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
 _ARGUMENTS = {"queue_for": ("jobid",), "queue_names": (), "work": ("jobid",), "timeout": ("queue_name",)}
+Manager = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
+Middleware = Callable[[Run], Manager]
 MOST_AT_ONCE = 1000  # jobs in one process
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -30,6 +34,10 @@ class WorkerClass(Protocol):
     - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
       `timeout` is called again only for other names of queues.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.
+    - ``startup()`` and ``shutdown()``: Open and close what the jobs of a worker share. They are called once: before the
+      first job, and after the last one. They may be coroutine functions. A worker whose ``startup`` fails ends.
+    - ``middleware``: An attribute: functions that get the run and return a context manager, sync or async. They are
+      entered around `work`, the first one outermost, and see what it raises.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.
     - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
@@ -173,6 +181,24 @@ def check_worker(worker: Any) -> None:
         if why := _find_mismatch(getattr(worker, name), arguments):
             called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
             raise BadConfig(f"bad worker: {called} is what is called, but {why}")
+    check_hooks(worker)
+
+
+def check_hooks(worker: Any) -> None:
+    """Raise `BadConfig` if ``startup``, ``shutdown`` or one of ``middleware`` is nothing that can be called."""
+    kind = type(worker).__name__
+    for name in ("startup", "shutdown"):
+        method = getattr(worker, name, None)
+        if method is not None and not callable(method):
+            raise BadConfig(f"bad {name} of {kind}: {quote(method)} is no function")
+    middleware = getattr(worker, "middleware", None)
+    if middleware is None:
+        return
+    if isinstance(middleware, str) or not isinstance(middleware, Iterable):
+        raise BadConfig(f"bad middleware of {kind}: a list of functions is needed, not {quote(middleware)}")
+    for each in middleware:
+        if not callable(each):
+            raise BadConfig(f"bad middleware of {kind}: {quote(each)} is no function")
 
 
 def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> str:

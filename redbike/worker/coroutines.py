@@ -29,20 +29,33 @@ class Coroutines:
         self._changing = threading.Lock()
         self._running: dict[Hashable, tuple[_Loop, Future[Ending]]] = {}
 
-    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float, key: Hashable = None) -> Any:
+    def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, key: Hashable = None) -> Any:
         """Return what `awaitable` returns, or raise what it raises, even `SystemExit`.
 
-        It is cancelled after `seconds`; that raises `Overrun`. `key` is its name for `cancel`.
+        It is cancelled after `seconds`, if they are given; that raises `Overrun`. `key` is its name for `cancel`.
         """
+        future = self.start(awaitable, jobid, seconds, key)
+        try:
+            return self.wait(future)
+        finally:
+            self._running.pop(key, None)
+
+    def start(
+        self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, key: Hashable = None
+    ) -> Future[Ending]:
+        """Start `awaitable`, as `run` does, and return a future for `wait`. Without a `key`, nothing cancels it."""
         with self._changing:
             if self._loop is None or self._loop.is_over:
                 self._loop = _Loop(self._changing)
             future = self._loop.start(awaitable, jobid, seconds)
-            self._running[key] = self._loop, future
-        try:
-            result, error = future.result()
-        finally:
-            self._running.pop(key, None)
+            if key is not None:
+                self._running[key] = self._loop, future
+        return future
+
+    @staticmethod
+    def wait(future: Future[Ending]) -> Any:
+        """Return what was started has returned, or raise what it has raised."""
+        result, error = future.result()
         if error is not None:
             raise error
         return result
@@ -79,7 +92,7 @@ class _Loop:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
-    def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float) -> "Future[Ending]":
+    def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float | None) -> "Future[Ending]":
         """Start `awaitable`; the future that is returned gets its result or exception."""
         future: Future[Ending] = Future()
         self._pending.add(future)
@@ -91,7 +104,9 @@ class _Loop:
         self._loop.call_soon_threadsafe(begin)
         return future
 
-    async def _finish(self, awaitable: Awaitable[Any], jobid: str, seconds: float, future: "Future[Ending]") -> None:
+    async def _finish(
+        self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, future: "Future[Ending]"
+    ) -> None:
         process, result = os.getpid(), None
         failure: BaseException | None = None
         limit = asyncio.timeout(seconds)

@@ -31,7 +31,7 @@ from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.queues import read_limits
-from redbike.loop.worker_class import RoundRobin, read_concurrency
+from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import ZoneLike, read_zone
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
@@ -111,7 +111,8 @@ class Jobs:
     A job id names its function: as a whole, or by its part before the first ``:``. So ``remind`` works the jobs
     ``remind`` and ``remind:anna``. Jobs wait in the queue that the stock workers give to the name of their function:
     the queue of ``remind`` and ``remind:anna`` is ``work-remind``. All these queues are worked in turn. `limits` has
-    limits by the names of queues, such as ``{"remind": Limit(rate="100/m")}``.
+    limits by the names of queues, such as ``{"remind": Limit(rate="100/m")}``. `startup`, `shutdown` and `middleware`
+    are those of `WorkerClass`.
 
     After a failure or a timeout a recurring job goes on, as with cron, unless an option or a setting says otherwise.
     With the option ``retries``, its runs are retried so often before that. Raise `BadConfig` for bad arguments.
@@ -119,12 +120,23 @@ class Jobs:
 
     reads_options = True  # in `settings_for`
 
-    def __init__(self, *, concurrency: int = 10, limits: Mapping[str, Limit] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        concurrency: int = 10,
+        limits: Mapping[str, Limit] | None = None,
+        startup: Callable[[], object] | None = None,
+        shutdown: Callable[[], object] | None = None,
+        middleware: Iterable[Middleware] = (),
+    ) -> None:
         self.concurrency = concurrency
+        self.startup, self.shutdown, self.middleware = startup, shutdown, middleware
         self._limits = {} if limits is None else limits
         self._functions: dict[str, _Function] = {}
         read_concurrency(self)
         read_limits(self)
+        check_hooks(self)
+        self.middleware = tuple(middleware)
 
     def job(
         self,
@@ -220,6 +232,11 @@ class Jobs:
             raise CommandFailed(f"no function for the job {jobid!r}: {list_functions(self._functions)}")
         given = {"jobid": jobid, "data": data}
         return function.call(**{name: given[name] for name in function.takes})
+
+    def is_async(self, jobid: str) -> bool:
+        """Tell whether the function of `jobid` is a coroutine function."""
+        function = self._find(jobid)
+        return function is not None and inspect.iscoroutinefunction(function.call)
 
     def name_functions(self) -> dict[str, str]:
         """Return the queue of each function, by its job id."""

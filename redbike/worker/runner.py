@@ -8,9 +8,11 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from signal import Signals
+from typing import Any
 
 from redbike.config.settings import Settings, override
 from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
@@ -36,6 +38,7 @@ from redbike.store.run import NextState, Run
 from redbike.text import printable
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines
+from redbike.worker.hooks import Hooks
 from redbike.worker.run_log import Tracebacks
 
 log = logging.getLogger("redbike.worker")
@@ -85,6 +88,7 @@ class Runner:
         self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
         self._coroutines = Coroutines()
+        self.hooks = Hooks(worker, self._coroutines)
         self._threads = threading.active_count()
         self._at_exit = _count_at_exit()
         self.last_jobid = ""  # of the run that has begun last
@@ -181,9 +185,12 @@ class Runner:
         leaving.cover(run.local_deadline)
         self.last_jobid = run.jobid
         try:
-            result = self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
-            if result is not None and inspect.isawaitable(result):
-                result = self._coroutines.run(result, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
+            if self.hooks.middleware:
+                result = self.hooks.run(run, partial(self._call_work, run), partial(self._await, run))
+            else:
+                result = self._call_work(run)
+                if result is not None and inspect.isawaitable(result):
+                    result = self._await(run, result)
         except BaseException as error:
             if os.getpid() != process:
                 leave_fork(run.jobid, error)
@@ -203,6 +210,12 @@ class Runner:
         if os.getpid() != process:
             leave_fork(run.jobid, None)
         return result
+
+    def _call_work(self, run: Run) -> object:
+        return self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
+
+    def _await(self, run: Run, awaitable: Awaitable[Any]) -> object:
+        return self._coroutines.run(awaitable, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))
 
     def _note_threads(self, run: Run) -> None:
         """Note which threads are new, and by whose run: those that are not ours."""

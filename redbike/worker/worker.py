@@ -75,11 +75,13 @@ class Worker:
         next(self.queues.polls())
         self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
+        self.runner.hooks.begin()
         try:
             self._loop_until_halted()
         finally:
             # After an error too.
             self.source.close()
+            self.runner.hooks.end()
         self.close()
         self.leaving.replace_if_wanted()
 
@@ -140,6 +142,7 @@ class Worker:
 
     def close(self) -> None:
         """End the threads, and give the connection back."""
+        self.runner.hooks.end()
         self.batches.stop()
         self.heartbeat.stop()
         self.ends.run_log.stop()
@@ -156,6 +159,7 @@ class Worker:
 
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
+        self.runner.hooks.begin()
         for poll in self.queues.polls():
             taken = self.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.control_at_start)
             if taken:

@@ -1,0 +1,166 @@
+"""What a worker class does around its jobs: ``startup`` and ``shutdown`` of a worker, and a middleware for each run.
+
+1. ``startup`` is called once, before the first job is taken. If it fails, the worker ends.
+2. Each of ``middleware`` is called with the run, and returns a context manager. They are entered around ``work``, the
+   first one outermost. Each sees what ``work`` raises, and may raise something else, or suppress it.
+3. ``shutdown`` is called once, when no job runs any more. It is not called for a worker that did not start.
+
+All of them may be sync or async. What is async runs in the event loop in which the coroutines of jobs run.
+"""
+
+import asyncio
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any
+
+from redbike.errors import RedbikeError
+from redbike.loop.worker_class import Manager, Middleware, WorkerClass
+from redbike.process.leaving import leave_fork
+from redbike.process.signals import interrupts_caller
+from redbike.store.run import Run
+from redbike.text.printable import describe
+from redbike.worker.coroutines import Coroutines
+
+log = logging.getLogger("redbike.worker")
+
+
+class Hooks:
+    """Calls the hooks of `worker`; its coroutines run in `coroutines`."""
+
+    def __init__(self, worker: WorkerClass, coroutines: Coroutines) -> None:
+        self._worker = worker
+        self._coroutines = coroutines
+        self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
+        self._has_begun = self._has_ended = False
+
+    def begin(self) -> None:
+        """Call ``startup``, unless that was done. Raise `RedbikeError` if it fails."""
+        if self._has_begun:
+            return
+        try:
+            self._call("startup")
+        except BaseException as error:
+            if interrupts_caller(error):
+                raise
+            log.error("startup() of the worker class fails", exc_info=error)
+            raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
+        self._has_begun = True
+
+    def end(self) -> None:
+        """Call ``shutdown``, unless that was done, or the worker has not begun. What it raises is logged."""
+        if not self._has_begun or self._has_ended:
+            return
+        self._has_ended = True
+        try:
+            self._call("shutdown")
+        except BaseException as error:
+            if interrupts_caller(error):
+                raise
+            log.error("shutdown() of the worker class fails", exc_info=error)
+
+    def _call(self, name: str) -> None:
+        method = getattr(self._worker, name, None)
+        if method is not None and inspect.isawaitable(result := method()):
+            self._coroutines.run(result, name, None)
+
+    def run(self, run: Run, call: Callable[[], object], finish: Callable[[Awaitable[Any]], object]) -> object:
+        """Return what `call` returns, which is ``work``, with the middleware around it.
+
+        `finish` runs an awaitable to its end, with the deadline of the run.
+        """
+        call = partial(_call_unforked, call, run.jobid)
+        with ExitStack() as stack:
+            for number, make in enumerate(self.middleware):
+                manager = _make(make, run)
+                if not isinstance(manager, AbstractContextManager):
+                    rest = self.middleware[number + 1 :]
+                    if self._is_async(run.jobid):
+                        return finish(_run_within(run, manager, rest, call))
+                    return self._run_beside(run, manager, rest, lambda: _finish(call(), finish))
+                stack.enter_context(manager)
+            return _finish(call(), finish)
+        return None  # a middleware has suppressed what was raised
+
+    def _is_async(self, jobid: str) -> bool:
+        tell = getattr(self._worker, "is_async", None)
+        return bool(tell(jobid)) if tell else inspect.iscoroutinefunction(self._worker.work)
+
+    def _run_beside(self, run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]) -> object:
+        """Run a job that is not async in this thread, while a task in the event loop holds the managers around it."""
+        entered, over = Future[Context](), Future[tuple[object, BaseException | None]]()
+
+        async def hold() -> object:
+            async with AsyncExitStack() as stack:
+                await _enter_all(stack, run, first, rest)
+                entered.set_result(copy_context())
+                result, error = await asyncio.wrap_future(over)
+                if error is not None:
+                    raise error
+                return result
+            return None
+
+        ending = self._coroutines.start(hold(), run.jobid, None)
+        either: list[Future[Any]] = [entered, ending]
+        wait(either, return_when=FIRST_COMPLETED)
+        if entered.done():
+            try:
+                over.set_result((entered.result().run(call), None))
+            except BaseException as error:
+                over.set_result((None, error))
+        return self._coroutines.wait(ending)
+
+
+def _call_unforked(call: Callable[[], object], jobid: str) -> object:
+    """Return what `call` returns. A fork that comes out of it ends here: it must leave no context manager."""
+    process = os.getpid()
+    try:
+        result = call()
+    except BaseException as error:
+        if os.getpid() != process:
+            leave_fork(jobid, error)
+        raise
+    if os.getpid() != process:
+        leave_fork(jobid, None)
+    return result
+
+
+async def _run_within(run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]) -> object:
+    """Run an async job in one task with its managers: what they set in its context is seen by the job."""
+    async with AsyncExitStack() as stack:
+        await _enter_all(stack, run, first, rest)
+        result = call()
+        return await result if inspect.isawaitable(result) else result
+    return None
+
+
+async def _enter_all(stack: AsyncExitStack, run: Run, first: Manager, rest: Sequence[Middleware]) -> None:
+    await _enter(stack, first)
+    for make in rest:
+        await _enter(stack, _make(make, run))
+
+
+async def _enter(stack: AsyncExitStack, manager: Manager) -> None:
+    if isinstance(manager, AbstractAsyncContextManager):
+        await stack.enter_async_context(manager)
+    else:
+        stack.enter_context(manager)
+
+
+def _make(make: Middleware, run: Run) -> Manager:
+    manager = make(run)
+    if isinstance(manager, AbstractContextManager | AbstractAsyncContextManager):
+        return manager
+    if inspect.iscoroutine(manager):
+        manager.close()
+    name = getattr(make, "__name__", type(make).__name__)
+    raise TypeError(f"the middleware {name} returned no context manager, but {manager!r:.80}")
+
+
+def _finish(result: object, finish: Callable[[Awaitable[Any]], object]) -> object:
+    return finish(result) if result is not None and inspect.isawaitable(result) else result

@@ -1,0 +1,329 @@
+"""Hooks: ``startup`` and ``shutdown`` of a worker, and a middleware around each run, sync and async."""
+
+import asyncio
+import contextvars
+import itertools
+import runpy
+import threading
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+
+from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, StopWork, current_run
+from tests.loops import join, start
+from tests.pages import find_block
+from tests.waiting import wait_until
+
+seen = contextvars.ContextVar("seen", default=())
+
+
+class Recorder:
+    """Middleware of both kinds, which note what happens, and pass a word on in the context."""
+
+    def __init__(self):
+        self.notes = []
+
+    def sync(self, name):
+        @contextmanager
+        def around(run):
+            with self._noted(name, run):
+                yield
+
+        return around
+
+    def asynchronous(self, name):
+        @asynccontextmanager
+        async def around(run):
+            await asyncio.sleep(0)
+            with self._noted(name, run):
+                yield
+            await asyncio.sleep(0)
+
+        return around
+
+    @contextmanager
+    def _noted(self, name, run):
+        self.notes.append(f"{name} enters {run.jobid}")
+        seen.set((*seen.get(), name))
+        try:
+            yield
+        except BaseException as error:
+            self.notes.append(f"{name} sees {type(error).__name__}")
+            raise
+        self.notes.append(f"{name} leaves")
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+def make(kind, notes, error=None):
+    """A worker class's `work` of a kind, which notes what it sees, and raises `error`."""
+
+    def note(jobid):
+        notes.append(f"works {jobid}, sees {' '.join(seen.get())}")
+        assert current_run().jobid == jobid
+        if error:
+            raise error
+
+    async def work(self, jobid):
+        await asyncio.sleep(0)
+        note(jobid)
+
+    def call(self, jobid):
+        note(jobid)
+
+    def give(self, jobid):
+        return work(self, jobid)
+
+    return {"async": work, "sync": call, "awaitable": give}[kind]
+
+
+def run_one(client, prefix, **attributes):
+    worker = type("Worker", (RoundRobin,), attributes)("A")
+    bike = Redbike(worker, prefix, client)
+    bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    [run] = bike.runs("job:A")
+    bike.close()
+    return run
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
+@pytest.mark.parametrize("kinds", list(itertools.product(["sync", "asynchronous"], repeat=2)))
+@pytest.mark.parametrize("error", [None, OSError("full"), StopWork("enough")])
+def test_a_middleware_is_around_work_the_first_one_outermost(client, prefix, recorder, kind, kinds, error):
+    middleware = [getattr(recorder, each)(name) for each, name in zip(kinds, "AB", strict=True)]
+    run = run_one(client, prefix, middleware=middleware, work=make(kind, recorder.notes, error))
+    left = [f"sees {type(error).__name__}"] * 2 if error else ["leaves"] * 2
+    assert recorder.notes == [
+        "A enters job:A", "B enters job:A", "works job:A, sees A B", f"B {left[0]}", f"A {left[1]}"
+    ]  # fmt: skip
+    assert run.outcome == ("failed" if isinstance(error, OSError) else "ok")
+    assert run.error == ("OSError: full" if isinstance(error, OSError) else "")
+
+
+def test_what_one_run_sets_in_its_context_is_not_seen_by_the_next(client, prefix, recorder):
+    worker = type("Worker", (RoundRobin,), {"middleware": [recorder.sync("A")], "work": make("sync", recorder.notes)})
+    bike = Redbike(worker("A"), prefix, client)
+    for number in range(2):
+        bike.set(f"{number}:A", "NOW")
+        bike.work_one()
+    assert [note for note in recorder.notes if "works" in note] == ["works 0:A, sees A", "works 1:A, sees A"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "asynchronous"])
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_middleware_may_suppress_or_replace_what_is_raised(client, prefix, kind, how):
+    @contextmanager
+    def suppress(run):
+        try:
+            yield
+        except OSError:
+            return
+
+    @asynccontextmanager
+    async def replace(run):
+        try:
+            yield
+        except OSError as error:
+            raise ValueError("another") from error
+
+    suppressed = suppress if kind == "sync" else asynccontextmanager(_suppress)
+    work = make(how, [], OSError("full"))
+    assert run_one(client, prefix, middleware=[suppressed], work=work).outcome == "ok"
+    assert run_one(client, f"{prefix}2", middleware=[replace], work=work).error == "ValueError: another"
+
+
+async def _suppress(run):
+    try:
+        yield
+    except OSError:
+        return
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("other", ["sync", "asynchronous"])
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_one_that_cannot_be_entered_fails_the_run_and_the_others_are_left(
+    client, prefix, recorder, position, other, how
+):
+    @asynccontextmanager
+    async def broken(run):
+        raise OSError("no pool")
+        yield
+
+    middleware = [getattr(recorder, other)("A")]
+    middleware.insert(position, broken)
+    run = run_one(client, prefix, middleware=middleware, work=make(how, recorder.notes))
+    assert (run.outcome, run.error) == ("failed", "OSError: no pool")
+    assert recorder.notes == (["A enters job:A", "A sees OSError"] if position else [])
+
+
+@pytest.mark.parametrize("kind", ["sync", "asynchronous"])
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_fork_that_comes_out_of_work_leaves_no_middleware(shell, kind, raises):
+    (shell.folder / "jobs.py").write_text(
+        "import os\n"
+        "from contextlib import asynccontextmanager, contextmanager\n"
+        "from redbike import RoundRobin\n"
+        "@contextmanager\n"
+        "def sync(run):\n"
+        "    try: yield\n"
+        "    finally: print('left', flush=True)\n"
+        "@asynccontextmanager\n"
+        "async def asynchronous(run):\n"
+        "    with sync(run): yield\n"
+        "class Worker(RoundRobin):\n"
+        f"    middleware = [{kind}]\n"
+        "    def work(self, jobid):\n"
+        "        if child := os.fork(): os.waitpid(child, 0)\n"
+        f"        elif {raises}: raise OSError('a child')\n"
+    )
+    shell.run("set", "job:A", "NOW")
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: [row[4] for row in shell.list_rows("runs")] == ["ok"])
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert shell.log().count("left\n") == 1
+
+
+@pytest.mark.parametrize("made", [lambda run: None, lambda run: iter(()), None])
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_one_that_returns_no_context_manager_fails_the_run(client, prefix, made, how):
+    async def coroutine(run):
+        pass
+
+    run = run_one(client, prefix, middleware=[made or coroutine], work=make(how, []))
+    assert run.outcome == "failed"
+    assert run.error.startswith("TypeError: the middleware ")
+    assert " returned no context manager, but " in run.error
+
+
+@pytest.mark.parametrize("name", ["startup", "shutdown", "middleware"])
+@pytest.mark.parametrize("value", [3, "app.open", [3]])
+def test_what_cannot_be_called_is_refused(client, prefix, name, value):
+    if name == "middleware" or not isinstance(value, list):
+        worker = type("Worker", (RoundRobin,), {"work": make("sync", []), name: value})("A")
+        with pytest.raises(BadConfig, match=f"bad {name} of Worker: .*(3|app.open)"):
+            Redbike(worker, prefix, client)
+    with pytest.raises(BadConfig, match=f"bad {name} of Jobs: "):
+        Jobs(**{name: value})
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_startup_and_shutdown_are_called_once_around_all_jobs(client, prefix, concurrency, is_async):
+    notes, loops = [], []
+
+    def note(name):
+        notes.append(name)
+
+    async def note_in_loop(name):
+        note(name)
+        loops.append(asyncio.get_running_loop())
+
+    def hook(name):
+        return lambda: note_in_loop(name) if is_async else note(name)
+
+    jobs = Jobs(concurrency=concurrency, startup=hook("startup"), shutdown=hook("shutdown"))
+
+    @jobs.job("job")
+    async def work(jobid):
+        await note_in_loop(jobid)
+
+    with Redbike(jobs, prefix, client) as bike:
+        thread = start(bike.work)
+        for number in range(3):
+            bike.set(f"job:{number}", "NOW")
+        wait_until(lambda: len(notes) == 4)
+        bike.stop()
+        join(thread)
+    assert (notes[0], sorted(notes[1:-1]), notes[-1]) == ("startup", ["job:0", "job:1", "job:2"], "shutdown")
+    assert len(set(loops)) == 1, "what is opened in startup belongs to the loop of the jobs"
+
+
+def test_functions_of_both_kinds_have_the_middleware(client, prefix, recorder):
+    jobs = Jobs(middleware=[recorder.asynchronous("A")])
+    threads = []
+
+    @jobs.job("sync", schedule="NOW")
+    def sync():
+        threads.append(threading.current_thread())
+        recorder.notes.append(f"sync sees {' '.join(seen.get())}")
+
+    @jobs.job("async", schedule="NOW")
+    async def asynchronous():
+        recorder.notes.append(f"async sees {' '.join(seen.get())}")
+
+    bike = Redbike(jobs, prefix, client)
+    for jobid, schedule, _ in jobs.schedules():
+        bike.set(jobid, schedule)
+    assert {bike.work_one(), bike.work_one()} == {"sync", "async"}
+    assert {"sync sees A", "async sees A"} < set(recorder.notes)
+    assert threads == [threading.current_thread()], "what blocks does not block the loop"
+    bike.close()
+
+
+def test_a_startup_that_fails_ends_the_worker_with_its_line(shell):
+    (shell.folder / "jobs.py").write_text(
+        "from redbike import Jobs\n"
+        "def startup(): raise OSError('no database')\n"
+        "def shutdown(): print('never', flush=True)\n"
+        "jobs = Jobs(startup=startup, shutdown=shutdown)\n"
+        "@jobs.job('job')\n"
+        "def job(): print('never', flush=True)\n"
+    )
+    shell.run("set", "job", "NOW")
+    done = shell.run("work", "jobs:jobs")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "redbike: the worker does not start: its startup() fails: OSError: no database"
+    )
+    assert "never" not in done.stdout + done.stderr
+    assert [*shell.list_rows("workers"), *shell.list_rows("runs")] == []
+
+
+def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(shell):
+    (shell.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def startup(self): print('opened', flush=True)\n"
+        "    async def shutdown(self): raise OSError('lost it')\n"
+        "    def work(self, jobid): print('worked', flush=True)\n"
+    )
+    shell.run("set", "job:A", "NOW")
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "opened\nworked\n" in shell.log())
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert "shutdown() of the worker class fails" in shell.log()
+    assert "OSError: lost it" in shell.log()
+
+
+def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
+    notes = []
+
+    def fail():
+        raise OSError("no database")
+
+    jobs = Jobs(startup=fail, shutdown=lambda: notes.append("shutdown"))
+    jobs.job("job")(lambda: notes.append("job"))
+    bike = Redbike(jobs, prefix, client)
+    bike.set("job", "NOW")
+    for call in (bike.work_one, bike.work):
+        with pytest.raises(RedbikeError, match=r"its startup\(\) fails: OSError: no database"):
+            call()
+    bike.close()
+    assert notes == []
+
+
+def test_the_example_of_the_page(client, prefix, tmp_path):
+    (tmp_path / "piece.py").write_text(find_block("workers", "from contextlib import contextmanager"))
+    names = runpy.run_path(str(tmp_path / "piece.py"), init_globals={"RoundRobin": RoundRobin})
+    bike = Redbike(names["Worker"]("A"), prefix, client)
+    bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    assert [run.outcome for run in bike.runs("job:A")] == ["ok"]
+    bike.close()
