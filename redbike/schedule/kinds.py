@@ -296,7 +296,3 @@ class Every(Keyword):
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         return f"Every {format_duration(self.period)}, counted from {format_moment(self.anchor, timezone)}."
-
-
-# How `redbike.schedule.parser` finds the class of a text that begins with a keyword.
-KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every)}

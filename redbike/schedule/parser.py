@@ -9,12 +9,14 @@ from redbike.errors import BadSchedule, quoted
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
-from redbike.schedule.kinds import KEYWORDS, Every, Keyword, Schedule
+from redbike.schedule.kinds import At, Continue, Every, In, Keyword, Now, Schedule, Stop
 from redbike.schedule.moments import END_OF_TIME, MAX_TEXT, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
 from redbike.schedule.rrule.rule import format_day, unfold, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
+# The class of a text that begins with a keyword.
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every)}
 _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"

@@ -19,7 +19,7 @@ from redbike.cli.families import COMMANDS
 from redbike.cli.help import EXAMPLES, OVERVIEW, list_examples
 from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
-from redbike.schedule.kinds import KEYWORDS
+from redbike.schedule.parser import KEYWORDS
 from tests.cases.calendars import answers
 from tests.cli.test_tail import listeners
 from tests.commandline import ROOT
