@@ -132,6 +132,7 @@ class AsyncRedbike:
         with self._opening:
             if self._bike is None:
                 self._bike = self._make()
+                self._bike._loops.make_awaited = lambda: self
                 if self._is_stopped:
                     self._bike.stop()
             return self._bike

@@ -1,9 +1,12 @@
 """The methods of `redbike.facade.redbike.Redbike` that run jobs and loops, stop them, and close what was opened."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 import redis
 
@@ -28,10 +31,22 @@ from redbike.worker.worker import Worker
 log = logging.getLogger("redbike")
 
 
+W = TypeVar("W", bound=Worker)
+
+
+class Awaited(Protocol):
+    """What coroutines call in place of a Redbike."""
+
+    _threads: ThreadPoolExecutor
+
+    def _prepare(self, make: Callable[[], Any]) -> None: ...
+
+
 class Loops(Part):
     """Runs dispatchers and workers for the jobs of `store`, and closes what was opened.
 
-    `given_prefix` is the prefix that the user gave; `load` reads the file that a dispatcher is given.
+    `given_prefix` is the prefix that the user gave; `load` reads the file that a dispatcher is given; `make_awaited`
+    returns what coroutines of jobs call.
     """
 
     def __init__(
@@ -43,6 +58,7 @@ class Loops(Part):
         is_own: bool,
         given_prefix: str,
         load: Callable[..., Results[tuple[int, str, bool | ValueError]]],
+        make_awaited: Callable[[], "Awaited"],
     ) -> None:
         super().__init__(bike)
         self.settings, self.client = settings, client
@@ -51,6 +67,8 @@ class Loops(Part):
         self.one: Worker | None = None
         self.passes: Dispatcher | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
+        self.make_awaited, self._awaiting = make_awaited, threading.Lock()
+        self._awaited: Awaited | None = None  # what coroutines call
         self.calls = OwnLoops(self._release)
 
     @property
@@ -125,7 +143,7 @@ class Loops(Part):
     def work_one(self) -> str | None:
         """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
         with self.calls.run():
-            one = self.one = self.one or Worker(self.store, self.worker, self.settings)
+            one = self.one = self.one or self.equip(Worker(self.store, self.worker, self.settings))
             return one.work_one()
 
     def work(self, concurrency: int | None = None) -> None:
@@ -145,9 +163,28 @@ class Loops(Part):
             return
         self._check_rights("worker", rights.WORKER)
         with self._open_store() as store:
-            worker = Worker(store, self.worker, self.settings, concurrency)
+            worker = self.equip(Worker(store, self.worker, self.settings, concurrency))
             stay.attach(worker.loop.stopping)
             worker.work()
+
+    def equip(self, worker: W) -> W:
+        """Let the runs of `worker` have this Redbike, and return it."""
+        worker.runner.find_bike = self._find_bike
+        return worker
+
+    def _find_bike(self) -> object:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._bike
+        with self._awaiting:
+            self._awaited = self._awaited or self.make_awaited()
+        return self._awaited
+
+    def end_calls(self) -> None:
+        """End the threads in which coroutines of jobs have called this Redbike."""
+        if self._awaited is not None:
+            self._awaited._threads.shutdown(wait=False)
 
     @contextmanager
     def _open_store(self) -> Iterator[Store]:
@@ -175,6 +212,7 @@ class Loops(Part):
             one.close()
         if passes is not None:
             passes.close()
+        self.end_calls()
         self.store.scripts.close()
         self.store.scripts.drop_idle_connections()
         if self._is_own:

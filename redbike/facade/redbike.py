@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
+from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
@@ -23,7 +24,7 @@ from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
 from redbike.facade.control import Control, Maintenance
-from redbike.facade.loops import Loops
+from redbike.facade.loops import Awaited, Loops
 from redbike.facade.queries import Queries
 from redbike.facade.schedules import Schedules, Sync
 from redbike.loop.naming import NoWorker, open_store
@@ -181,8 +182,16 @@ class Redbike:
         self._maintenance = Maintenance(self, noted, self._schedules)
         self._loops = Loops(
             self, settings, self.client,
-            is_own=self._is_own, given_prefix=self._given_prefix, load=self._sync.load
+            is_own=self._is_own, given_prefix=self._given_prefix, load=self._sync.load,
+            make_awaited=self._make_awaited
         )  # fmt: skip
+
+    def _make_awaited(self) -> Awaited:
+        # By its name, as that module builds on this one, and most programs do not need it.
+        kind = import_module("redbike.facade.asynchronous").AsyncRedbike
+        shared: Awaited = kind.__new__(kind)
+        shared._prepare(lambda: self)
+        return shared
 
     def __enter__(self) -> Self:
         self._refuse_if_closed()

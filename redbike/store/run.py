@@ -22,6 +22,10 @@ def format_due(due: float) -> str:
     return f"{due:.6f}".rstrip("0").rstrip(".")
 
 
+def _refuse_bike() -> Any:
+    raise LookupError("only while it is worked, a run has a bike")
+
+
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
 class Run:
     """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
@@ -51,11 +55,17 @@ class Run:
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
     is_told_to_stop: Callable[[], bool] = field(default=bool, compare=False, repr=False)  # whether its worker is
+    find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
 
     @property
     def data(self) -> Any:
         """The data of the job, a new copy each time; None if it has none."""
         return json.loads(self.stored_data) if self.stored_data else None
+
+    @property
+    def bike(self) -> Any:
+        """The `Redbike` that works it; in a coroutine an `AsyncRedbike`. Raise `LookupError` where nobody works it."""
+        return self.find_bike()
 
     @property
     def stopping(self) -> bool:

@@ -190,7 +190,7 @@ class SimulatedRedbike(Redbike):
 
     def _find_worker(self) -> SimulatedWorker:
         if self._worker is None:
-            self._worker = SimulatedWorker(self.store, self.worker, self.settings)
+            self._worker = self._loops.equip(SimulatedWorker(self.store, self.worker, self.settings))
         return self._worker
 
     def _find_next(self) -> float | None:
@@ -219,4 +219,5 @@ class SimulatedRedbike(Redbike):
         """End the threads, and give back the connections. The fixture calls it."""
         if self._worker is not None:
             self._worker.close()
+        self._loops.end_calls()
         self.store.scripts.close()

@@ -80,6 +80,7 @@ class Runner:
         self.settings = settings
         self._pings = pings
         self.is_stopping: Callable[[], bool] = bool  # whether the worker is to stop
+        self.find_bike: Callable[[], Any] | None = None  # what a run has as ``bike``
         self._is_aborted = False  # whether this process is about to end
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
@@ -134,6 +135,8 @@ class Runner:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         run.ping_url, run.is_told_to_stop = settings.ping_url, self.is_stopping
+        if self.find_bike is not None:
+            run.find_bike = self.find_bike
         if run.cancelled:
             # Before it has begun.
             return decide_cancelled(run, settings, run.now())

@@ -245,3 +245,22 @@ def test_what_is_bad_is_refused_before_anything_runs(redbike, given, error, said
     with pytest.raises(error, match=said):
         bike.run_due(**given)
     assert (bike.now, len(bike.run_due(limit=1))) == (START, 1)
+
+
+def test_a_job_sets_another_one_with_what_runs_it_and_hooks_are_called(redbike):
+    notes = []
+    jobs = Jobs(startup=lambda: notes.append("startup"), shutdown=lambda: notes.append("shutdown"))
+
+    @jobs.job("first")
+    async def first():
+        await current_run().bike.set("second", "IN:1h")
+
+    @jobs.job("second")
+    def second():
+        notes.append(current_run().bike.now)
+
+    bike = redbike(jobs, now=START)
+    bike.set("first", "NOW")
+    assert times(bike.run_due(timedelta(hours=2))) == [0, 3600]
+    bike.finish()
+    assert notes == ["startup", START + 3600, "shutdown"]

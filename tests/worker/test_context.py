@@ -1,11 +1,13 @@
 """Each run has a fresh copy of the context of its worker."""
 
 import asyncio
+import threading
 from contextvars import ContextVar
 
 import pytest
 
-from redbike import Redbike, RoundRobin, current_run
+from redbike import AsyncRedbike, Jobs, Redbike, RoundRobin, current_run
+from redbike.store.run import Poll
 from tests.loops import join, start
 from tests.waiting import wait_until
 
@@ -74,3 +76,59 @@ def test_what_a_job_sets_in_its_context_is_not_seen_by_the_next(client, server_u
     assert inside.get() == ""
     with pytest.raises(LookupError):
         current_run()
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_run_has_the_redbike_that_works_it(client, prefix, concurrency):
+    found, jobs = {}, Jobs()
+
+    @jobs.job("sync")
+    def sync():
+        found["sync"] = current_run().bike
+        found["sync"].set("other", "STOP")
+
+    @jobs.job("async")
+    async def asynchronous():
+        found["async"] = current_run().bike
+        await found["async"].set("another", "STOP")
+
+    with Redbike(jobs, prefix=prefix, redis_config=client) as bike:
+        list(bike.set_many([("sync", "NOW"), ("async", "NOW")]))
+        thread = start(lambda: bike.work(concurrency))
+        wait_until(lambda: bike.tell("other")["status"] and bike.tell("another")["status"])
+        bike.stop()
+        join(thread)
+        assert found["sync"] is bike
+        assert isinstance(found["async"], AsyncRedbike)
+        assert current(bike) == []
+    wait_until(lambda: not any(thread.name.startswith("redbike-call") for thread in threading.enumerate()))
+
+
+def current(bike):
+    return [run for run in bike.runs() if run.outcome != "ok"]
+
+
+def test_an_async_program_finds_itself_in_its_jobs(client, prefix):
+    found, jobs = [], Jobs()
+
+    @jobs.job("job", schedule="NOW")
+    async def job():
+        found.append(current_run().bike)
+        await found[0].set("other", "STOP")
+
+    async def work():
+        async with AsyncRedbike(jobs, prefix=prefix, redis_config=client) as bike:
+            await bike.set("job", "NOW")
+            assert await bike.work_one() == "job"
+            assert (await bike.tell("other"))["status"]
+            return bike
+
+    assert asyncio.run(work()) is found[0]
+
+
+def test_where_nobody_works_it_a_run_has_none(client, prefix):
+    with Redbike(RoundRobin("A"), prefix=prefix, redis_config=client) as bike:
+        bike.set("job:A", "NOW")
+        [run] = bike.store.runs.take(Poll([("work-A", 60.0)], [1]), "tag", 1)
+        with pytest.raises(LookupError):
+            run.bike  # noqa: B018
