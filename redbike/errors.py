@@ -46,11 +46,22 @@ class UnsetJob(Exception):
 
 
 class Again(Exception):
-    """Raised by a worker's ``work``: this occurrence once more, `after` so many seconds. It has not failed."""
+    """Raised by a worker's ``work``: this occurrence once more, `after` so many seconds. It has not failed.
 
-    def __init__(self, after: float = 0.0) -> None:
-        super().__init__(after)
+    `reason` says why. It is kept as the ``error`` of this try, in one line. A subclass may have one of its own.
+    """
+
+    reason = ""
+
+    def __init__(self, after: float = 0.0, reason: str = "") -> None:
+        # Both stand in `args`, so that it can be pickled.
+        super().__init__(*((after, reason) if reason else (after,)))
         self.after = after
+        if reason:
+            self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.reason) if self.reason else super().__str__()
 
 
 class Overrun(Exception):

@@ -40,7 +40,7 @@ class Own:
     async def work(self, jobid: str, data: object) -> None:
         run: Run = current_run()
         if run.attempt < 2:
-            raise Again(after=5)
+            raise Again(after=5, reason="not yet")
 
     def timeout(self, queue_name: str) -> float | None:
         return None

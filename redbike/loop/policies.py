@@ -65,15 +65,16 @@ def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | Non
     return give_up_paused(run, schedule, settings, now)
 
 
-def decide_asked_again(run: Run, after: object) -> NextState:
+def decide_asked_again(run: Run, after: object, reason: str = "") -> NextState:
     """Decide for a job whose ``work`` asked for the same occurrence again, `after` so many seconds: no failure.
 
-    Raise `TypeError` or `ValueError` for what are no such seconds.
+    `reason` is one line, or "". Raise `TypeError` or `ValueError` for what are no such seconds.
     """
     said = f"Again(after={quote(after)})"
     pause = _read_seconds(after, f"{said}: a number of seconds is needed", f"{said}: 0 to 1e9 seconds are allowed")
     one_more = _format_next_try(run, run.failures, losses=0)
-    return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True, outcome=Outcome.RETRY)
+    due = f"+{pause:.6f}"
+    return NextState("due", due=due, retry_state=one_more, retried=True, outcome=Outcome.RETRY, error=reason)
 
 
 def decide_left(run: Run, pause: float) -> NextState:

@@ -271,11 +271,12 @@ class Runner:
 
     def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:
         try:
-            next_state = decide_asked_again(run, error.after)
+            next_state = decide_asked_again(run, error.after, get_message(error) if error.reason else "")
         except (TypeError, ValueError) as wrong:
             log.error("%s: %s", run.jobid, describe(wrong))
             return decide_failed(run, wrong, settings, run.now())
-        log.info("%s: it runs again in %g s, as it asked", run.jobid, round(error.after, 3))
+        reason = f": {next_state.error}" if next_state.error else ""
+        log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(error.after, 3), reason)
         return next_state
 
     def _decide_given_up(self, run: Run, error: Overrun, settings: Settings) -> NextState:

@@ -61,6 +61,7 @@ def doing(verb, *given, then=None):
     [
         (raising(StopWork("enough")), {}, "ok", ""),
         (raising(Again(after=5)), {}, "retry", ""),
+        (raising(Again(after=5, reason="rate limited")), {}, "retry", "rate limited"),
         (raising(NO_LUCK), {}, "failed", "ValueError: no luck"),
         (raising(NO_LUCK), {"on_error": "reschedule"}, "failed", "ValueError: no luck"),
         (raising(NO_LUCK), {"on_error": "retry"}, "retry", "ValueError: no luck"),

@@ -64,6 +64,7 @@ def count_waiting(bike):
         (raising(StopWork("enough")), {}, ("ok", "")),
         (raising(UnsetJob("enough")), {}, ("ok", "")),
         (raising(Again(after=5)), {}, ("retry", "")),
+        (raising(Again(5, "rate limited")), {}, ("retry", "rate limited")),
         (raising(ValueError("no luck")), {}, ("failed", "ValueError: no luck")),
         (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
         (lambda bike: wait_until(lambda: bike.worker.told), {"default_timeout": 0.05}, ("overrun", TOO_LONG)),

@@ -4,6 +4,7 @@ No other occurrence has the key, and each try of the same one does.
 """
 
 import logging
+import pickle
 
 import pytest
 
@@ -114,6 +115,41 @@ def test_the_log_says_it_with_a_short_number(make, caplog):
     caplog.set_level(logging.INFO, "redbike")
     assert make(Again(after=0.06399518689694159)).work_one()
     assert f"{JOB}: it runs again in 0.064 s, as it asked" in caplog.messages
+
+
+class Limited(Again):
+    reason = "rate limited"
+
+
+@pytest.mark.parametrize(
+    ("again", "reason"),
+    [
+        (Again(1000, "rate\nlimited"), "rate limited"),
+        (Again(after=1000, reason="x" * 9999), "x" * 100),
+        (Again(1000, OSError("no \ud800 luck")), "no \\ud800 luck"),
+        (Limited(1000), "rate limited"),
+        (pickle.loads(pickle.dumps(Again(1000, "rate limited"))), "rate limited"),  # noqa: S301
+        (Again(1000), ""),
+    ],
+)
+def test_a_try_that_asks_for_another_one_keeps_its_reason(make, caplog, again, reason):
+    caplog.set_level(logging.INFO, "redbike")
+    bike = make(again)
+    assert bike.work_one()
+    [run] = bike.runs(JOB)
+    assert (run.outcome, run.attempt, run.error[: len(reason)]) == ("retry", 1, reason)
+    assert bool(run.error) == bool(reason)
+    [said] = [message for message in caplog.messages if "as it asked" in message]
+    assert said.startswith(f"{JOB}: it runs again in 1000 s, as it asked{reason and f': {reason}'}")
+    assert list(bike.failures()) == [], "it has not failed"
+
+
+def test_runs_and_show_have_the_reason(shell, server_url):
+    bike = Redbike(Noting(Again(1000, "rate limited")), redis_config=server_url)
+    bike.set(JOB, "NOW")
+    assert bike.work_one()
+    assert shell.run("runs", "--format=csv").stdout.splitlines()[1].split(",")[4:7] == ["retry", "1", "rate limited"]
+    assert "rate limited" in shell.run("show", JOB).stdout
 
 
 # Keys
