@@ -166,7 +166,7 @@ LIMITS = {
     "``limit --rate``": limits.MOST_RATE,
     "error that is kept": policies.MAX_ERROR,
     "traceback that is kept": policies.MAX_TRACEBACK,
-    "pause between two tries": policies.MAX_PAUSE,
+    "pause between two tries": Settings().max_backoff,
     "losses in a row": Settings().max_losses,
     "lease of a worker": run.LEASE,
     "hours of ``agenda``": forecast.MOST_HOURS,

@@ -35,6 +35,8 @@ class JobOptions(TypedDict, total=False):
     on_error: str | None
     retries: int | None
     backoff: float | str | None
+    max_backoff: float | str | None
+    backoff_jitter: float | None
     on_lost: str | None
     catchup: str | None
     catchup_limit: int | None

@@ -22,6 +22,7 @@ MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
+_SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Parameter:
     """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
 
     name: str
-    kind: Literal["duration", "count", "choice", "url", "text"]
+    kind: Literal["duration", "count", "share", "choice", "url", "text"]
     default: Any
     help: str
     choices: tuple[str, ...] = ()
@@ -51,6 +52,8 @@ class Parameter:
             return read_choice(self.name, value, self.choices)
         if self.kind == "url":
             return check_ping_url(value)
+        if self.kind == "share":
+            return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
             return 0
         if self.endless and fold(value) == self.endless:
@@ -62,6 +65,7 @@ class Parameter:
 
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
+_JITTER_HELP = "Shorten each pause between two tries at random by up to this share of it, from 0 to 1"
 _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
@@ -80,6 +84,8 @@ PARAMETERS = {
         Parameter("on-error", "choice", None, "After a failure", ("stop", "reschedule", "retry")),
         Parameter("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
         Parameter("backoff", "duration", 1.0, "The pause before the first retry"),
+        Parameter("max-backoff", "duration", 3600.0, "The longest pause between two tries"),
+        Parameter("backoff-jitter", "share", 0.0, _JITTER_HELP),
         Parameter("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
         Parameter("max-losses", "count", 3, "Losses in a row that fail a job", least=1, most=1000, is_option=False),
         Parameter("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
@@ -112,6 +118,14 @@ def read_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not isinstance(word, str) or word not in choices:
         raise BadConfig(f"bad {name} {quote(value)}: {', '.join(choices)} are allowed")
     return word
+
+
+def read_share(name: str, value: Any) -> float:
+    """Return the share from 0 to 1 that `value`, a number or a text such as ``0.25``, means. Raise `BadConfig`."""
+    share = float(value) if isinstance(value, str) and _SHARE.fullmatch(value) else value
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise BadConfig(f"bad {name} {quote(value)}: a share from 0 to 1, such as 0.25, is needed")
+    return round(float(share), 6) + 0.0  # without the sign that a zero may have
 
 
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:

@@ -31,6 +31,8 @@ class Settings:
     on_error: str | None = None  #: stop, reschedule, retry; None: the worker class decides, the default is stop
     retries: int | None = None  #: before `on_error` decides; None: 3 if that is retry, and else 0
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
+    max_backoff: float = 3600.0  #: seconds: the longest pause between two tries
+    backoff_jitter: float = 0.0  #: the share of each pause, from 0 to 1, by which it is shortened at random at most
     on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  #: requeue, reschedule, stop
     max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
@@ -60,6 +62,8 @@ class KeywordSettings(TypedDict, total=False):
     on_error: str | None
     retries: int | None
     backoff: float
+    max_backoff: float
+    backoff_jitter: float
     on_timeout: str | None
     on_lost: str
     max_losses: int

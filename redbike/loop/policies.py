@@ -11,6 +11,7 @@ from typing import Any, Literal
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.loop.occurrences import decide_next, give_up_paused
+from redbike.loop.retries import compute_pause, count_retries
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
@@ -21,8 +22,6 @@ from redbike.text.printable import format_traceback, get_message, quote
 
 Why = Literal["", "overrun", "lost"]
 
-MAX_PAUSE = 3600.0  # seconds between two tries
-DEFAULT_RETRIES = 3  # with on-error = retry
 MAX_ERROR, MAX_TRACEBACK, MAX_OUTPUT = 500, 4000, 4000  # characters that are kept of a failure
 
 
@@ -107,7 +106,7 @@ def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: fl
     except BadSchedule:
         return NextState("die", failure=failure)
     if run.failures < count_retries(settings):
-        pause = min(MAX_PAUSE, settings.backoff * 2.0 ** min(run.failures, 40))
+        pause = compute_pause(run, settings)
         one_more = _format_next_try(run, run.failures + 1, losses=0)
         return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True)
     # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
@@ -120,13 +119,6 @@ def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: fl
         return _count_failed(paused, run, settings, failure)
     decided = _die_at_the_end(decide_next(run, schedule, settings, now, failure=failure))
     return _count_failed(decided, run, settings, failure)
-
-
-def count_retries(settings: Settings) -> int:
-    """Return how often a failed run is tried again before ``on-error`` decides."""
-    if settings.retries is None:
-        return DEFAULT_RETRIES if settings.on_error == "retry" else 0
-    return settings.retries
 
 
 def _count_failed(next_state: NextState, run: Run, settings: Settings, failure: dict[str, Any]) -> NextState:

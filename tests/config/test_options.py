@@ -32,6 +32,8 @@ FULL = {
     "on-error": "retry",
     "retries": 5,
     "backoff": 0.5,
+    "max-backoff": 600,
+    "backoff-jitter": 0.25,
     "on-lost": "stop",
     "catchup": "all",
     "catchup-limit": 7,

@@ -17,12 +17,16 @@ from redbike.config.parameters import OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
-PYTHON = {"duration": float, "count": int, "choice": str, "url": str, "text": str}
+PYTHON = {"duration": float, "count": int, "share": float, "choice": str, "url": str, "text": str}
 # For each setting, a value that is not its default, as a text and as it is read.
 OTHERS = {
-    key: {"duration": ("7", 7.0), "count": ("7", 7), "choice": (row.choices[-1:] * 2), "url": ("http://h/x",) * 2}.get(
-        row.kind, ("other", "other")
-    )
+    key: {
+        "duration": ("7", 7.0),
+        "count": ("7", 7),
+        "share": ("0.5", 0.5),
+        "choice": (row.choices[-1:] * 2),
+        "url": ("http://h/x",) * 2,
+    }.get(row.kind, ("other", "other"))
     for key, row in SETTINGS.items()
 } | {"timezone": ("Europe/Berlin",) * 2, "overlap": ("queue",) * 2, "forget_after": ("never",) * 2}
 
@@ -65,6 +69,7 @@ def test_limits_have_one_list_of_names():
 BAD = {
     "duration": [-1, "soon", True, float("nan"), 10**10, [1]],
     "count": ["1.5", "-1", -1, 2.5, 10**8, "some", True],
+    "share": ["half", "20%", "1/2", "", "-0.1", -0.1, 1.5, "1.5", True, float("nan"), [1]],
     "choice": ["explode", "s\u212aip", 7],
     "url": ["ftp://host", 7],
     "text": [7],
@@ -115,7 +120,7 @@ def test_the_page_has_every_setting_with_its_default():
 
 def test_the_page_has_each_option_with_its_kind():
     rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
-    kinds = {"duration": "duration", "count": "number", "choice": "policy", "url": "URL"}
+    kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
     assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
 
 

@@ -10,7 +10,8 @@ from redbike.dispatcher.dispatcher import AHEAD, Dispatcher
 from redbike.dispatcher.timekeeping import skip_late, skip_missed
 from redbike.loop.changes import decide_again
 from redbike.loop.occurrences import decide_next
-from redbike.loop.policies import count_retries, decide_done, decide_failed, go_on_as_cron
+from redbike.loop.policies import decide_done, decide_failed, go_on_as_cron
+from redbike.loop.retries import count_retries
 from redbike.schedule.jitter import add_jitter, compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck

@@ -1,0 +1,112 @@
+"""Retries: the pauses between the tries of an occurrence."""
+
+from hashlib import sha1
+from itertools import pairwise
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redbike import Jobs
+from redbike.config.settings import Settings
+from redbike.loop.policies import decide_failed
+from redbike.loop.retries import compute_pause
+from redbike.store.run import Run
+
+PAUSES = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 3600.0])
+SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
+
+
+def run(jobid="job:A", due=100.0, failures=0, tries=0):
+    return Run(jobid, due, "tag", due, due + 10, failures, 0, "EVERY:10@0", "work-A", tries=tries)
+
+
+def pause(*of_run, **settings):
+    return compute_pause(run(*of_run), Settings(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "pauses"),
+    [
+        ({}, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]),
+        ({"backoff": 60}, [60, 120, 240, 480, 960, 1920, 3600, 3600]),
+        ({"backoff": 7200}, [3600, 3600]),
+        ({"backoff": 7200, "max_backoff": 86400}, [7200, 14400, 28800, 57600, 86400, 86400]),
+        ({"max_backoff": 10}, [1, 2, 4, 8, 10, 10]),
+        ({"max_backoff": 0}, [0, 0]),
+        ({"backoff": 0, "backoff_jitter": 1}, [0, 0]),
+    ],
+)
+def test_each_pause_is_twice_as_long_up_to_the_longest(settings, pauses):
+    assert [pause("job:A", 100.0, failures, **settings) for failures in range(len(pauses))] == pauses
+
+
+@pytest.mark.parametrize("jobid", ["job:A", "größe:A", "\udcff:A"])
+def test_anyone_can_compute_the_jitter(jobid):
+    digest = sha1(f"{jobid} 100.250000 3".encode(errors="surrogateescape")).hexdigest()
+    chance = int(digest[:12], 16) / 16**12
+    found = compute_pause(run(jobid, 100.25, 2, tries=2), Settings(backoff=10, backoff_jitter=0.5))
+    assert found == pytest.approx(40 * (1 - chance / 2))
+
+
+@given(
+    jobid=st.text(min_size=1),
+    due=st.floats(0, 1e10),
+    failures=st.integers(0, 2000),
+    tries=st.integers(0, 2000),
+    backoff=PAUSES,
+    longest=PAUSES,
+    jitter=SHARES,
+)
+def test_a_pause_is_never_longer_than_the_longest_nor_shorter_than_its_jitter_allows(
+    jobid, due, failures, tries, backoff, longest, jitter
+):
+    tried = run(jobid.encode(errors="replace").decode(), due, failures, tries)
+    exact = Settings(backoff=backoff, max_backoff=longest, retries=2001)
+    with_jitter = Settings(backoff=backoff, max_backoff=longest, backoff_jitter=jitter, retries=2001)
+    most, found = compute_pause(tried, exact), compute_pause(tried, with_jitter)
+    assert (1 - with_jitter.backoff_jitter) * most <= found <= most <= exact.max_backoff
+    assert compute_pause(tried, with_jitter) == found
+    said = decide_failed(tried, ValueError("no"), with_jitter, due).due
+    assert float(said) == pytest.approx(found, abs=1e-6)
+    assert float(said) <= exact.max_backoff
+
+
+def test_jobs_that_failed_together_are_not_tried_again_together():
+    pauses = [pause(f"{number}:A", backoff=100, backoff_jitter=0.5) for number in range(2000)]
+    assert len(set(pauses)) == 2000
+    assert 50 < min(pauses) < 51
+    assert 99 < max(pauses) <= 100
+    assert fmean(pauses) == pytest.approx(75, abs=2)
+
+
+def test_each_occurrence_and_each_try_has_another_pause():
+    settings = Settings(backoff=100, backoff_jitter=1)
+    tried = [run(due=due, tries=tries) for due in (100.0, 100.000001, 200.0) for tries in range(5)]
+    assert len({compute_pause(each, settings) for each in tried}) == len(tried)
+
+
+def test_a_function_a_job_and_the_settings_may_have_them(redbike):
+    jobs = Jobs()
+
+    @jobs.job("charge", at=1000, retries=5, backoff=10, max_backoff="30s")
+    @jobs.job("report", at=1000, retries=5, backoff=10)
+    def fail():
+        raise OSError("no luck")
+
+    bike = redbike(jobs, now=1000, max_backoff=15)
+    for jobid, schedule, options in jobs.schedules():
+        bike.set(jobid, schedule, **options)
+    bike.set("charge:x", "AT:1000", backoff_jitter=0.5)
+    bike.run_due(until=3000, reraise=False)
+
+    def list_pauses(jobid):
+        began = [past.started for past in reversed(bike.runs(jobid))]
+        return [after - before for before, after in pairwise(began)]
+
+    assert list_pauses("charge") == pytest.approx([10, 20, 30, 30, 30], abs=0.1)
+    assert list_pauses("report") == pytest.approx([10, 15, 15, 15, 15], abs=0.1)
+    settings = Settings(backoff=10, max_backoff=30, backoff_jitter=0.5)
+    exact = [compute_pause(run("charge:x", 1000.0, number, number), settings) for number in range(5)]
+    assert list_pauses("charge:x") == pytest.approx(exact, abs=0.1)
