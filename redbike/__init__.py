@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
     from redbike.config.settings import KeywordSettings, Settings
+    from redbike.control.setter import Pair
     from redbike.control.sync.changes import Change, Changes
     from redbike.facade.asynchronous import AsyncRedbike
     from redbike.facade.redbike import Redbike, log
     from redbike.facade.results import AsyncResults, Results
-    from redbike.facade.schedules import Pair
     from redbike.importers.rows import Source
     from redbike.loop.worker_class import Priority, RoundRobin, WorkerClass
     from redbike.queries.check.findings import Finding
@@ -136,7 +136,7 @@ _PLACES = {
     "LogEntry": "redbike.store.log",
     "Minute": "redbike.queries.forecast",
     "Outcome": "redbike.store.enums",
-    "Pair": "redbike.facade.schedules",
+    "Pair": "redbike.control.setter",
     "PastRun": "redbike.store.history",
     "Pause": "redbike.store.queue_limits",
     "Plan": "redbike.queries.forecast",

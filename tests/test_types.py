@@ -60,7 +60,9 @@ def schedule(bike: Redbike, when: ScheduleLike, after: InstantLike, tz: ZoneLike
     bike.set("job:A", rrule(DAILY), tz=ZoneInfo("Europe/Berlin"))
     bike.set("job:A", rruleset(), tz=UTC)
     bike.enter("job:A", croniter("0 3 * * *"))
-    results: Results[tuple[str, bool | ValueError]] = bike.set_many([("a", "NOW"), ("b", timedelta(1)), ("c", None)])
+    pairs: list[tuple[str, ScheduleLike | None]] = [("a", "NOW"), ("b", timedelta(1)), ("c", None)]
+    results: Results[tuple[str, bool | ValueError]] = bike.set_many(pairs)
+    bike.set_many([("d", "NOW", {"retries": 3, "data": [1]}), ("e", timedelta(1)), ("f", None)]).close()
     refused: list[str] = [jobid for jobid, result in results if result is not True]
     for line, jobid, result in bike.load(rows):
         print(line, refused, jobid, result)

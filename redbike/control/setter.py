@@ -6,15 +6,15 @@ since then, and was missed, is for the setting ``catchup``.
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from redbike.config.options import JobOptions, OptionChanges, read_changes
+from redbike.config.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
-from redbike.errors import BadSchedule, NoSuchJob
+from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule, Stop
@@ -36,6 +36,18 @@ log = logging.getLogger("redbike")
 
 CHUNK = 500  # jobs that `Setter.set_many` sends in one round trip
 CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
+
+Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
+"""Job id and schedule, or job id, schedule and options: these and ``data`` by the names that `Redbike.set` has."""
+
+
+class _Wanted(NamedTuple):
+    """What `Setter.set_many` is to do with a job."""
+
+    jobid: str
+    schedule: ScheduleLike | None
+    changes: OptionChanges = NO_CHANGES
+    error: BadConfig | None = None  # why its options are refused
 
 
 class Setter:
@@ -112,18 +124,18 @@ class Setter:
         return True
 
     def set_many(
-        self, pairs: Iterable[tuple[str, ScheduleLike | None]],
+        self, pairs: Iterable[Pair | tuple[str, ScheduleLike | None]],
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
-        """Set a stream of (job id, schedule), a batch in each round trip."""
+        """Set a stream of (job id, schedule) and (job id, schedule, options), a batch in each round trip."""
         return self._set_many(map(_read_pair, pairs), read_instant("after", after), read_zone(tz))
 
     def _set_many(
-        self, stream: Iterator[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
+        self, stream: Iterator[_Wanted], after: float | None, tz: str | None
     ) -> Iterator[tuple[str, bool | ValueError]]:
         while chunk := list(islice(stream, CHUNK)):
-            for _, schedule in chunk:
-                check_schedule(schedule, tz)
+            for wanted in chunk:
+                check_schedule(wanted.schedule, tz)
             yield from self._set_chunk(chunk, after, tz)
 
     def compute_repair_start(self) -> float:
@@ -137,7 +149,7 @@ class Setter:
         return find_first_due(schedule, since, now, override(self.settings, options))[0]
 
     def _set_chunk(
-        self, chunk: list[tuple[str, ScheduleLike | None]], after: float | None, tz: str | None
+        self, chunk: list[_Wanted], after: float | None, tz: str | None
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
@@ -145,8 +157,10 @@ class Setter:
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
-        for jobid, schedule in chunk:
+        for jobid, schedule, changes, error in chunk:
             try:
+                if error:
+                    raise error
                 if schedule is None:
                     self.set_requests(jobs, from_now)
                     self.unset(jobid)
@@ -154,12 +168,12 @@ class Setter:
                     continue
                 queue = self.store.queue_for(check_jobid(jobid))
                 parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
-            except ValueError as error:
-                results.append((jobid, error))
+            except ValueError as refused:
+                results.append((jobid, refused))
             else:
                 if jobid in jobs:
                     self.set_requests(jobs, from_now)
-                jobs[jobid] = Request(jobid, parsed, queue, now, since, given)
+                jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes)
                 results.append((jobid, True))
         self.set_requests(jobs, from_now)
         return results
@@ -231,14 +245,28 @@ class Setter:
         return self._read[0] + asked - self._read[1]
 
 
-def _read_pair(pair: Any) -> tuple[str, ScheduleLike | None]:
-    """Return the job id and the schedule of a pair. Raise `TypeError`."""
-    # A text of two characters could be unpacked, too.
-    if not isinstance(pair, str | bytes):
-        with suppress(TypeError, ValueError):
-            jobid, schedule = pair
-            return jobid, schedule
-    raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) is needed; sync() takes options, too")
+def _read_pair(pair: Any) -> _Wanted:
+    """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
+    try:
+        # A text of two characters could be unpacked, too.
+        values = [] if isinstance(pair, str | bytes) else list(pair)
+    except TypeError:
+        values = []
+    if not 2 <= len(values) <= 3:
+        raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) or (job id, schedule, options) is needed")
+    jobid, schedule, *options = values
+    changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
+    return _Wanted(jobid, schedule, changes, error)
+
+
+def read_row_changes(jobid: str, options: Any) -> tuple[OptionChanges, BadConfig | None]:
+    """Return the changes of the options of a row, and why they are refused. Raise `TypeError` for no options."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"bad options {options!r:.80} of the job {jobid!r:.80}: a dict is needed")
+    try:
+        return read_changes(options), None
+    except BadConfig as error:
+        return NO_CHANGES, error
 
 
 def _log_if_past(job: JobToSet, before: JobState, now: float) -> None:

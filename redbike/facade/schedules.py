@@ -1,14 +1,14 @@
 """The methods of `redbike.facade.redbike.Redbike` that set and unset jobs: one by one, or all those of a file."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard, cast
 
-from redbike.config.options import NO_CHANGES, read_changes
+from redbike.config.options import NO_CHANGES
 from redbike.config.settings import Settings, check_group
-from redbike.control.setter import Setter
+from redbike.control.setter import Pair, Setter, read_row_changes
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import BadConfig
@@ -19,9 +19,6 @@ from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_z
 from redbike.schedule.objects import ScheduleLike, check_schedule
 
 log = logging.getLogger("redbike")
-Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
-"""Job id and schedule, or job id, schedule and options: these and ``data`` by the names that `Redbike.set` has."""
-
 PROGRAM = "sync"  # the group of the jobs of a program that names none
 
 
@@ -29,14 +26,16 @@ class Schedules(Setter):
     """Sets and unsets jobs, and says so if the results of `set_many` are not read."""
 
     def set_many(
-        self, pairs: Iterable[tuple[str, ScheduleLike | None]],
+        self, pairs: Iterable[Pair | tuple[str, ScheduleLike | None]],
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Results[tuple[str, bool | ValueError]]:  # fmt: skip
-        """`set` for a stream of (job id, schedule) of any length, a batch in each round trip; None unsets one by one.
+        """`set` for a stream of pairs of any length, a batch in each round trip; None as a schedule unsets one by one.
 
-        It happens as the results are read: (job id, True), or in place of True the `BadSchedule` or `BadJobId` because
-        of which it was not set. An unchanged job that has failed for good stays so; `set` lets it run again, and so
-        does `run`. Raises `TypeError` for what is no pair or no schedule; then no job of its batch, up to 500, is set.
+        A pair is (job id, schedule), or (job id, schedule, options) as `sync` takes it: of its options and ``data``, a
+        job keeps those that are not given. It happens as the results are read: (job id, True), or in place of True the
+        `BadSchedule`, `BadJobId` or `BadConfig` because of which it was not set. An unchanged job that has failed for
+        good stays so; `set` lets it run again, and so does `run`. Raises `TypeError` for what is no pair or no
+        schedule, and for an unknown option; then no job of its batch, up to 500, is set.
         """
         return Results("set_many()", super().set_many(pairs, after, tz))
 
@@ -146,13 +145,8 @@ def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
         if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
             raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
         jobid, schedule, *options = pair
-        if options and not isinstance(options[0], Mapping):
-            raise TypeError(f"bad options {options[0]!r:.80} of the job {jobid!r:.80}: a dict is needed")
+        changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
         check_schedule(schedule, tz)
         if schedule is None:
             raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")
-        try:
-            changes, error = read_changes(options[0]) if options else NO_CHANGES, None
-        except BadConfig as refused:
-            changes, error = NO_CHANGES, refused
         yield Row(number, jobid, schedule, changes, error=error)

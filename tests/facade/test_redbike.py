@@ -426,13 +426,13 @@ def test_what_is_set_without_a_schedule_is_unset_in_its_turn(bike):
     ("pair", "shown"),
     [
         ("ab", "'ab'"),
-        (("a:A", "NOW", {"timeout": 5}), r"\('a:A', 'NOW', {'timeout': 5}\)"),
+        (("a:A", "NOW", {"timeout": 5}, "UTC"), r"\('a:A', 'NOW', {'timeout': 5}, 'UTC'\)"),
         (("a:A",), r"\('a:A',\)"),
         (None, "None"),
     ],
 )
 def test_set_many_sets_nothing_of_a_batch_with_what_is_no_pair(bike, pair, shown):
-    with pytest.raises(TypeError, match=f"bad pair {shown}: .job id, schedule. is needed"):
+    with pytest.raises(TypeError, match=f"bad pair {shown}: .job id, schedule. or"):
         list(bike.set_many([("b:A", "EVERY:1h"), pair]))
     assert list(bike.get_statuses()) == []
 
