@@ -19,6 +19,7 @@ from typing import Any
 import redis
 
 from redbike.connection.launcher import find_binary
+from redbike.store.keys import Keys
 from tests.chaos.journal import Journal
 from tests.waiting import wait_until
 
@@ -191,11 +192,11 @@ def _free_port() -> int:
 
 def look(client: "redis.Redis", prefix: str = "redbike") -> dict[str, Any]:
     """What is there at an instant between ``began`` and ``ended``."""
-    began = time.monotonic()
+    began, keys = time.monotonic(), Keys(prefix)
     with client.pipeline(transaction=True) as pipeline:
         for name in HASHES:
-            pipeline.hgetall(f"{prefix}-{name}")
-        pipeline.zrange(f"{prefix}-timeline", 0, -1, withscores=True)
+            pipeline.hgetall(getattr(keys, name))
+        pipeline.zrange(keys.timeline, 0, -1, withscores=True)
         *found, timeline = pipeline.execute()
     held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
     return {"began": began, "ended": time.monotonic(), **held}
