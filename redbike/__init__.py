@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from redbike.store.patterns import Steered
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
-    from redbike.store.run import Run
+    from redbike.store.run import Run, Stopping
     from redbike.store.totals import Queue
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
@@ -103,6 +103,7 @@ __all__ = [
     "Source",
     "Steered",
     "StopWork",
+    "Stopping",
     "TooManyRuns",
     "Unreachable",
     "UnsetJob",
@@ -155,6 +156,7 @@ _PLACES = {
     "Share": "redbike.queries.forecast",
     "Source": "redbike.importers.rows",
     "Steered": "redbike.store.patterns",
+    "Stopping": "redbike.store.run",
     "WorkerClass": "redbike.loop.worker_class",
     "ZoneLike": "redbike.schedule.moments",
     "current_run": "redbike.worker.runner",

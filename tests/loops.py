@@ -69,7 +69,7 @@ class Doing(RoundRobin):
         return self.acts.get(jobid, lambda: None)()
 
 
-class QueueLimits(RoundRobin):
+class Held(RoundRobin):
     """Works jobs that end when `opened` is set."""
 
     def __init__(self) -> None:

@@ -106,7 +106,7 @@ class Commands(Checkable, RoundRobin):
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds
         name = make_name(os.path.realpath(self._path), run.prefix, jobid)
-        with hold_lock(name, deadline, jobid, lambda: run.cancelled, lambda: run.stopping) as lock:
+        with hold_lock(name, deadline, jobid, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             with (
                 start_command(command, jobid, run, lock) as group,
                 Output(group.process, jobid, command.output) as output,

@@ -1,11 +1,12 @@
 """A run in flight, where its job goes when it has ended, and what is asked and answered; see ``store/runs.py``."""
 
 import json
+import os
 import time
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from redbike.store.enums import Outcome
 
@@ -20,6 +21,47 @@ SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what
 def format_due(due: float) -> str:
     """Return epoch seconds with all their digits, as people and shells calculate with them: 1000.25, 1000."""
     return f"{due:.6f}".rstrip("0").rstrip(".")
+
+
+class StopFlag(Protocol):
+    """What is set when a worker is to stop."""
+
+    def is_set(self) -> bool:
+        """Tell whether it is set."""
+        ...
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once it is set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """True once a worker is to stop. To await it is to wait for that."""
+
+    _flag: Any  # a `StopFlag`, or None
+
+    def __bool__(self) -> bool:
+        return self._flag is not None and self._flag.is_set()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        import asyncio  # most programs need none
+
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        if self._flag is None:
+            await stopping.wait()
+            return
+        # Of its own: a loop has one callback for each descriptor, and many may wait.
+        descriptor = os.dup(self._flag.fileno())
+        try:
+            loop.add_reader(descriptor, stopping.set)
+            await stopping.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
 
 
 def _refuse_bike() -> Any:
@@ -54,7 +96,7 @@ class Run:
     output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
-    is_told_to_stop: Callable[[], bool] = field(default=bool, compare=False, repr=False)  # whether its worker is
+    stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
 
     @property
@@ -68,9 +110,12 @@ class Run:
         return self.find_bike()
 
     @property
-    def stopping(self) -> bool:
-        """Whether its worker is to stop: a long run may end early, and raise `Again` to go on elsewhere."""
-        return self.is_told_to_stop()
+    def stopping(self) -> "Stopping":
+        """Whether its worker is to stop: a long run may end early, and raise `Again` to go on elsewhere.
+
+        A coroutine may also wait for it: ``await current_run().stopping``.
+        """
+        return Stopping(self.stop_flag)
 
     @property
     def attempt(self) -> int:

@@ -34,7 +34,7 @@ from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState, Run
+from redbike.store.run import NextState, Run, StopFlag
 from redbike.text import printable
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines
@@ -79,7 +79,7 @@ class Runner:
         self._leave = leave
         self.settings = settings
         self._pings = pings
-        self.is_stopping: Callable[[], bool] = bool  # whether the worker is to stop
+        self.stop_flag: StopFlag | None = None  # set when the worker is to stop
         self.find_bike: Callable[[], Any] | None = None  # what a run has as ``bike``
         self._is_aborted = False  # whether this process is about to end
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
@@ -134,7 +134,7 @@ class Runner:
     def run(self, run: Run) -> NextState:
         """Call ``work`` for `run`; return where its job goes then."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
-        run.ping_url, run.is_told_to_stop = settings.ping_url, self.is_stopping
+        run.ping_url, run.stop_flag = settings.ping_url, self.stop_flag
         if self.find_bike is not None:
             run.find_bike = self.find_bike
         if run.cancelled:

@@ -57,7 +57,7 @@ class Worker:
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.decide if self.missing.is_wanted else None)
-        self.runner.is_stopping = self.loop.stopping.is_set
+        self.runner.stop_flag = self.loop.stopping
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)

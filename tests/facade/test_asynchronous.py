@@ -15,13 +15,13 @@ from redbike.config.settings import Settings
 from redbike.connection.embedded import EmbeddedServer
 from redbike.facade.asynchronous import THREADS
 from redbike.facade.results import PAGE, AsyncResults, Reader
-from tests.loops import QueueLimits
+from tests.loops import Held
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def bike(client, prefix):
-    return AsyncRedbike(QueueLimits(), prefix, client)
+    return AsyncRedbike(Held(), prefix, client)
 
 
 def in_loop(test):
@@ -173,7 +173,7 @@ def test_jobs_that_nobody_sets_are_a_warning(bike, number, said):
 @pytest.mark.parametrize("concurrency", [1, 3])
 @in_loop
 async def test_a_loop_that_is_cancelled_ends_after_its_current_job(client, prefix, concurrency):
-    worker = QueueLimits()
+    worker = Held()
     bike = AsyncRedbike(worker, prefix, client)
     async with bike:
         working = asyncio.create_task(bike.work(concurrency))
@@ -248,10 +248,10 @@ def test_a_closed_one_is_closed(bike, client, prefix):
         await bike.close()
         with pytest.raises(RedbikeError, match="this AsyncRedbike is closed"):
             await bike.set("job:A", "EVERY:1h")
-        other = AsyncRedbike.from_settings(QueueLimits(), Settings(prefix=prefix), client)
+        other = AsyncRedbike.from_settings(Held(), Settings(prefix=prefix), client)
         assert [jobid async for jobid, _ in other.get_schedules()] == ["job:A"]
         await other.close()
-        AsyncRedbike(QueueLimits(), prefix, client)
+        AsyncRedbike(Held(), prefix, client)
 
     asyncio.run(main())
     wait_until(lambda: not any(name.startswith("redbike-call") for name in names()))
@@ -266,7 +266,7 @@ def listeners(client, prefix):
 
 @in_loop
 async def test_events_come_as_they_happen_and_hold_nothing_up(client, prefix):
-    async with AsyncRedbike(QueueLimits(), prefix, client, noted_as="me") as bike:
+    async with AsyncRedbike(Held(), prefix, client, noted_as="me") as bike:
         # More than there are threads for calls.
         streams = [bike.events() for _ in range(THREADS + 4)]
         first = [asyncio.ensure_future(anext(stream)) for stream in streams]
@@ -329,7 +329,7 @@ ENOUGH = 5
 @in_loop
 async def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, prefix):
     settings, freeze = frozen
-    bike = AsyncRedbike(QueueLimits(), prefix, settings)
+    bike = AsyncRedbike(Held(), prefix, settings)
     await bike.set("job:A", "EVERY:1h")
     working = asyncio.create_task(bike.work())
     while not await bike.workers():
@@ -355,14 +355,14 @@ async def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, 
         await bike.close()
     async with ticking() as ticks:
         with pytest.raises(ServerError):
-            async with AsyncRedbike(QueueLimits(), prefix, settings):
+            async with AsyncRedbike(Held(), prefix, settings):
                 pass
     assert len(ticks) >= ENOUGH
 
 
 @in_loop
 async def test_closing_waits_without_blocking_the_loop_also_once_more_when_it_was_cancelled(client, prefix):
-    worker = QueueLimits()
+    worker = Held()
     bike = AsyncRedbike(worker, prefix, client)
     working = asyncio.create_task(bike.work())
     await bike.set("job:A", "NOW")
@@ -385,7 +385,7 @@ async def test_closing_waits_without_blocking_the_loop_also_once_more_when_it_wa
 
 @in_loop
 async def test_a_job_may_close_what_another_task_closes(client, prefix):
-    class Closer(QueueLimits):
+    class Closer(Held):
         async def work(self, jobid):
             self.begun.set()
             await until(self.opened.is_set)

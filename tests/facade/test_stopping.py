@@ -1,6 +1,7 @@
 """`stop` ends the loops of one object, each after its current job; `close` and ``with`` close what it opened."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -10,11 +11,11 @@ from functools import partial
 import pytest
 import redis
 
-from redbike import Again, AsyncRedbike, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
+from redbike import Again, AsyncRedbike, Jobs, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
 from redbike.connection.embedded import EmbeddedServer
 from tests import loops
 from tests.commandline import ROOT
-from tests.loops import Acting, QueueLimits
+from tests.loops import Acting, Held
 from tests.waiting import wait_until
 
 
@@ -54,7 +55,7 @@ def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
     heard = []
 
     def act(jobid):
-        heard.append(current_run().stopping)
+        heard.append(bool(current_run().stopping))
         wait_until(lambda: current_run().stopping)
         raise Again
 
@@ -67,10 +68,34 @@ def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
     assert (heard, raised, bike.tell("job:A")["status"][:3]) == ([False], [], "ENQ")
 
 
+def test_coroutines_wait_until_their_worker_is_to_stop(client, prefix):
+    heard, jobs = [], Jobs(concurrency=3)
+
+    @jobs.job("job")
+    async def job(jobid):
+        heard.append(f"{jobid} begins")
+        await current_run().stopping
+        await current_run().stopping
+        assert current_run().stopping
+        heard.append(f"{jobid} ends")
+
+    bike = Redbike(jobs, prefix, client)
+    for number in range(2):
+        bike.set(f"job:{number}", "NOW")
+    before = len(os.listdir("/proc/self/fd"))
+    threads, raised = start(bike.work)
+    wait_until(lambda: len(heard) == 2)
+    bike.stop()
+    join(threads)
+    assert (sorted(heard[2:]), raised) == (["job:0 ends", "job:1 ends"], [])
+    bike.close()
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concurrency):
-    worker = QueueLimits()
-    bike, other = Redbike(worker, prefix, client), Redbike(QueueLimits(), prefix, client)
+    worker = Held()
+    bike, other = Redbike(worker, prefix, client), Redbike(Held(), prefix, client)
     threads, raised = start(bike.dispatch, lambda: bike.work(concurrency))
     others, _ = start(other.dispatch)
     wait_until(lambda: len(bike.workers()) == 3)
@@ -102,7 +127,7 @@ def test_a_job_may_stop_its_own_loop(client, prefix):
 
 
 def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
-    worker = QueueLimits()
+    worker = Held()
     worker.opened.set()
     bike = Redbike(worker, prefix, client)
     bike.set("job:A", "NOW")
@@ -117,7 +142,7 @@ def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
 def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
     server = EmbeddedServer(tmp_path)
     server.start()
-    bike = Redbike(QueueLimits(), prefix, f"unix://{server.socket}")
+    bike = Redbike(Held(), prefix, f"unix://{server.socket}")
     try:
         threads, raised = start(bike.dispatch, bike.work)
         wait_until(lambda: len(bike.workers()) == 2)
@@ -172,7 +197,7 @@ def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, clien
 
 
 def test_with_closes_the_connections_and_only_these(client, named):
-    with named(QueueLimits(), "other") as other, named(QueueLimits()) as bike:
+    with named(Held(), "other") as other, named(Held()) as bike:
         bike.set("job:A", "EVERY:1h")
         bike.worker.opened.set()
         bike.dispatch_due()
@@ -190,18 +215,18 @@ def test_with_closes_the_connections_and_only_these(client, named):
 def test_a_client_of_the_user_stays_open(server, client, prefix):
     own = redis.Redis(unix_socket_path=str(server.socket), client_name="given")
     own.ping()
-    with Redbike(QueueLimits(), prefix, own) as bike:
+    with Redbike(Held(), prefix, own) as bike:
         bike.set("job:A", "EVERY:1h")
         assert len(connections(client, "given")) > 1
     wait_until(lambda: len(connections(client, "given")) == 1)
-    with Redbike.from_settings(QueueLimits(), bike.settings, own) as bike:
+    with Redbike.from_settings(Held(), bike.settings, own) as bike:
         bike.get_schedules()
     assert own.ping()
     own.close()
 
 
 def test_close_waits_for_the_loops_of_other_threads(client, named):
-    worker = QueueLimits()
+    worker = Held()
     with named(worker) as bike:
         threads, raised = start(bike.dispatch, lambda: bike.work(2))
         bike.set("job:A", "NOW")
@@ -223,7 +248,7 @@ CALLS = {
 
 
 def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
-    bike, other = Redbike(QueueLimits(), prefix, client), AsyncRedbike(QueueLimits(), prefix, client)
+    bike, other = Redbike(Held(), prefix, client), AsyncRedbike(Held(), prefix, client)
 
     async def call(name, given):
         found = getattr(other, name)(*given)
@@ -253,7 +278,7 @@ def test_a_closed_one_refuses_the_same_calls_in_both_classes(client, prefix):
 
 
 def test_a_job_that_still_runs_may_go_on_calling(client, prefix):
-    class Follower(QueueLimits):
+    class Follower(Held):
         def work(self, jobid):
             super().work(jobid)
             bike.set("next:A", "EVERY:1h")
@@ -301,7 +326,7 @@ def is_waiting(client):
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, limit):
-    bike = named(QueueLimits(), **limit)
+    bike = named(Held(), **limit)
     threads, raised = start(lambda: bike.set("job:A", "EVERY:1h@0"))
     wait_until(lambda: is_waiting(client))
     bike.close()
@@ -309,13 +334,13 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
     join(threads)
     assert raised == []
     wait_until(lambda: not connections(client))
-    assert dict(Redbike(QueueLimits(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
+    assert dict(Redbike(Held(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
 
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_close_while_other_threads_go_on_calling(client, named, limit):
     for _ in range(2):
-        bike, done = named(QueueLimits(), **limit), []
+        bike, done = named(Held(), **limit), []
 
         def call(bike=bike, done=done):
             while True:
@@ -332,7 +357,7 @@ def test_close_while_other_threads_go_on_calling(client, named, limit):
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
-    bike, closed = named(QueueLimits(), **limit), threading.Event()
+    bike, closed = named(Held(), **limit), threading.Event()
     main = threading.get_ident()
 
     def interrupt():
@@ -353,7 +378,7 @@ def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
 
 
 def test_close_ends_those_who_listen(client, named):
-    bike = named(QueueLimits())
+    bike = named(Held())
     events = bike.events()
     bike.pause_all()
     threads, raised = start(lambda: list(events))
@@ -379,10 +404,10 @@ def test_the_threads_of_single_turns_end(client, named):
 def test_the_embedded_server_outlives_the_object(tmp_path, prefix):
     folder = tmp_path / "server"
     try:
-        with Redbike(QueueLimits(), prefix, f"embedded:{folder}") as bike:
+        with Redbike(Held(), prefix, f"embedded:{folder}") as bike:
             bike.set("job:A", "EVERY:1h")
         assert EmbeddedServer(folder).status()["running"]
-        with Redbike(QueueLimits(), prefix, f"embedded:{folder}") as bike:
+        with Redbike(Held(), prefix, f"embedded:{folder}") as bike:
             assert [jobid for jobid, _ in bike.get_schedules()] == ["job:A"]
     finally:
         EmbeddedServer(folder).stop()
