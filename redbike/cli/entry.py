@@ -3,7 +3,7 @@
 Usage:
   redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
-                        [--max-backoff=<DURATION>] [--backoff-jitter=<SHARE>] [--on-lost=<POLICY>]
+                        [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
                         [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>]
                         [--history=<N>] [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
@@ -119,7 +119,7 @@ Options:
   --retries=<N>            How often a failed run is tried again, before on-error decides.
   --backoff=<DURATION>     The pause before the first retry.
   --max-backoff=<DURATION>  The longest pause between two tries.
-  --backoff-jitter=<SHARE>  Shorten each pause between two tries at random by up to this share of it, from 0 to 1.
+  --jitter=<SHARE>          Shorten each pause between two tries at random by up to this share of it, from 0 to 1.
   --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
   --catchup=<POLICY>       Which missed occurrences run: last, none, all.
   --catchup-limit=<N>      How many missed occurrences catchup=all runs.

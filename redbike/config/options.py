@@ -36,7 +36,7 @@ class JobOptions(TypedDict, total=False):
     retries: int | None
     backoff: float | str | None
     max_backoff: float | str | None
-    backoff_jitter: float | None
+    jitter: float | None
     on_lost: str | None
     catchup: str | None
     catchup_limit: int | None

@@ -85,7 +85,7 @@ PARAMETERS = {
         Parameter("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
         Parameter("backoff", "duration", 1.0, "The pause before the first retry"),
         Parameter("max-backoff", "duration", 3600.0, "The longest pause between two tries"),
-        Parameter("backoff-jitter", "share", 0.0, _JITTER_HELP),
+        Parameter("jitter", "share", 0.0, _JITTER_HELP),
         Parameter("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
         Parameter("max-losses", "count", 3, "Losses in a row that fail a job", least=1, most=1000, is_option=False),
         Parameter("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),

@@ -32,7 +32,7 @@ class Settings:
     retries: int | None = None  #: before `on_error` decides; None: 3 if that is retry, and else 0
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
     max_backoff: float = 3600.0  #: seconds: the longest pause between two tries
-    backoff_jitter: float = 0.0  #: the share of each pause, from 0 to 1, by which it is shortened at random at most
+    jitter: float = 0.0  #: the share of each pause, from 0 to 1, by which it is shortened at random at most
     on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
     on_lost: str = "requeue"  #: requeue, reschedule, stop
     max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
@@ -63,7 +63,7 @@ class KeywordSettings(TypedDict, total=False):
     retries: int | None
     backoff: float
     max_backoff: float
-    backoff_jitter: float
+    jitter: float
     on_timeout: str | None
     on_lost: str
     max_losses: int

@@ -45,7 +45,7 @@ Row = tuple[str, str, JobOptions]  # job id, schedule, options
 GIVEN = ("jobid", "data")  # the parameters that a function may have
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = (
-    *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "backoff-jitter"),
+    *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "jitter"),
     *("stop-after", "ping-url"),
 )
 _STOCK = RoundRobin("A")  # it names queues

@@ -33,7 +33,7 @@ FULL = {
     "retries": 5,
     "backoff": 0.5,
     "max-backoff": 600,
-    "backoff-jitter": 0.25,
+    "jitter": 0.25,
     "on-lost": "stop",
     "catchup": "all",
     "catchup-limit": 7,

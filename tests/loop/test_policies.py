@@ -128,12 +128,12 @@ ENDED_BADLY = [
     (failed, {"failures": 2}, RETRY | {"max_backoff": 3.0}, "due", "+3.000000", "3 0 1 100.000000 -", None),
     (failed, {}, RETRY | {"backoff": 9.0, "max_backoff": 0.0}, "due", "+0.000000", "1 0 1 100.000000 -", None),
     # With jitter it is shorter by a share that a hash gives: here by 0.7493 of a half.
-    (failed, {}, RETRY | {"backoff": 8.0, "backoff_jitter": 0.5}, "due", "+5.002652", "1 0 1 100.000000 -", None),
+    (failed, {}, RETRY | {"backoff": 8.0, "jitter": 0.5}, "due", "+5.002652", "1 0 1 100.000000 -", None),
     # CONTINUE goes on with another occurrence: that is no retry.
     (
         failed,
         {"schedule": "CONTINUE"},
-        SKIPS | {"backoff": 4.0, "max_backoff": 1.0, "backoff_jitter": 1.0},
+        SKIPS | {"backoff": 4.0, "max_backoff": 1.0, "jitter": 1.0},
         *("next", "+4.000000", "", BROKE),
     ),
     (failed, {"due": 125.0, "after": 109.999999}, RETRY, "due", "+1.000000", "1 0 1 125.000000 109.999999", None),

@@ -35,7 +35,7 @@ def pause(*of_run, **settings):
         ({"backoff": 7200, "max_backoff": 86400}, [7200, 14400, 28800, 57600, 86400, 86400]),
         ({"max_backoff": 10}, [1, 2, 4, 8, 10, 10]),
         ({"max_backoff": 0}, [0, 0]),
-        ({"backoff": 0, "backoff_jitter": 1}, [0, 0]),
+        ({"backoff": 0, "jitter": 1}, [0, 0]),
     ],
 )
 def test_each_pause_is_twice_as_long_up_to_the_longest(settings, pauses):
@@ -46,7 +46,7 @@ def test_each_pause_is_twice_as_long_up_to_the_longest(settings, pauses):
 def test_anyone_can_compute_the_jitter(jobid):
     digest = sha1(f"{jobid} 100.250000 3".encode(errors="surrogateescape")).hexdigest()
     chance = int(digest[:12], 16) / 16**12
-    found = compute_pause(run(jobid, 100.25, 2, tries=2), Settings(backoff=10, backoff_jitter=0.5))
+    found = compute_pause(run(jobid, 100.25, 2, tries=2), Settings(backoff=10, jitter=0.5))
     assert found == pytest.approx(40 * (1 - chance / 2))
 
 
@@ -64,9 +64,9 @@ def test_a_pause_is_never_longer_than_the_longest_nor_shorter_than_its_jitter_al
 ):
     tried = run(jobid.encode(errors="replace").decode(), due, failures, tries)
     exact = Settings(backoff=backoff, max_backoff=longest, retries=2001)
-    with_jitter = Settings(backoff=backoff, max_backoff=longest, backoff_jitter=jitter, retries=2001)
+    with_jitter = Settings(backoff=backoff, max_backoff=longest, jitter=jitter, retries=2001)
     most, found = compute_pause(tried, exact), compute_pause(tried, with_jitter)
-    assert (1 - with_jitter.backoff_jitter) * most <= found <= most <= exact.max_backoff
+    assert (1 - with_jitter.jitter) * most <= found <= most <= exact.max_backoff
     assert compute_pause(tried, with_jitter) == found
     said = decide_failed(tried, ValueError("no"), with_jitter, due).due
     assert float(said) == pytest.approx(found, abs=1e-6)
@@ -74,7 +74,7 @@ def test_a_pause_is_never_longer_than_the_longest_nor_shorter_than_its_jitter_al
 
 
 def test_jobs_that_failed_together_are_not_tried_again_together():
-    pauses = [pause(f"{number}:A", backoff=100, backoff_jitter=0.5) for number in range(2000)]
+    pauses = [pause(f"{number}:A", backoff=100, jitter=0.5) for number in range(2000)]
     assert len(set(pauses)) == 2000
     assert 50 < min(pauses) < 51
     assert 99 < max(pauses) <= 100
@@ -82,7 +82,7 @@ def test_jobs_that_failed_together_are_not_tried_again_together():
 
 
 def test_each_occurrence_and_each_try_has_another_pause():
-    settings = Settings(backoff=100, backoff_jitter=1)
+    settings = Settings(backoff=100, jitter=1)
     tried = [run(due=due, tries=tries) for due in (100.0, 100.000001, 200.0) for tries in range(5)]
     assert len({compute_pause(each, settings) for each in tried}) == len(tried)
 
@@ -98,7 +98,7 @@ def test_a_function_a_job_and_the_settings_may_have_them(redbike):
     bike = redbike(jobs, now=1000, max_backoff=15)
     for jobid, schedule, options in jobs.schedules():
         bike.set(jobid, schedule, **options)
-    bike.set("charge:x", "AT:1000", backoff_jitter=0.5)
+    bike.set("charge:x", "AT:1000", jitter=0.5)
     bike.run_due(until=3000, reraise=False)
 
     def list_pauses(jobid):
@@ -107,6 +107,6 @@ def test_a_function_a_job_and_the_settings_may_have_them(redbike):
 
     assert list_pauses("charge") == pytest.approx([10, 20, 30, 30, 30], abs=0.1)
     assert list_pauses("report") == pytest.approx([10, 15, 15, 15, 15], abs=0.1)
-    settings = Settings(backoff=10, max_backoff=30, backoff_jitter=0.5)
+    settings = Settings(backoff=10, max_backoff=30, jitter=0.5)
     exact = [compute_pause(run("charge:x", 1000.0, number, number), settings) for number in range(5)]
     assert list_pauses("charge:x") == pytest.approx(exact, abs=0.1)
