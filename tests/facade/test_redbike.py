@@ -158,7 +158,7 @@ def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path,
     assert "job:A: due at once" in caplog.text
     assert bike.tell("job:A")["status"].startswith("ENQ:")
     caplog.clear()
-    bike.enter("later:A", "EVERY:7d@0")
+    bike.enter("later:A", f"EVERY:7d@{now - 86400:.0f}")
     bike.enter("now:A", "NOW")
     assert "due at once" not in caplog.text
     Timefile(path).write(now)
