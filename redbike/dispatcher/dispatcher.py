@@ -68,7 +68,7 @@ class Dispatcher:
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
-        with self.presence:
+        with self.loop.handle_signals(), self.presence:
             self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
             if after is not None:
                 self.loop.retry_until_up(lambda _: self.dispatch_due(after))

@@ -31,8 +31,8 @@ class Stay:
 
     @property
     def is_stopped_loop(self) -> bool:
-        """Tell whether it runs a loop that was stopped."""
-        return self.is_stopped and self._flag is not None
+        """Tell whether it runs a loop that was stopped, also by a signal."""
+        return self._flag is not None and self._flag.is_set()
 
     def stop(self) -> None:
         """Let the loop end after its current job."""

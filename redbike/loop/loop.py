@@ -122,23 +122,29 @@ class Loop:
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
 
+    def handle_signals(self) -> SignalHandlers:
+        """Return a context manager: during it a first signal stops the loop, and a second one ends the process at once.
+
+        Enter it before the process is registered. Whoever sees the process may send it a signal.
+        """
+        return SignalHandlers(self._stop, self._end_now if self._abort else die)
+
     def run(self, turn: Callable[[], None], finish: Callable[[], None] = lambda: None) -> None:
-        """Call `turn` over and over until a HALT or a signal; then call `finish`, during which signals count too."""
+        """Call `turn` over and over until a HALT or a signal; then call `finish`."""
         self._thread = threading.get_ident()
         child.report(child.RUNNING)
-        with SignalHandlers(self._stop, self._end_now if self._abort else die):
-            watchdog.begin()
-            try:
-                while not self.stopping.is_set():
-                    self.retry_until_up(lambda _: turn())
-            except Unreachable:
-                # Only when it was told to stop while Redis was away: there is nothing left to wait for.
-                log.warning("stopped while Redis was away")
-            finally:
-                # Also after an error: other threads run their jobs to the end, or until a second signal.
-                watchdog.end()
-                self.close()
-                finish()
+        watchdog.begin()
+        try:
+            while not self.stopping.is_set():
+                self.retry_until_up(lambda _: turn())
+        except Unreachable:
+            # Only when it was told to stop while Redis was away: there is nothing left to wait for.
+            log.warning("stopped while Redis was away")
+        finally:
+            # Also after an error: other threads run their jobs to the end, or until a second signal.
+            watchdog.end()
+            self.close()
+            finish()
 
     def close(self) -> None:
         """Give back the connections of the blocking waits."""

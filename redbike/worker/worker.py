@@ -75,13 +75,14 @@ class Worker:
         next(self.queues.polls())
         self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
-        self.runner.hooks.begin()
-        try:
-            self._loop_until_halted()
-        finally:
-            # After an error too.
-            self.source.close()
-            self.runner.hooks.end()
+        with self.loop.handle_signals():
+            self.runner.hooks.begin()
+            try:
+                self._loop_until_halted()
+            finally:
+                # After an error too.
+                self.source.close()
+                self.runner.hooks.end()
         self.close()
         self.leaving.replace_if_wanted()
 

@@ -9,11 +9,14 @@ import time
 
 import pytest
 
-from redbike import RoundRobin
+from redbike import Redbike, RoundRobin
+from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.loop import Loop
+from redbike.loop.registration import Presence
 from redbike.process import signals
 from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.durations import AGAIN, SOON_AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
@@ -274,8 +277,35 @@ def test_a_signal_that_comes_in_a_finalizer_stops_a_waiting_process(client, pref
     dropped = []
     monkeypatch.setattr(sys, "unraisablehook", dropped.append)
     loop = Loop(store)
-    loop.run(lambda: loop.wait_and_run([store.keys.wakeup], 1.0, script))
+    with loop.handle_signals():
+        loop.run(lambda: loop.wait_and_run([store.keys.wakeup], 1.0, script))
     assert not dropped
+
+
+@pytest.mark.parametrize("kind", [Dispatcher, Worker])
+def test_a_process_handles_signals_for_as_long_as_it_is_registered(client, prefix, monkeypatch, kind):
+    """Who sees it may stop it: a deployment, or another test."""
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    loop = (
+        Dispatcher(bike.store, bike.settings) if kind is Dispatcher else Worker(bike.store, bike.worker, bike.settings)
+    )
+    handlers, before = [], signal.getsignal(signal.SIGTERM)
+
+    def noting(change):
+        def note(*args):
+            handlers.append(signal.getsignal(signal.SIGTERM))
+            return change(*args)
+
+        return note
+
+    for name in ("__enter__", "__exit__"):
+        monkeypatch.setattr(Presence, name, noting(getattr(Presence, name)))
+    loop.loop.stopping.set()
+    (loop.dispatch if kind is Dispatcher else loop.work)()
+    assert len(handlers) == 2
+    assert before not in handlers
+    assert signal.getsignal(signal.SIGTERM) == before
+    bike.close()
 
 
 def test_a_flag_wakes_whoever_waits_and_is_closed_in_the_end():

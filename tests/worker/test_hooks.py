@@ -285,6 +285,29 @@ def test_a_startup_that_fails_ends_the_worker_with_its_line(shell):
     assert [*shell.list_rows("workers"), *shell.list_rows("runs")] == []
 
 
+def test_a_signal_during_startup_stops_the_worker_in_order(shell):
+    (shell.folder / "jobs.py").write_text(
+        "import os, time\n"
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def startup(self):\n"
+        "        print('opening', flush=True)\n"
+        "        while not os.path.exists('opened'): time.sleep(0.01)\n"
+        "    def shutdown(self): print('closed', flush=True)\n"
+        "    def work(self, jobid): print('worked', flush=True)\n"
+    )
+    shell.run("set", "job:A", "NOW")
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "opening\n" in shell.log())
+    worker.terminate()
+    wait_until(lambda: "SIGTERM: stopping" in shell.log())
+    (shell.folder / "opened").touch()
+    assert worker.wait(60) == 0
+    assert shell.log().count("closed\n") == 1
+    assert "worked" not in shell.log()
+    assert shell.list_rows("workers") == []
+
+
 def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(shell):
     (shell.folder / "jobs.py").write_text(
         "from redbike import RoundRobin\n"
