@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from redbike.errors import RedbikeError
 from redbike.loop.worker_class import Manager, Middleware, WorkerClass
@@ -37,37 +37,35 @@ class Hooks:
         self._worker = worker
         self._coroutines = coroutines
         self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
-        self._has_begun = self._has_ended = False
+        self.state: Literal["new", "begun", "ending", "over"] = "new"
 
     def begin(self) -> None:
         """Call ``startup``, unless that was done. Raise `RedbikeError` if it fails."""
-        if self._has_begun:
-            return
-        try:
-            self._call("startup")
-        except BaseException as error:
-            if interrupts_caller(error):
-                raise
-            log.error("startup() of the worker class fails", exc_info=error)
-            raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
-        self._has_begun = True
+        if self.state == "new":
+            if error := self._call("startup"):
+                raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
+            self.state = "begun"
 
     def end(self) -> None:
         """Call ``shutdown``, unless that was done, or the worker has not begun. What it raises is logged."""
-        if not self._has_begun or self._has_ended:
-            return
-        self._has_ended = True
-        try:
+        if self.state == "begun":
+            self.state = "ending"
             self._call("shutdown")
+            self.state = "over"
+
+    def _call(self, name: str) -> BaseException | None:
+        """Call a method of the worker class, if it has it; log and return what it raises."""
+        method = getattr(self._worker, name, None)
+        try:
+            if method is not None and inspect.isawaitable(result := method()):
+                self._coroutines.run(result, name, None)
         except BaseException as error:
+            # The method is the user's own: it may raise anything.
             if interrupts_caller(error):
                 raise
-            log.error("shutdown() of the worker class fails", exc_info=error)
-
-    def _call(self, name: str) -> None:
-        method = getattr(self._worker, name, None)
-        if method is not None and inspect.isawaitable(result := method()):
-            self._coroutines.run(result, name, None)
+            log.error("%s() of the worker class fails", name, exc_info=error)
+            return error
+        return None
 
     def run(self, run: Run, call: Callable[[], object], finish: Callable[[Awaitable[Any]], object]) -> object:
         """Return what `call` returns, which is ``work``, with the middleware around it.

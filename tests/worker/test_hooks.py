@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, StopWork, current_run
+from tests.durations import set_lines
 from tests.loops import join, start
 from tests.pages import find_block
 from tests.waiting import wait_until
@@ -323,6 +324,25 @@ def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(sh
     assert worker.wait(60) == 0
     assert "shutdown() of the worker class fails" in shell.log()
     assert "OSError: lost it" in shell.log()
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_shutdown_that_never_ends_is_named_and_holds_nobody_up(shell, kind):
+    (shell.folder / "jobs.py").write_text(
+        set_lines(leaving__CLOSING=0.3)
+        + "import time\n"
+        + "from redbike import RoundRobin\n"
+        + "class Worker(RoundRobin):\n"
+        + f"    {kind} shutdown(self): time.sleep(1000)\n"
+        + "    def work(self, jobid): print('worked', flush=True)\n"
+    )
+    shell.run("set", "job:A", "NOW")
+    worker = shell.start("work", "jobs:Worker('A')")
+    wait_until(lambda: "worked" in shell.log())
+    worker.terminate()
+    assert worker.wait(60) == 0
+    assert "shutdown() of the worker class goes on, in line " in shell.log()
+    assert shell.list_rows("workers") == []
 
 
 def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
