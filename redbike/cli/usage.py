@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+# How docopt reads a command line; types-docopt does not have these.
 from docopt import Argument, DocoptExit, Tokens, parse_argv  # type: ignore[attr-defined]
 from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 
