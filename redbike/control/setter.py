@@ -105,7 +105,7 @@ class Setter:
             return None
         check_jobid(jobid)
         check_schedule(schedule, tz)
-        queue = self.store.queue_for(jobid)
+        queue = self.store.queue_to_set(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
         parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
@@ -166,7 +166,7 @@ class Setter:
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
-                queue = self.store.queue_for(check_jobid(jobid))
+                queue = self.store.queue_to_set(check_jobid(jobid))
                 parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
             except ValueError as refused:
                 results.append((jobid, refused))

@@ -80,17 +80,24 @@ def _get_functions(worker: Any) -> Callable[[], dict[str, str]] | None:
 
 
 class QueueNamer:
-    """Names queues as the workers do of which `read` tells, and as `worker`, where they have no rule for a job."""
+    """Names queues as the workers do of which `read` tells, and as `worker`, where they have no rule for a job.
 
-    def __init__(self, worker: Any, read: Callable[[], Naming]) -> None:
-        self._worker, self._read = worker, read
+    If it `refuses_unknown`, a job for which no function is known has no queue; else it waits in any.
+    """
+
+    def __init__(self, worker: Any, read: Callable[[], Naming], refuses_unknown: bool = False) -> None:
+        self._worker, self._read, self._refuses_unknown = worker, read, refuses_unknown
         self._functions = _get_functions(worker)
         self._has_rule = not (self._functions or isinstance(worker, NoWorker))
 
     def freeze(self) -> "QueueNamer":
         """Return one that reads nothing any more."""
         known = self._read()
-        return QueueNamer(self._worker, lambda: known)
+        return QueueNamer(self._worker, lambda: known, self._refuses_unknown)
+
+    def refuse_unknown(self) -> "QueueNamer":
+        """Return one for jobs that are set: it refuses those for which no function is known."""
+        return QueueNamer(self._worker, self._read, refuses_unknown=True)
 
     def __call__(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
@@ -100,6 +107,8 @@ class QueueNamer:
         if name := known.find_queue(jobid):
             return name
         if self._has_rule or (self._functions and known.rules <= {FUNCTIONS}):
+            if self._functions and self._refuses_unknown and self._functions():
+                raise BadQueueName(f"no queue for {jobid!r}: {_explain({*self._functions(), *known.functions})}")
             return self._ask(jobid)
         if classes := sorted(known.rules - {STOCK, FUNCTIONS}):
             raise BadQueueName(
@@ -108,7 +117,7 @@ class QueueNamer:
             )
         if STOCK in known.rules or not (known.rules or self._why):
             return _STOCK.queue_for(jobid)
-        raise BadQueueName(f"no queue for {jobid!r}: {self._why or _explain(known)}")
+        raise BadQueueName(f"no queue for {jobid!r}: {self._why or _explain(known.functions)}")
 
     def _ask(self, jobid: str) -> str:
         name: str = self._worker.queue_for(jobid)  # as the class says it; the store checks that
@@ -119,8 +128,8 @@ class QueueNamer:
         return getattr(self._worker, "why", "")
 
 
-def _explain(known: Naming) -> str:
-    return f"no function takes it: {list_functions(sorted(known.functions))}"
+def _explain(functions: Iterable[str]) -> str:
+    return f"no function takes it: {list_functions(sorted(functions))}"
 
 
 def list_functions(ids: Iterable[str]) -> str:

@@ -83,6 +83,8 @@ class Store:
         self._failures_limit = failures_limit
         self._history = history
         self._queue_for = queue_for
+        refuse_unknown: Callable[[], QueueFor] | None = getattr(queue_for, "refuse_unknown", None)
+        self._to_set = refuse_unknown() if refuse_unknown else queue_for
         self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after))
 
     def _group(self, namespace: Namespace) -> None:
@@ -151,10 +153,14 @@ class Store:
         """Return the queue of `jobid`. Raise `BadQueueName`, or what Redbike's own `queue_for` raises."""
         return _name_queue(self._queue_for, jobid)
 
+    def queue_to_set(self, jobid: str) -> str:
+        """Return the queue of `jobid`, which is to be set. Raise `BadQueueName` also if no worker could do it."""
+        return _name_queue(self._to_set, jobid)
+
     def freeze_queues(self) -> QueueFor:
-        """Return `queue_for`, as it is now: it reads nothing from the server any more."""
-        freeze: Callable[[], QueueFor] | None = getattr(self._queue_for, "freeze", None)
-        return partial(_name_queue, freeze() if freeze else self._queue_for)
+        """Return `queue_to_set`, as it is now: it reads nothing from the server any more."""
+        freeze: Callable[[], QueueFor] | None = getattr(self._to_set, "freeze", None)
+        return partial(_name_queue, freeze() if freeze else self._to_set)
 
     def halt(self) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""

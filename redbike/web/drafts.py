@@ -130,7 +130,7 @@ class Draft:
         """Return what is wrong with it, by field."""
         errors: dict[str, str] = {}
         try:
-            store.queue_for(check_jobid(self.jobid))
+            store.queue_to_set(check_jobid(self.jobid))
         except (BadJobId, BadQueueName) as error:
             errors["id"] = str(error)
         errors |= self.preview(zone, now).errors

@@ -85,17 +85,17 @@ def test_a_run_has_the_redbike_that_works_it(client, prefix, concurrency):
     @jobs.job("sync")
     def sync():
         found["sync"] = current_run().bike
-        found["sync"].set("other", "STOP")
+        found["sync"].set("sync:other", "STOP")
 
     @jobs.job("async")
     async def asynchronous():
         found["async"] = current_run().bike
-        await found["async"].set("another", "STOP")
+        await found["async"].set("sync:another", "STOP")
 
     with Redbike(jobs, prefix=prefix, redis_config=client) as bike:
         list(bike.set_many([("sync", "NOW"), ("async", "NOW")]))
         thread = start(lambda: bike.work(concurrency))
-        wait_until(lambda: bike.tell("other")["status"] and bike.tell("another")["status"])
+        wait_until(lambda: bike.tell("sync:other")["status"] and bike.tell("sync:another")["status"])
         bike.stop()
         join(thread)
         assert found["sync"] is bike
@@ -114,13 +114,13 @@ def test_an_async_program_finds_itself_in_its_jobs(client, prefix):
     @jobs.job("job", schedule="NOW")
     async def job():
         found.append(current_run().bike)
-        await found[0].set("other", "STOP")
+        await found[0].set("job:other", "STOP")
 
     async def work():
         async with AsyncRedbike(jobs, prefix=prefix, redis_config=client) as bike:
             await bike.set("job", "NOW")
             assert await bike.work_one() == "job"
-            assert (await bike.tell("other"))["status"]
+            assert (await bike.tell("job:other"))["status"]
             return bike
 
     assert asyncio.run(work()) is found[0]
