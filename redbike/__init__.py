@@ -46,18 +46,21 @@ if TYPE_CHECKING:
     from redbike.store.queue_limits import Pause, QueueLimits
     from redbike.store.run import Run, Stopping
     from redbike.store.totals import Queue
+    from redbike.worker.calls import AnyRedbike, CallOptions, JobFunction, JobHandle, JobKey
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
     from redbike.worker.runner import current_run
 
 __all__ = [
     "Again",
+    "AnyRedbike",
     "AsyncRedbike",
     "AsyncResults",
     "BadConfig",
     "BadJobId",
     "BadQueueName",
     "BadSchedule",
+    "CallOptions",
     "Change",
     "Changes",
     "CommandFailed",
@@ -70,6 +73,9 @@ __all__ = [
     "Health",
     "InstantLike",
     "Job",
+    "JobFunction",
+    "JobHandle",
+    "JobKey",
     "JobOptions",
     "Jobs",
     "KeywordSettings",
@@ -118,6 +124,8 @@ _PLACES = {
     "Forecast": "redbike.queries.forecast",
     "AsyncRedbike": "redbike.facade.asynchronous",
     "AsyncResults": "redbike.facade.results",
+    "AnyRedbike": "redbike.worker.calls",
+    "CallOptions": "redbike.worker.calls",
     "Change": "redbike.control.sync.changes",
     "Changes": "redbike.control.sync.changes",
     "CronLike": "redbike.schedule.objects",
@@ -129,8 +137,11 @@ _PLACES = {
     "Health": "redbike.queries.health",
     "InstantLike": "redbike.schedule.moments",
     "Job": "redbike.store.overview",
+    "JobFunction": "redbike.worker.calls",
+    "JobHandle": "redbike.worker.calls",
     "JobOptions": "redbike.config.options",
     "Jobs": "redbike.worker.functions",
+    "JobKey": "redbike.worker.calls",
     "KeywordSettings": "redbike.config.settings",
     "Limit": "redbike.config.limits",
     "Limits": "redbike.config.limits",

@@ -93,7 +93,7 @@ class AsyncRedbike:
         refuse_unknown(kwargs)
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
-        self._prepare(lambda: Redbike(*given.args, **given.kwargs))
+        self._prepare(lambda: Redbike(*given.args, **given.kwargs), given.arguments["worker"])
 
     @classmethod
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
@@ -101,7 +101,7 @@ class AsyncRedbike:
         if worker is not None:
             check_worker(worker)
         bike = cls.__new__(cls)
-        bike._prepare(lambda: Redbike.from_config(path, worker))
+        bike._prepare(lambda: Redbike.from_config(path, worker), worker)
         return bike
 
     @classmethod
@@ -116,16 +116,23 @@ class AsyncRedbike:
         """An AsyncRedbike from settings that are read already, and a client, see `Redbike.from_settings`."""
         check_worker(worker)
         bike = cls.__new__(cls)
-        bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as))
+        bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as), worker)
         return bike
 
-    def _prepare(self, make: Callable[[], Redbike]) -> None:
+    def _prepare(self, make: Callable[[], Redbike], worker: WorkerClass | None = None) -> None:
         self._make = make
         self._bike: Redbike | None = None
         self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
         self._is_stopped = self._is_closed = False
+        self._introduce(worker)
+
+    def _introduce(self, worker: WorkerClass | None) -> None:
+        """Let `Jobs` know who sets their jobs."""
+        self._is_known = worker is not None
+        if note := getattr(worker, "note_bike", None):
+            note(self)
 
     def _open(self) -> Redbike:
         """Return the `Redbike`, which the first call makes. This is for threads: it connects."""
@@ -133,6 +140,8 @@ class AsyncRedbike:
             if self._bike is None:
                 self._bike = self._make()
                 self._bike._loops.make_awaited = lambda: self
+                if not self._is_known:
+                    self._introduce(self._bike.worker)
                 if self._is_stopped:
                     self._bike.stop()
             return self._bike
@@ -185,6 +194,16 @@ class AsyncRedbike:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
+    @property
+    def place(self) -> object:
+        """Where its jobs are, see `Redbike.place`; before the first call, nobody knows whether others have them too."""
+        return self if self._bike is None else self._bike.place
 
     async def close(self) -> None:
         """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`.

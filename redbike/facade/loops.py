@@ -40,6 +40,7 @@ class Awaited(Protocol):
     _threads: ThreadPoolExecutor
 
     def _prepare(self, make: Callable[[], Any]) -> None: ...
+    def _open(self) -> Any: ...
 
 
 class Loops(Part):

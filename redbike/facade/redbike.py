@@ -18,7 +18,7 @@ import redis
 
 from redbike.config.file import find_prefix, find_server, load
 from redbike.config.settings import KeywordSettings, Settings
-from redbike.connection.check import check_server
+from redbike.connection.check import check_server, describe_address
 from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
@@ -170,6 +170,8 @@ class Redbike:
         store = open_store(client, settings, worker)
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._compose(store, store.noted_as(noted_as), worker)
+        if note := getattr(worker, "note_bike", None):
+            note(self)
 
     def _compose(self, store: Store, noted: Store, worker: WorkerClass) -> None:
         """Make the parts, whose methods are those of this object."""
@@ -191,6 +193,7 @@ class Redbike:
         kind = import_module("redbike.facade.asynchronous").AsyncRedbike
         shared: Awaited = kind.__new__(kind)
         shared._prepare(lambda: self)
+        shared._open()
         return shared
 
     def __enter__(self) -> Self:
@@ -213,6 +216,17 @@ class Redbike:
     def prefix(self) -> str:
         """The prefix of all keys."""
         return self.settings.prefix
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._loops.is_closing
+
+    @property
+    def place(self) -> object:
+        """Where its jobs are: two with the same place have the same jobs."""
+        database = self.client.connection_pool.connection_kwargs.get("db", 0)
+        return describe_address(self.client), database, self.settings.prefix
 
     @property
     def timefile(self) -> str | None:

@@ -216,8 +216,7 @@ class SimulatedRedbike(Redbike):
         raise BadConfig("the clock of a test stands still: call run_due() in place of dispatch()")
 
     def finish(self) -> None:
-        """End the threads, and give back the connections. The fixture calls it."""
+        """Close it, and end the threads of its worker. The fixture calls it."""
         if self._worker is not None:
             self._worker.close()
-        self._loops.end_calls()
-        self.store.scripts.close()
+        self.close()

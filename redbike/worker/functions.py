@@ -16,92 +16,45 @@
 """
 
 import inspect
-import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from redbike.config.limits import Limit
 from redbike.config.options import JobOptions, format_options, parse_options, read_changes
 from redbike.config.parameters import Value
-from redbike.config.settings import Settings, check_zone, override
-from redbike.errors import BadConfig, BadQueueName, BadSchedule, CommandFailed
+from redbike.config.settings import Settings, override
+from redbike.errors import BadConfig, BadQueueName, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.queues import read_limits
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
-from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import ZoneLike, read_zone
-from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike, check_schedule, format_schedule
-from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
+from redbike.schedule.moments import ZoneLike
+from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
 from redbike.store.keys import check_jobid, check_queue_name
 from redbike.store.run import Run
+from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, JobFunction
+from redbike.worker.keyword_schedules import make_schedule
+from redbike.worker.signatures import CallSignature, read_signature
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 Row = tuple[str, str, JobOptions]  # job id, schedule, options
 
-GIVEN = ("jobid", "data")  # the parameters that a function may have
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = (
     *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "jitter"),
     *("stop-after", "ping-url"),
 )
 _STOCK = RoundRobin("A")  # it names queues
-_CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
-
-
-def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | None:
-    """Return the text of the one schedule that is given among `kinds`; None if there is none.
-
-    With `tz` the text names its zone. Raise `BadSchedule`, `BadConfig` for a bad zone, and `TypeError` for several
-    kinds, for a value of another type, and for a zone without a schedule.
-    """
-    given = {kind: value for kind, value in kinds.items() if value is not None}
-    if len(given) > 1:
-        raise TypeError(f"job {jobid!r}: {' and '.join(given)} are given, but a job has one schedule")
-    if not given:
-        if tz is not None:
-            raise TypeError(f"job {jobid!r}: tz is given, but no schedule")
-        return None
-    [(kind, value)] = given.items()
-    zone = None if tz is None else check_zone(read_zone(tz))
-    schedule = _write(kind, value)
-    check_schedule(schedule, zone)
-    text = format_schedule(schedule, zone or "UTC")
-    try:
-        return _complete(kind, text, zone, jobid)
-    except BadSchedule as error:
-        raise BadSchedule(f"job {jobid!r}: {error}") from None
-
-
-def _write(kind: str, value: Any) -> Any:
-    """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
-    if kind == "every" and not isinstance(value, timedelta):
-        return f"EVERY:{value}"
-    return f"AT:{value}" if kind == "at" and not isinstance(value, datetime) else value
-
-
-def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:
-    """Return `text`, with its zone if that is given. Raise `BadSchedule` if it is not of this kind."""
-    parsed = parse(text, zone or "UTC", jobid, time.time())
-    if not isinstance(parsed, _CLASSES.get(kind, Schedule)):
-        raise BadSchedule(f"bad {kind} {text!r:.80}: it is a schedule of another kind")
-    if zone is None:
-        return text
-    if parsed.anchor_span is None:
-        return parsed.with_zone().text
-    if isinstance(parsed, RecurrenceSchedule):
-        example = "DTSTART:20260101T080000"
-        raise BadSchedule(f"bad schedule {text!r:.80}: a rule with a tz needs a line such as {example!r}")
-    return text
 
 
 @dataclass(frozen=True, slots=True)
 class _Function:
     call: Callable[..., Any]
-    takes: tuple[str, ...]  # which of `GIVEN`
+    signature: CallSignature
     queue: str
     schedule: str | None
     options: JobOptions
@@ -136,6 +89,7 @@ class Jobs:
         self.startup, self.shutdown, self.middleware = startup, shutdown, middleware
         self._limits = {} if limits is None else limits
         self._functions: dict[str, _Function] = {}
+        self._bikes = Bikes()
         read_concurrency(self)
         read_limits(self)
         check_hooks(self)
@@ -153,18 +107,20 @@ class Jobs:
         tz: ZoneLike | None = None,
         queue: str | None = None,
         **options: Unpack[JobOptions],
-    ) -> Callable[[F], F]:
-        """Add the function below to the jobs, which stays as it is, and may be ``async``.
+    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
+        """Add the function below to the jobs. It may be ``async``, and can be called as before; see `JobFunction`.
 
         It has a schedule of one kind: `every` (seconds, a duration such as ``"1h"``, or a timedelta), `cron`, `rrule`,
         `at` (epoch seconds, ISO 8601, or an aware datetime), or as `schedule` any that `Redbike.set` takes. `tz` is the
         zone of its times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that
         are set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
 
-        The function is called with the parameters that it has: ``jobid``, ``data``, both or none.
+        The function is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data
+        have by their names.
 
         Raise `BadSchedule`, `BadJobId`, `BadQueueName`, `BadConfig` for a bad option or an id that is there already,
-        and `TypeError` for what is no function, for other parameters, and for several kinds of schedule.
+        and `TypeError` for what is no function, for parameters that a job cannot give, for several kinds of schedule,
+        and for a schedule without the data that the function needs.
         """
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
@@ -174,13 +130,17 @@ class Jobs:
             _check_own(jobid, options)
         place = _STOCK.queue_for(jobid) if queue is None else _find_queue(queue)
 
-        def add(function: F) -> F:
+        def add(function: Callable[P, R]) -> JobFunction[P, R]:
+            plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
+            signature = read_signature(plain)
             if jobid in self._functions:
-                names = _name(self._functions[jobid].call), _name(function)
-                raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]} and for {names[1]}")
-            takes = find_parameters(function)
-            self._functions[jobid] = _Function(function, takes, place, text, options, _list_own(changes.options))
-            return function
+                names = self._functions[jobid].signature.name, signature.name
+                raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
+            if text is not None and (wrong := signature.check(options.get("data"))):
+                raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
+            self._functions[jobid] = _Function(plain, signature, place, text, options, _list_own(changes.options))
+            kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
+            return kind(plain, jobid, signature, self._bikes)
 
         return add
 
@@ -228,13 +188,19 @@ class Jobs:
             None if retries is None else int(retries),
         )
 
+    def note_bike(self, bike: AnyRedbike) -> None:
+        """Hear of a `Redbike` or `AsyncRedbike` that was made with this: it sets the jobs of the functions."""
+        self._bikes.add(bike)
+
     def work(self, jobid: str, data: Any = None) -> Any:
-        """Call the function of `jobid`; of an async one return the coroutine. Without one raise `CommandFailed`."""
+        """Call the function of `jobid`; of an async one return the coroutine.
+
+        Raise `CommandFailed` if there is none, or if the data do not fit it.
+        """
         function = self._find(jobid)
         if function is None:
             raise CommandFailed(f"no function for the job {jobid!r}: {list_functions(self._functions)}")
-        given = {"jobid": jobid, "data": data}
-        return function.call(**{name: given[name] for name in function.takes})
+        return function.call(**function.signature.make_arguments(jobid, data))
 
     def is_async(self, jobid: str) -> bool:
         """Tell whether the function of `jobid` is a coroutine function."""
@@ -251,27 +217,6 @@ class Jobs:
 
     def _find(self, jobid: str) -> _Function | None:
         return self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])
-
-
-def find_parameters(function: object) -> tuple[str, ...]:
-    """Return which of `GIVEN` the function takes. Raise `TypeError` for one that needs anything else."""
-    if isinstance(function, type) or not callable(function):
-        raise TypeError(f"a job is a function, not {function!r:.80}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{_name(function)} has a yield: nothing of it would run when it is called")
-    taken = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        is_filled = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if name in GIVEN and not is_filled and parameter.kind is not parameter.POSITIONAL_ONLY:
-            taken.append(name)
-        elif not is_filled and parameter.default is parameter.empty:
-            allowed = "a job's function may have (), (jobid), (data) or (jobid, data)"
-            raise TypeError(f"{_name(function)} has the parameter {name!r} without a default: {allowed}")
-    return tuple(taken)
-
-
-def _name(function: object) -> str:
-    return f"{getattr(function, '__qualname__', type(function).__name__)}()"
 
 
 def _find_queue(code: object) -> str:

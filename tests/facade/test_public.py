@@ -107,6 +107,8 @@ def list_names(hint):
     """What a type names, in brackets too."""
     if isinstance(hint, list | tuple):
         return [name for each in hint for name in list_names(each)]
+    if isinstance(hint, typing.ParamSpecArgs | typing.ParamSpecKwargs):
+        return []
     if typing.get_args(hint):
         return list_names((typing.get_origin(hint), *typing.get_args(hint)))
     return [hint]
@@ -123,8 +125,9 @@ def list_functions(name):
         f"{name}.{each}": value
         for each, value in functions.items()
         if (each == "__init__" or not each.startswith("_")) and (inspect.isfunction(value) or inspect.ismethod(value))
-        # Python makes those of enums and protocols, and nobody else makes asynchronous results.
-        if value.__module__.startswith("redbike") and f"{name}.{each}" != "AsyncResults.__init__"
+        # Python makes those of enums and protocols, and only Redbike asynchronous results and decorated functions.
+        if value.__module__.startswith("redbike")
+        and f"{name}.{each}" not in ("AsyncResults.__init__", "JobFunction.__init__")
     }
 
 
@@ -139,7 +142,9 @@ def test_all_that_a_signature_names_is_exported(name):
     named = {(each, kind) for each, hint in hints.items() for kind in list_names(tuple(hint.values()))}
     own = {(each, kind) for each, kind in named if getattr(kind, "__module__", "").split(".")[0] == "redbike"}
     exported = [getattr(redbike, each) for each in redbike.__all__]
-    assert [each for each in own if each[1] not in exported and not isinstance(each[1], typing.TypeVar)] == []
+    assert [
+        each for each in own if each[1] not in exported and not isinstance(each[1], typing.TypeVar | typing.ParamSpec)
+    ] == []
     others = {str(getattr(kind, "__module__", "builtins")).split(".")[0] for _, kind in named - own}
     assert others <= {*sys.stdlib_module_names, "redis"}
 

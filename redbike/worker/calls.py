@@ -1,0 +1,246 @@
+"""What a program does with a function of `redbike.worker.functions.Jobs`: it calls it, or sets and enqueues its jobs.
+
+The jobs are set by the `Redbike` or `AsyncRedbike` that was made with the `Jobs`; within a job, by that which runs it.
+"""
+
+import asyncio
+import hashlib
+import inspect
+import json
+import weakref
+from collections.abc import Callable, Coroutine, Generator
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
+from uuid import UUID
+
+from redbike.config.options import DATA, JobOptions, format_data, read_changes
+from redbike.errors import RedbikeError
+from redbike.schedule.objects import ScheduleLike
+from redbike.store.keys import check_jobid
+from redbike.worker.keyword_schedules import make_schedule
+from redbike.worker.runner import current_run, is_in_run
+from redbike.worker.signatures import CallSignature
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+JobKey = str | int | UUID
+"""What names one job of a function: the part of its id behind the first colon."""
+
+_DIGITS = 20  # of the digest that stands for arguments
+_storing: set["asyncio.Future[Any]"] = set()  # an event loop does not keep them itself
+
+
+class AnyRedbike(Protocol):
+    """What is asked of a `Redbike` or an `AsyncRedbike`."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether it was closed."""
+        ...
+
+    @property
+    def place(self) -> object:
+        """Where its jobs are: two that have the same one have the same jobs."""
+        ...
+
+    @property
+    def set(self) -> Callable[..., Any]:
+        """Its method of this name; a coroutine function for an `AsyncRedbike`."""
+        ...
+
+    @property
+    def enter(self) -> Callable[..., Any]:
+        """Its method of this name."""
+        ...
+
+
+class CallOptions(JobOptions, total=False):
+    """What `JobFunction.options` takes: the options of a job, and these.
+
+    `key` names the job, `after` or `at` says when it runs, `bike` which `Redbike` or `AsyncRedbike` sets it.
+    """
+
+    key: JobKey | None
+    after: float | str | timedelta | None
+    at: float | str | datetime | None
+    bike: AnyRedbike | None
+
+
+_OWN = ("key", "after", "at", "bike")  # of these
+
+
+class JobHandle(str):
+    """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored."""
+
+    _stored: "asyncio.Future[Any] | None" = None
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        if self._stored is not None:
+            yield from asyncio.shield(self._stored).__await__()
+        return self
+
+
+class Bikes:
+    """All that were made with one `Jobs`, as long as they are there."""
+
+    def __init__(self) -> None:
+        self._all: list[weakref.ref[AnyRedbike]] = []
+
+    def add(self, bike: AnyRedbike) -> None:
+        """Note one that was made."""
+        self._all = [each for each in self._all if each() is not None]
+        self._all.append(weakref.ref(bike))
+
+    def find(self, name: str) -> AnyRedbike:
+        """Return who sets a job of the function `name`: in an event loop an `AsyncRedbike`, if there is one.
+
+        Raise `RedbikeError` if there is none, or if there are several for different jobs.
+        """
+        found = [bike for each in self._all if (bike := each()) is not None]
+        if is_in_run() and (running := current_run().bike).place in {bike.place for bike in found}:
+            return cast(AnyRedbike, running)
+        opened = [bike for bike in found if not bike.is_closed]
+        awaited = [bike for bike in opened if _is_awaited(bike)]
+        chosen = [bike for bike in opened if bike not in awaited]
+        if _is_in_loop():
+            chosen = awaited or chosen
+        elif awaited and not chosen:
+            raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
+        if not chosen:
+            raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or it is closed: Redbike(jobs) makes one")
+        if len({bike.place for bike in chosen}) > 1:
+            raise RedbikeError(f"several Redbikes were made with the Jobs of {name}: say which, by options(bike=…)")
+        return chosen[-1]
+
+
+class JobFunction(Generic[P, R]):
+    """A function that `Jobs.job` has decorated. To call it is to call the function, at once, without any job.
+
+    Its other methods set jobs, for workers to run. They take the arguments of the function, except ``jobid``, which a
+    worker gives. These must be JSON, and are the job's data: an object with the arguments by their names, or what the
+    parameter ``data`` gets.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        jobid: str,
+        signature: CallSignature,
+        bikes: Bikes,
+        options: CallOptions | None = None,
+    ) -> None:
+        update_wrapper(self, function)
+        self._function, self._jobid, self._signature, self._bikes = function, jobid, signature, bikes
+        self._options: CallOptions = {} if options is None else options
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self._jobid!r}: {self._signature}>"
+
+    def __reduce__(self) -> str:
+        return self._signature.name  # it is pickled as functions are: by its name
+
+    def jobid(self, key: JobKey) -> str:
+        """Return the id of the job that `key` names: ``remind:anna`` of ``remind``. Raise `BadJobId`."""
+        if isinstance(key, bool) or not isinstance(key, JobKey):
+            raise TypeError(f"bad key {key!r:.80} of a job of {self._signature.name}: a text, number or UUID is needed")
+        return check_jobid(f"{self._jobid}:{key}")
+
+    def options(self, **options: Unpack[CallOptions]) -> "JobFunction[P, R]":
+        """Return the same function, whose jobs are set with these options.
+
+        `enqueue` runs the job so long `after` now by the server's clock (seconds, a duration such as ``"30s"``, or a
+        timedelta), or at an instant `at` (epoch seconds, ISO 8601, or an aware datetime). `key` names it. `bike` is the
+        `Redbike` or `AsyncRedbike` that sets it. The others are those of `Redbike.set`. Raise `BadConfig` and
+        `BadSchedule` for bad ones, and `TypeError` for ``data``, for an unknown option, and for `after` with `at`.
+        """
+        if DATA in options:
+            raise TypeError(f"the data of a job of {self._signature.name} are its arguments")
+        known = cast(CallOptions, {**self._options, **options})
+        if known.get("key") is not None:
+            self.jobid(known["key"] or "")
+        read_changes(_leave_out(known))
+        _make_one_off(self._jobid, known)
+        return type(self)(self._function, self._jobid, self._signature, self._bikes, known)
+
+    def set(self, key: JobKey, schedule: ScheduleLike, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
+        """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.
+
+        Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
+        `RedbikeError` without a `Redbike`.
+        """
+        if misplaced := [name for name in _OWN[:3] if self._options.get(name) is not None]:
+            raise TypeError(f"{', '.join(misplaced)}: that is for enqueue(); set() is given a key and a schedule")
+        data = self._signature.bind(args, kwargs)
+        return self._store("enter", self.jobid(key), schedule, data)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
+        """Run the function once with these arguments, soon; `options` may name another time, and the job.
+
+        Without a key, a digest of the arguments names the job. So while a job waits, the same call again adds no second
+        one; while it runs, it runs once more. To run the function for each call, give each a `key` of its own. Raise
+        as `set` does.
+        """
+        data = self._signature.bind(args, kwargs)
+        key = self._options.get("key")
+        jobid = self.jobid(_digest(data) if key is None else key)
+        return self._store("set", jobid, _make_one_off(jobid, self._options) or "NOW", data)
+
+    def _store(self, method: str, jobid: str, schedule: ScheduleLike, data: Any) -> JobHandle:
+        format_data(data)  # before it is sent: what is wrong is the caller's
+        bike = self._options.get("bike") or self._bikes.find(self._signature.name)
+        stored = getattr(bike, method)(jobid, schedule, **_leave_out(self._options), data=data)
+        handle = JobHandle(jobid)
+        if inspect.iscoroutine(stored):
+            handle._stored = _begin(stored)
+        return handle
+
+
+class AsyncJobFunction(JobFunction[P, R]):
+    """A coroutine function that was decorated: for whoever asks whether it is one."""
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
+        return await cast(Any, self._function(*args, **kwargs))
+
+
+def _leave_out(options: CallOptions) -> dict[str, Any]:
+    """Return the options of a job."""
+    return {name: value for name, value in options.items() if name not in _OWN}
+
+
+def _make_one_off(jobid: str, options: CallOptions) -> str | None:
+    """Return the schedule that `after` or `at` means; None without them."""
+    return make_schedule(jobid, None, after=options.get("after"), at=options.get("at"))
+
+
+def _digest(data: Any) -> str:
+    text = json.dumps(json.loads(format_data(data) or "null"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _is_awaited(bike: AnyRedbike) -> bool:
+    return inspect.iscoroutinefunction(bike.set)
+
+
+def _begin(stored: Coroutine[Any, Any, Any]) -> "asyncio.Future[Any]":
+    """Begin to store a job, whether or not anybody awaits it."""
+    try:
+        task = asyncio.get_running_loop().create_task(stored)
+    except RuntimeError:
+        stored.close()
+        raise RedbikeError("an AsyncRedbike sets jobs only in a coroutine") from None
+    _storing.add(task)
+    task.add_done_callback(_storing.discard)
+    return task

@@ -1,0 +1,63 @@
+"""The one schedule that keyword arguments name, such as ``every=``, ``cron=`` or ``at=``."""
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from redbike.config.settings import check_zone
+from redbike.errors import BadSchedule
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import ZoneLike, read_zone
+from redbike.schedule.objects import check_schedule, format_schedule
+from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
+
+_CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
+_KEYWORDS = {"every": "EVERY", "after": "IN"}  # of what is given as seconds, as a duration or as a timedelta
+
+
+def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | None:
+    """Return the text of the one schedule that is given among `kinds`; None if there is none.
+
+    With `tz` the text names its zone. Raise `BadSchedule`, `BadConfig` for a bad zone, and `TypeError` for several
+    kinds, for a value of another type, and for a zone without a schedule.
+    """
+    given = {kind: value for kind, value in kinds.items() if value is not None}
+    if len(given) > 1:
+        raise TypeError(f"job {jobid!r}: {' and '.join(given)} are given, but a job has one schedule")
+    if not given:
+        if tz is not None:
+            raise TypeError(f"job {jobid!r}: tz is given, but no schedule")
+        return None
+    [(kind, value)] = given.items()
+    zone = None if tz is None else check_zone(read_zone(tz))
+    schedule = _write(kind, value)
+    check_schedule(schedule, zone)
+    text = format_schedule(schedule, zone or "UTC")
+    try:
+        return _complete(kind, text, zone, jobid)
+    except BadSchedule as error:
+        raise BadSchedule(f"job {jobid!r}: {error}") from None
+
+
+def _write(kind: str, value: Any) -> Any:
+    """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
+    if kind == "after" and isinstance(value, timedelta):
+        return f"IN:{value.total_seconds()}"
+    if kind in _KEYWORDS and not isinstance(value, timedelta):
+        return f"{_KEYWORDS[kind]}:{value}"
+    return f"AT:{value}" if kind == "at" and not isinstance(value, datetime) else value
+
+
+def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:
+    """Return `text`, with its zone if that is given. Raise `BadSchedule` if it is not of this kind."""
+    parsed = parse(text, zone or "UTC", jobid, time.time())
+    if not isinstance(parsed, _CLASSES.get(kind, Schedule)):
+        raise BadSchedule(f"bad {kind} {text!r:.80}: it is a schedule of another kind")
+    if zone is None:
+        return text
+    if parsed.anchor_span is None:
+        return parsed.with_zone().text
+    if isinstance(parsed, RecurrenceSchedule):
+        example = "DTSTART:20260101T080000"
+        raise BadSchedule(f"bad schedule {text!r:.80}: a rule with a tz needs a line such as {example!r}")
+    return text

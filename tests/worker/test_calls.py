@@ -1,0 +1,342 @@
+"""Functions that are decorated: a program calls them, and sets and enqueues jobs for them."""
+
+import asyncio
+import inspect
+import pickle
+import re
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redbike import (
+    AsyncRedbike,
+    BadConfig,
+    BadJobId,
+    BadQueueName,
+    BadSchedule,
+    JobFunction,
+    Jobs,
+    Redbike,
+    RedbikeError,
+)
+from redbike.worker.signatures import read_signature
+
+CALLS = []
+jobs = Jobs()
+
+
+@jobs.job("greet")
+def greet(name: str, times: int = 1) -> str:
+    """Greet somebody."""
+    CALLS.append((name, times))
+    return f"hello {name}"
+
+
+@jobs.job("tell")
+async def tell(name: str, **more: object) -> str:
+    CALLS.append((name, more))
+    return name
+
+
+@jobs.job("keep")
+def keep(jobid: str, data: list[int]) -> None:
+    CALLS.append((jobid, data))
+
+
+@jobs.job("tidy", every="1h")
+def tidy() -> None:
+    CALLS.append("tidy")
+
+
+@jobs.job("mixed")
+def mixed(jobid: str, size: int) -> None:
+    CALLS.append((jobid, size))
+
+
+@pytest.fixture(autouse=True)
+def calls():
+    CALLS.clear()
+    return CALLS
+
+
+@pytest.fixture
+def bike(client, prefix):
+    with Redbike(jobs, prefix, client) as bike:
+        yield bike
+
+
+def work_all(bike):
+    bike.dispatch_due()
+    return list(iter(bike.work_one, None))
+
+
+def test_a_function_is_called_as_before(calls):
+    assert isinstance(greet, JobFunction)
+    assert greet("ann", times=2) == "hello ann"
+    assert asyncio.run(tell("bob")) == "bob"
+    assert calls == [("ann", 2), ("bob", {})]
+    assert (greet.__name__, greet.__doc__, greet.__module__) == ("greet", "Greet somebody.", __name__)
+    assert str(inspect.signature(greet)) == "(name: str, times: int = 1) -> str"
+    assert inspect.iscoroutinefunction(tell.__call__)
+    assert not inspect.iscoroutinefunction(greet.__call__)
+    assert pickle.loads(pickle.dumps(greet)) is greet  # noqa: S301
+    assert repr(greet) == "<job 'greet': greet(name, times=1)>"
+
+
+def test_arguments_are_kept_as_the_data_of_a_job_of_their_own(bike, calls):
+    ids = [greet.enqueue("ann"), greet.enqueue("bob", 2), greet.enqueue(name="bob", times=2), tell.enqueue("cat", of=7)]
+    assert len(set(ids)) == 3
+    assert all(each.startswith(("greet:", "tell:")) for each in ids)
+    assert bike.tell(ids[1])["data"] == {"name": "bob", "times": 2}
+    assert sorted(work_all(bike)) == sorted(set(ids))
+    assert sorted(calls, key=str) == sorted([("ann", 1), ("bob", 2), ("cat", {"of": 7})], key=str)
+    assert greet.enqueue("ann") == ids[0]
+    assert work_all(bike) == [ids[0]], "it ended, and runs once more"
+
+
+def test_a_function_without_arguments_and_one_of_data_are_enqueued_beside_their_schedules(bike, calls):
+    bike.set("tidy", "EVERY:1h")
+    before = bike.tell("tidy")
+    jobid, other, third = tidy.enqueue(), keep.enqueue([1, 2]), mixed.options(key="k").enqueue(size=3)
+    assert jobid.startswith("tidy:")
+    assert sorted(work_all(bike)) == sorted([jobid, other, third])
+    assert sorted(calls, key=str) == sorted(["tidy", (other, [1, 2]), ("mixed:k", 3)], key=str)
+    assert bike.tell("tidy") == before
+
+
+def test_a_key_names_the_job(bike):
+    key = uuid.uuid4()
+    assert greet.jobid("ann") == "greet:ann"
+    assert greet.options(key=key).enqueue("ann") == greet.jobid(key) == f"greet:{key}"
+    assert greet.options(key=7).enqueue("ann") == "greet:7"
+    greet.options(key=7).enqueue("bob")
+    assert bike.tell("greet:7")["data"] == {"name": "bob"}
+    assert len(work_all(bike)) == 2
+
+
+@pytest.mark.parametrize("after", [3600, 3600.0, "1h", timedelta(hours=1)])
+def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, after):
+    jobid = greet.options(after=after, retries=2).enqueue("ann")
+    told = bike.tell(jobid)
+    assert abs(told["next_run"] - bike.store.timeline.read_clock() - 3600) < 5
+    assert told["options"] == {"retries": 2}
+    assert told["schedule"].startswith("AT:")
+
+
+@pytest.mark.parametrize("at", ["2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC)])
+def test_a_job_is_enqueued_for_an_instant(bike, at):
+    assert bike.tell(greet.options(at=at).enqueue("ann"))["next_run"] == 1893456000
+
+
+def test_a_job_is_set_with_any_schedule(bike, calls):
+    jobid = greet.options(timeout="5s").set("ann", timedelta(hours=1), "ann", times=3)
+    assert jobid == "greet:ann"
+    told = bike.tell(jobid)
+    assert (told["data"], told["options"]) == ({"name": "ann", "times": 3}, {"timeout": 5.0})
+    bike.run(jobid)
+    work_all(bike)
+    assert calls == [("ann", 3)]
+    with pytest.raises(BadSchedule, match="never"):
+        greet.set("bob", "never", "bob")
+    with pytest.raises(TypeError, match="key, after: that is for enqueue"):
+        greet.options(after=5, key="x").set("bob", "NOW", "bob")
+    assert bike.tell("greet:bob")["status"] is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: greet.enqueue(), TypeError, r"greet\(name, times=1\): missing a required argument: 'name'"),
+        (lambda: greet.enqueue("a", 1, 2), TypeError, r"greet\(name, times=1\): too many positional arguments"),
+        (lambda: greet.enqueue("a", when=2), TypeError, "unexpected keyword argument 'when'"),
+        (lambda: greet.set("k", "NOW"), TypeError, "missing a required argument: 'name'"),
+        (lambda: mixed.enqueue("an id", 3), TypeError, r"mixed\(size\): too many positional arguments"),
+        (lambda: tell.enqueue("a", jobid="x"), TypeError, "'jobid' is the id of its job, not an argument"),
+        (lambda: tidy.enqueue(1), TypeError, r"tidy\(\): too many positional arguments"),
+        (lambda: keep.enqueue(), TypeError, "missing a required argument: 'data'"),
+        (lambda: greet.enqueue({1, 2}), BadConfig, "cannot be written as JSON"),
+        (lambda: greet.enqueue(float("nan")), BadConfig, "cannot be written as JSON"),
+        (lambda: greet.jobid(None), TypeError, "bad key None of a job of greet"),
+        (lambda: greet.jobid(True), TypeError, "bad key True"),
+        (lambda: greet.jobid("a\nb"), BadJobId, "bad job id"),
+        (lambda: greet.options(key=["a"]), TypeError, r"bad key \['a'\]"),
+        (lambda: greet.options(after="soon"), BadSchedule, "bad duration 'soon'"),
+        (lambda: greet.options(after=-5), BadSchedule, "bad duration '-5'"),
+        (lambda: greet.options(at="then"), BadSchedule, "then"),
+        (lambda: greet.options(at=5, after=5), TypeError, "after and at are given"),
+        (lambda: greet.options(data=5), TypeError, "the data of a job of greet are its arguments"),
+        (lambda: greet.options(retires=5), TypeError, "unexpected option 'retires'"),
+        (lambda: greet.options(retries=-5), BadConfig, "-5"),
+    ],
+)
+def test_what_does_not_fit_is_refused_when_it_is_set(bike, call, error, said):
+    with pytest.raises(error, match=said):
+        call()
+    assert list(bike.get_statuses()) == []
+
+
+@pytest.mark.parametrize("verb", ["set", "enter", "set_many", "sync"])
+def test_an_id_that_no_function_takes_is_refused_when_it_is_set(bike, verb):
+    said = "no queue for 'gret:ann': no function takes it: there are functions for 'greet', 'keep'"
+    if verb in ("set", "enter"):
+        with pytest.raises(BadQueueName, match=said):
+            getattr(bike, verb)("gret:ann", "NOW")
+    elif verb == "set_many":
+        [(_, error)] = bike.set_many([("gret:ann", "NOW")])
+        assert str(error).startswith(said)
+    else:
+        changes = bike.sync([("gret:ann", "NOW"), ("greet:ann", "NOW")], group="g")
+        [(jobid, error)] = changes.bad.items()
+        assert (jobid, str(error)[: len(said)]) == ("gret:ann", said)
+    assert bike.tell("gret:ann")["status"] is None
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "missing a required argument: 'name'"),
+        (["ann"], r"needs an object with its arguments, not \['ann'\]"),
+        ({"name": "ann", "size": 3}, "unexpected keyword argument 'size'"),
+    ],
+)
+def test_data_that_do_not_fit_fail_with_one_line(bike, data, said):
+    bike.set("greet:ann", "NOW", data=data)
+    work_all(bike)
+    [failure] = bike.failures()
+    assert failure["error"].startswith("bad data of the job 'greet:ann': greet(name, times=1)")
+    assert failure["traceback"] == ""
+    assert re.search(said, failure["error"])
+
+
+def test_without_a_redbike_of_these_jobs_nothing_is_set(client, prefix):
+    own = Jobs()
+    function = own.job("greet")(lambda name: None)
+    with pytest.raises(RedbikeError, match="no Redbike was made with the Jobs of"):
+        function.enqueue("ann")
+    with Redbike(own, prefix, client):
+        assert function.enqueue("ann").startswith("greet:")
+    with pytest.raises(RedbikeError, match="or it is closed"):
+        function.enqueue("ann")
+
+
+def test_of_two_redbikes_with_other_jobs_one_must_be_named(client, prefix, bike):
+    with Redbike(jobs, prefix, client):
+        greet.enqueue("ann")  # it has the same jobs
+    assert len(work_all(bike)) == 1
+    with Redbike(jobs, f"{prefix}-other", client) as other:
+        with pytest.raises(RedbikeError, match=r"several Redbikes .* say which, by options\(bike="):
+            greet.enqueue("ann")
+        greet.options(bike=other).enqueue("ann")
+        assert (work_all(bike), len(work_all(other))) == ([], 1)
+        other.flush()
+
+
+def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix):
+    own, seen = Jobs(), []
+
+    @own.job("first")
+    def first(number: int) -> None:
+        second.enqueue(number + 1)
+
+    @own.job("second")
+    async def second(number: int) -> None:
+        seen.append(number)
+        if number < 3:
+            assert await second.enqueue(number + 1) == second.enqueue(number + 1)
+
+    with Redbike(own, prefix, client) as bike, Redbike(own, f"{prefix}-other", client) as other:
+        first.options(bike=bike).enqueue(1)
+        assert len(work_all(bike)) == 3
+        assert (work_all(other), seen) == ([], [2, 3])
+
+
+def test_an_async_redbike_sets_jobs_in_its_loop(client, prefix, bike, calls):
+    async def main():
+        async with AsyncRedbike(jobs, prefix, client) as awaited:
+            jobid = await greet.enqueue("ann")
+            assert (await awaited.tell(jobid))["data"] == {"name": "ann"}
+            greet.enqueue("bob")  # begun, though nobody awaits it
+            handle = greet.set("cat", "never", "cat")
+            with pytest.raises(BadSchedule, match="never"):
+                await handle
+            return jobid
+
+    jobid = asyncio.run(main())
+    assert jobid in work_all(bike)
+    assert sorted(calls) == [("ann", 1), ("bob", 1)]
+
+
+def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
+    own = Jobs()
+    function = own.job("greet")(lambda name: None)
+
+    async def main():
+        bike = AsyncRedbike(own, prefix, client)
+        try:
+            return await function.enqueue("ann")
+        finally:
+            await bike.close()
+
+    assert asyncio.run(main()).startswith("greet:")
+    bike = AsyncRedbike(own, prefix, client)
+    with pytest.raises(RedbikeError, match="has an AsyncRedbike: set its jobs in a coroutine"):
+        function.enqueue("ann")
+    with pytest.raises(RedbikeError, match="sets jobs only in a coroutine"):
+        function.options(bike=bike).enqueue("ann")
+
+
+def test_a_function_may_have_two_ids(client, prefix, calls):
+    own = Jobs()
+    one = own.job("one")(lambda name: calls.append(name))
+    two = own.job("two")(one)
+    with Redbike(own, prefix, client) as bike:
+        assert [one.enqueue("a")[:4], two.enqueue("b")[:4]] == ["one:", "two:"]
+        assert len(work_all(bike)) == 2
+
+
+@pytest.mark.parametrize("data", [None, {"name": 1, "size": 2}, [1]])
+def test_a_schedule_needs_the_data_of_its_function(data):
+    with pytest.raises(TypeError, match=r"job 'greet' has a schedule, but not the data that it needs: .*name"):
+        Jobs().job("greet", every="1h", data=data)(lambda name: None)
+    Jobs().job("greet", every="1h", data={"name": "ann"})(lambda name: None)
+
+
+def test_a_second_call_while_the_job_runs_runs_it_once_more(client, prefix):
+    own, seen = Jobs(), []
+
+    @own.job("slow")
+    def slow(name: str) -> None:
+        seen.append(name)
+        if len(seen) == 1:
+            slow.enqueue(name)
+            slow.enqueue(name)
+
+    with Redbike(own, prefix, client) as bike:
+        slow.enqueue("ann")
+        assert len(work_all(bike)) == 2
+    assert seen == ["ann", "ann"]
+
+
+VALUES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)
+
+
+@given(st.lists(VALUES, max_size=3), st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e"]), VALUES))
+def test_a_worker_calls_a_function_as_the_program_has(args, kwargs):
+    """Whatever Python itself would refuse is refused, and all else arrives as it was given."""
+
+    def function(a, b=2, *, c=3, **rest):
+        return a, b, c, rest
+
+    signature = read_signature(function)
+    try:
+        expected = function(*args, **kwargs)
+    except TypeError:
+        with pytest.raises(TypeError):
+            signature.bind(args, kwargs)
+    else:
+        data = signature.bind(args, kwargs)
+        assert signature.check(data) == ""
+        assert function(**signature.make_arguments("x", data)) == expected
