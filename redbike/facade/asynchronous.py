@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from functools import wraps
+from functools import partial, wraps
 from os import PathLike
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 from weakref import WeakSet
@@ -178,7 +178,8 @@ class AsyncRedbike:
             with bike._loops.calls.run(stay):
                 run(bike, stay)
 
-        done = run_in_thread(run_here, "redbike-loop")
+        # Jobs have the context variables of the program.
+        done = run_in_thread(partial(copy_context().run, run_here), "redbike-loop")
         try:
             await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -246,8 +247,12 @@ class AsyncRedbike:
         await self._run_loop(lambda bike, stay: bike._loops.dispatch_in(stay, after, csvfilename, ping_url))
 
     async def work(self, concurrency: int | None = None) -> None:
-        """Work until halted, stopped, or cancelled: then the current job ends first; see `Redbike.work`."""
-        await self._run_loop(lambda bike, stay: bike._loops.work_in(stay, concurrency))
+        """Work until halted, stopped, or cancelled: then the jobs that run end first; see `Redbike.work`.
+
+        Jobs that are coroutines run in the event loop that awaits this, the other ones in threads.
+        """
+        event_loop = asyncio.get_running_loop()
+        await self._run_loop(lambda bike, stay: bike._loops.work_in(stay, concurrency, event_loop))
 
     # Entering and removing jobs
 

@@ -155,8 +155,8 @@ class Loops(Part):
         with self.calls.run() as stay:
             self.work_in(stay, concurrency)
 
-    def work_in(self, stay: Stay, concurrency: int | None) -> None:
-        """`work`, in a call that is counted already."""
+    def work_in(self, stay: Stay, concurrency: int | None, event_loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`work`, in a call that is counted already; coroutines run in `event_loop`, if it is given."""
         if isinstance(self.worker, NoWorker):
             raise BadConfig("no worker: the config names none, so give from_config() one to work jobs")
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
@@ -164,7 +164,7 @@ class Loops(Part):
             return
         self._check_rights("worker", rights.WORKER)
         with self._open_store() as store:
-            worker = self.equip(Worker(store, self.worker, self.settings, concurrency))
+            worker = self.equip(Worker(store, self.worker, self.settings, concurrency, event_loop))
             stay.attach(worker.loop.stopping)
             worker.work()
 

@@ -50,9 +50,13 @@ class Pace:
 
 
 class Batch:
-    """Runs that were taken together, in order. Threads take them by atomic pops, so no run is done twice."""
+    """Runs that were taken together, in order. Threads take them by atomic pops, so no run is done twice.
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    If it `is_shared`, others use its source once it is split.
+    """
+
+    def __init__(self, runs: Sequence[Run], is_shared: bool = False) -> None:
+        self._is_shared = is_shared
         self.runs = list(runs)
         self.todo = deque(runs)
         self.done: deque[EndedRun] = deque()
@@ -62,6 +66,12 @@ class Batch:
         self.changing = threading.Lock()  # held to give runs back, and to close
         self.closed = False
         self.split = False
+        self.settled = threading.Event()  # it is over, or split
+
+    @property
+    def has_source(self) -> bool:
+        """Tell whether its thread may use the source."""
+        return not (self.split and self._is_shared)
 
 
 class Watch:
@@ -161,7 +171,7 @@ class BatchRunner:
     def _run_in_turn(self, batch: Batch) -> None:
         stopping, fresh_until = self._stopping, self._source.fresh_until
         while batch.todo and not stopping.is_set():
-            if time.monotonic() > fresh_until:
+            if time.monotonic() > fresh_until and batch.has_source:
                 self._drop_stale(batch)
                 fresh_until = self._source.fresh_until
             try:
@@ -178,41 +188,54 @@ class BatchRunner:
                 self._heartbeat.remove(run)
             batch.done.append((run, next_state))
             if self._runner.spent > UNREPORTED or len(batch.done) >= TOGETHER:
-                self._source.send_ends(_drain(batch.done.popleft))
+                self._tell_ends(batch)
                 self._runner.spent = 0.0
+
+    def _tell_ends(self, batch: Batch) -> None:
+        with batch.changing:
+            if batch.has_source:
+                self._source.send_ends(_drain(batch.done.popleft))
+                return
+        self._ends.end(_drain(batch.done.popleft))
 
     def _drop_stale(self, batch: Batch) -> None:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
         with batch.changing:
-            batch.todo.extend(self._source.keep_own(_drain(batch.todo.popleft)))
+            if batch.has_source:
+                batch.todo.extend(self._source.keep_own(_drain(batch.todo.popleft)))
 
     def split(self, batch: Batch) -> None:
         """End what is done of `batch`, and give back what has not begun: it takes long."""
-        with batch.changing:
-            if batch.closed:
-                return
-            # In this order: what is done meanwhile would have to wait for the slow one that is begun after it.
-            rest = _drain(batch.todo.pop)[::-1]
-            done = _drain(batch.done.popleft)
-            # From now on there is time for a heartbeat.
-            left = batch.over | {id(run) for run in rest}
-            batch.watched = [run for run in batch.runs if id(run) not in left]
-            for run in batch.watched:
-                self._heartbeat.add(run)
-                if id(run) in batch.over:
-                    self._heartbeat.remove(run)
-            try:
-                self._ends.end(done, patience=LEASE)
-                words = self._source.release(rest, patience=LEASE) if rest else []
-            except RedbikeError as error:
-                jobs = name_number(len(rest), "job")
-                log.error("%s could not be ended or given back, and will count as lost: %s", jobs, error)
-                return
-            kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
-            for run in kept:
-                self._heartbeat.add(run)
-            batch.watched = batch.watched + kept
-            batch.todo.extend(kept)
+        try:
+            with batch.changing:
+                if not batch.closed:
+                    self._split_open(batch)
+        finally:
+            batch.settled.set()
+
+    def _split_open(self, batch: Batch) -> None:
+        # In this order: what is done meanwhile would have to wait for the slow one that is begun after it.
+        rest = _drain(batch.todo.pop)[::-1]
+        done = _drain(batch.done.popleft)
+        # From now on there is time for a heartbeat.
+        left = batch.over | {id(run) for run in rest}
+        batch.watched = [run for run in batch.runs if id(run) not in left]
+        for run in batch.watched:
+            self._heartbeat.add(run)
+            if id(run) in batch.over:
+                self._heartbeat.remove(run)
+        try:
+            self._ends.end(done, patience=LEASE)
+            words = self._source.release(rest, patience=LEASE) if rest else []
+        except RedbikeError as error:
+            jobs = name_number(len(rest), "job")
+            log.error("%s could not be ended or given back, and will count as lost: %s", jobs, error)
+            return
+        kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
+        for run in kept:
+            self._heartbeat.add(run)
+        batch.watched = batch.watched + kept
+        batch.todo.extend(kept)
 
 
 def _drain(pop: Callable[[], T]) -> list[T]:

@@ -8,8 +8,10 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Awaitable, Hashable
+from collections import deque
+from collections.abc import Awaitable, Coroutine, Hashable, Iterator
 from concurrent.futures import Future, wait
+from contextvars import Context, copy_context
 from typing import Any
 
 from redbike.errors import Overrun, RedbikeError
@@ -22,12 +24,26 @@ Ending = tuple[Any, BaseException | None]  # what a coroutine returned, or raise
 
 
 class Coroutines:
-    """Runs coroutines in a thread, which starts with the first one."""
+    """Runs coroutines in `loop`, or else in a thread, which starts with the first one."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._given = loop
         self._loop: _Loop | None = None
         self._changing = threading.Lock()
+        self._is_held = False  # whether what is started waits for the end of `together`
         self._running: dict[Hashable, tuple[_Loop, Future[Ending]]] = {}
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Let all coroutines that are started in the block begin at its end: the loop is woken once for all."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._is_held = False
+                if self._loop is not None:
+                    self._loop.wake()
 
     def run(self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, key: Hashable = None) -> Any:
         """Return what `awaitable` returns, or raise what it raises, even `SystemExit`.
@@ -46,11 +62,17 @@ class Coroutines:
         """Start `awaitable`, as `run` does, and return a future for `wait`. Without a `key`, nothing cancels it."""
         with self._changing:
             if self._loop is None or self._loop.is_over:
-                self._loop = _Loop(self._changing)
+                self._loop = _Loop(self._changing, self._given)
             future = self._loop.start(awaitable, jobid, seconds)
+            if not self._is_held:
+                self._loop.wake()
             if key is not None:
                 self._running[key] = self._loop, future
         return future
+
+    def forget(self, key: Hashable) -> None:
+        """Let `cancel` not find what was started under this name any more."""
+        self._running.pop(key, None)
 
     @staticmethod
     def wait(future: Future[Ending]) -> Any:
@@ -82,27 +104,39 @@ class Coroutines:
 
 
 class _Loop:
-    """One event loop; `changing` guards what is pending in it."""
+    """One event loop, that of the program if it is `given`; `changing` guards what is pending in it."""
 
-    def __init__(self, changing: threading.Lock) -> None:
+    def __init__(self, changing: threading.Lock, given: asyncio.AbstractEventLoop | None) -> None:
         self.is_over = False
         self._changing = changing
         self._pending: set[Future[Ending]] = set()
         self._tasks: dict[Future[Ending], asyncio.Task[Any] | None] = {}  # those that have begun
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
+        self._starting: deque[tuple[Coroutine[Any, Any, None], Context]] = deque()
+        self._is_woken = False  # whether the loop is to begin these
+        self._is_own = given is None
+        self._loop = given or asyncio.new_event_loop()
+        if self._is_own:
+            threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
     def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float | None) -> "Future[Ending]":
-        """Start `awaitable`; the future that is returned gets its result or exception."""
+        """Let `wake` start `awaitable`; the future that is returned gets its result or exception."""
         future: Future[Ending] = Future()
         self._pending.add(future)
-
-        def begin() -> None:
-            # In the context of the caller: it has the current run.
-            self._loop.create_task(self._finish(awaitable, jobid, seconds, future))
-
-        self._loop.call_soon_threadsafe(begin)
+        # In the context of the caller: it has the current run.
+        self._starting.append((self._finish(awaitable, jobid, seconds, future), copy_context()))
         return future
+
+    def wake(self) -> None:
+        """Begin what was started."""
+        if self._starting and not self._is_woken and not self.is_over:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._begin_all)
+
+    def _begin_all(self) -> None:
+        self._is_woken = False  # first: what is added from now on wakes the loop again
+        while self._starting:
+            coroutine, context = self._starting.popleft()
+            self._loop.create_task(coroutine, context=context)
 
     async def _finish(
         self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, future: "Future[Ending]"
@@ -124,9 +158,10 @@ class _Loop:
         self._loop.call_soon(self._end, future, (result, failure))
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread, but not the loop of the program."""
         self.is_over = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._is_own:
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
     def cancel(self, future: "Future[Ending]") -> None:
         """Cancel what was started; if it is over, nothing happens."""
@@ -143,9 +178,10 @@ class _Loop:
     def _end(self, future: "Future[Ending]", ending: Ending) -> None:
         self._tasks.pop(future, None)
         with self._changing:
-            if future in self._pending:
-                self._pending.remove(future)
-                future.set_result(ending)
+            is_pending = future in self._pending
+            self._pending.discard(future)
+        if is_pending:
+            future.set_result(ending)
 
     def _serve(self) -> None:
         why = "the event loop of its worker was stopped by a job"
@@ -155,9 +191,12 @@ class _Loop:
             why = f"the event loop of its worker was ended by a job: {describe(error)}"
         with self._changing:
             self.is_over = True
-            for future in self._pending:
-                future.set_result((None, RedbikeError(why)))
+            pending = list(self._pending)
             self._pending.clear()
+            while self._starting:
+                self._starting.popleft()[0].close()
+        for future in pending:
+            future.set_result((None, RedbikeError(why)))
         self._close()
 
     def _close(self) -> None:

@@ -38,12 +38,15 @@ class Ends:
         self._entries = 0  # of the journal, which this process has added since it looked how many there are
 
     def end(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
-        """End runs that were taken together, until Redis answers. Raise `Unreachable` after `patience` seconds."""
+        """End runs, until Redis answers. Raise `Unreachable` after `patience` seconds."""
         if ended:
-            self._loop.retry_until_up(lambda _: self._end_once(ended), patience)
+            groups = group_by_tag(ended)
+            self._loop.retry_until_up(lambda _: self._end_once(groups), patience)
 
-    def _end_once(self, ended: Sequence[EndedRun]) -> None:
-        self.follow_up(ended, [self._store.scripts.run(self._store.runs.pack_end(ended))])
+    def _end_once(self, groups: Sequence[Sequence[EndedRun]]) -> None:
+        """End groups of runs that were taken together."""
+        replies = self._store.scripts.run_all(map(self._store.runs.pack_end, groups))
+        self.follow_up([each for group in groups for each in group], list(replies))
 
     def follow_up(self, ended: Sequence[EndedRun], replies: Sequence[Reply]) -> None:
         """Read what the server replied to the ends of these runs, and end again those that it did not accept."""
@@ -101,6 +104,14 @@ class Ends:
         for (run, next_state), answer in zip(ended, answers, strict=True):
             if run.ping_url and answer.ends(next_state):
                 self._pings.end(run.jobid, run.ping_url, next_state)
+
+
+def group_by_tag(ended: Sequence[EndedRun]) -> Sequence[Sequence[EndedRun]]:
+    """Return the ends of runs in groups of those that were taken together: a script ends such a group."""
+    groups: dict[str, list[EndedRun]] = {}
+    for each in ended:
+        groups.setdefault(each[0].tag, []).append(each)
+    return list(groups.values())
 
 
 def commit(

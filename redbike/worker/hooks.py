@@ -78,14 +78,20 @@ class Hooks:
                 manager = _make(make, run)
                 if not isinstance(manager, AbstractContextManager):
                     rest = self.middleware[number + 1 :]
-                    if self._is_async(run.jobid):
+                    if self.is_async(run.jobid):
                         return finish(_run_within(run, manager, rest, call))
                     return self._run_beside(run, manager, rest, lambda: _finish(call(), finish))
                 stack.enter_context(manager)
             return _finish(call(), finish)
         return None  # a middleware has suppressed what was raised
 
-    def _is_async(self, jobid: str) -> bool:
+    async def run_async(self, run: Run, call: Callable[[], object]) -> object:
+        """Return what the coroutine of `call` returns, with the middleware around it, all in one task."""
+        first, *rest = self.middleware
+        return await _run_within(run, _make(first, run), rest, call)
+
+    def is_async(self, jobid: str) -> bool:
+        """Tell whether ``work`` of this job is a coroutine function."""
         tell = getattr(self._worker, "is_async", None)
         return bool(tell(jobid)) if tell else inspect.iscoroutinefunction(self._worker.work)
 

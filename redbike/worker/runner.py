@@ -8,7 +8,10 @@ import os
 import threading
 import time
 import weakref
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from signal import Signals
@@ -37,7 +40,7 @@ from redbike.store.enums import Outcome
 from redbike.store.run import NextState, Run, StopFlag
 from redbike.text import printable
 from redbike.text.printable import get_message
-from redbike.worker.coroutines import Coroutines
+from redbike.worker.coroutines import Coroutines, Ending
 from redbike.worker.hooks import Hooks
 from redbike.worker.run_log import Tracebacks
 
@@ -65,7 +68,8 @@ def is_in_run() -> bool:
 class Runner:
     """Runs jobs, from any thread; coroutines in an event loop of its own.
 
-    `leave` returns where a job goes that is left to other workers; None for one that is to be run.
+    `leave` returns where a job goes that is left to other workers; None for one that is to be run. With `event_loop`,
+    coroutines run in that one.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Runner:
         settings: Settings,
         pings: Pings,
         leave: Callable[[Run], NextState | None] | None = None,
+        event_loop: "AbstractEventLoop | None" = None,
     ) -> None:
         self.worker = worker
         self._leave = leave
@@ -88,7 +93,7 @@ class Runner:
         self._reads_options = bool(getattr(worker, "reads_options", False))
         self._takes_data = takes_data(worker)
         self._tracebacks = Tracebacks()
-        self._coroutines = Coroutines()
+        self._coroutines = Coroutines(event_loop)
         self.hooks = Hooks(worker, self._coroutines)
         self._threads = threading.active_count()
         self._at_exit = _count_at_exit()
@@ -131,25 +136,83 @@ class Runner:
             return self.settings
         return settings
 
+    def is_async(self, jobid: str) -> bool:
+        """Tell whether ``work`` of this job is a coroutine function."""
+        return self.hooks.is_async(jobid)
+
     def run(self, run: Run) -> NextState:
         """Call ``work`` for `run`; return where its job goes then."""
+        settings, decided = self._prepare(run)
+        if decided is not None:
+            return decided
+        # What a job sets in its context is not for the next one.
+        context = contextvars.copy_context()
+        return self._conclude(run, context.run(self._run_in_context, run, settings))
+
+    def start(self, run: Run, ended: Callable[[Run, NextState], None]) -> None:
+        """Start ``work``, a coroutine function, for `run`, in the context of the caller; it needs no thread.
+
+        `ended` gets the run and where its job goes then, in any thread.
+        """
+        settings, decided = self._prepare(run)
+        if decided is not None:
+            ended(run, decided)
+            return
+        _current.set(run)
+        self._begin(run)
+        limit, key = run.deadline - run.now(), (run.tag, run.jobid)
+        future = self._coroutines.start(self._work_async(run), run.jobid, limit, key)
+
+        def decide(future: "Future[Ending]") -> None:
+            self._coroutines.forget(key)
+            self._note_over(run)
+            result, error = future.result()
+            if error is None:
+                next_state = self._decide_done(run, result, settings)
+            else:
+                next_state = self._decide_raised(run, error, settings)
+            ended(run, self._conclude(run, next_state))
+
+        context = contextvars.copy_context()
+        future.add_done_callback(lambda future: context.run(decide, future))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Return a context manager in which `start` costs less for each of several runs."""
+        return self._coroutines.together()
+
+    async def _work_async(self, run: Run) -> object:
+        call = partial(self._call_work, run)
+        if self.hooks.middleware:
+            return await self.hooks.run_async(run, call)
+        result: Any = call()
+        return await result if inspect.isawaitable(result) else result
+
+    def _decide_done(self, run: Run, result: object, settings: Settings) -> NextState:
+        try:
+            return decide_done(run, result, settings, run.now())
+        except Exception as error:
+            return self._decide_raised(run, error, settings)
+
+    def _prepare(self, run: Run) -> tuple[Settings, NextState | None]:
+        """Return the settings of a run, and where its job goes if it does not begin."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         run.ping_url, run.stop_flag = settings.ping_url, self.stop_flag
         if self.find_bike is not None:
             run.find_bike = self.find_bike
         if run.cancelled:
             # Before it has begun.
-            return decide_cancelled(run, settings, run.now())
+            return settings, decide_cancelled(run, settings, run.now())
         if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
-            return unwanted
+            return settings, unwanted
         if self._leave is not None and (left := self._leave(run)):
             run.over = time.monotonic()
-            return left
+            return settings, left
         if settings.ping_url:
             self._pings.start(run.jobid, settings.ping_url)
-        # What a job sets in its context is not for the next one.
-        next_state = contextvars.copy_context().run(self._run_in_context, run, settings)
+        return settings, None
+
+    def _conclude(self, run: Run, next_state: NextState) -> NextState:
         if run.cancelled and next_state.outcome == Outcome.OK:
             # It has obeyed, or come to its end all the same: nobody knows, but a success it is not.
             return replace(next_state, outcome=Outcome.CANCELLED, retried=True)
@@ -183,10 +246,25 @@ class Runner:
             # The method is the user's own: it may raise anything.
             log.error("%s: cancel() of its worker class fails: %s", run.jobid, printable.describe(error))
 
-    def _work(self, run: Run) -> object:
-        run.began, process, run.thread = time.monotonic(), os.getpid(), threading.get_ident()
+    def _begin(self, run: Run) -> None:
+        run.began, run.thread = time.monotonic(), threading.get_ident()
         leaving.cover(run.local_deadline)
         self.last_jobid = run.jobid
+
+    def _note_over(self, run: Run) -> None:
+        """Note when the work of `run` was over, and what it has left in the process."""
+        run.over = time.monotonic()
+        self.spent += run.over - run.began
+        if (threads := threading.active_count()) > self._threads:
+            self._note_threads(run)
+        self._threads = threads
+        if (registered := _count_at_exit()) > self._at_exit:
+            self.registrars.append(run.jobid)
+        self._at_exit = registered
+
+    def _work(self, run: Run) -> object:
+        self._begin(run)
+        process = os.getpid()
         try:
             if self.hooks.middleware:
                 result = self.hooks.run(run, partial(self._call_work, run), partial(self._await, run))
@@ -199,14 +277,7 @@ class Runner:
                 leave_fork(run.jobid, error)
             raise
         finally:
-            run.over = time.monotonic()
-            self.spent += run.over - run.began
-            if (threads := threading.active_count()) > self._threads:
-                self._note_threads(run)
-            self._threads = threads
-            if (registered := _count_at_exit()) > self._at_exit:
-                self.registrars.append(run.jobid)
-            self._at_exit = registered
+            self._note_over(run)
             if wishes := forget_wishes():
                 names = ", ".join(Signals(number).name for number in wishes)
                 log.warning("%s: it has set handlers for %s: these count only while it runs", run.jobid, names)

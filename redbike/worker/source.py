@@ -17,7 +17,7 @@ from redbike.loop.registration import Presence
 from redbike.store.run import EndedRun, Poll, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
-from redbike.worker.ends import Ends
+from redbike.worker.ends import Ends, group_by_tag
 
 NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
 STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
@@ -164,18 +164,19 @@ class Source:
 
     def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
         """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
-        told, ended = len(self._unheard), self._unheard + ended
+        told, groups = self._unheard, group_by_tag(ended)
         self._unheard = []
+        order = [*told, *(each for group in groups for each in group)]
 
         def ask(repeated: bool) -> list[Reply]:
             if then:
                 self._asked = time.monotonic()
             # Without an answer it is not known whether it did what it was told: once more does no harm.
-            rest = ended[told:] if self._pipeline.unanswered else ended
-            calls = [self._store.runs.pack_end(rest)] if rest else []
+            again = group_by_tag(told) if told and not self._pipeline.unanswered else []
+            calls = [self._store.runs.pack_end(group) for group in (*again, *groups)]
             return self._pipeline.run([*calls, then(repeated)] if then else calls)
 
-        replies = self._loop.retry_until_up(ask) if ended or then else []
+        replies = self._loop.retry_until_up(ask) if order or then else []
         reply = replies.pop() if then else []
-        self._ends.follow_up(ended, replies)
+        self._ends.follow_up(order, replies)
         return reply

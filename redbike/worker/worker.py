@@ -5,21 +5,17 @@
 3. End it where its schedule, its outcome and the policies say; that and taking the next is one round trip.
 4. Block when there is nothing to take.
 
-With a concurrency of more than one, a pool of threads does that instead, one job at a time in each.
+With a concurrency of more than one, a pool does that instead (see `pool`).
 """
 
-import contextvars
 import logging
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from asyncio import AbstractEventLoop
 from functools import partial
 from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
@@ -36,6 +32,7 @@ from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.leaving import Leaving, Left, hand_back
 from redbike.worker.missing_commands import MissingCommands
 from redbike.worker.notify import Notifier
+from redbike.worker.pool import Pool
 from redbike.worker.runner import Runner
 from redbike.worker.source import Source
 
@@ -43,9 +40,19 @@ log = logging.getLogger("redbike.worker")
 
 
 class Worker:
-    """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once."""
+    """Works jobs by the methods of `worker`, an instance of a worker class, `concurrency` at once.
 
-    def __init__(self, store: Store, worker: WorkerClass, settings: Settings, concurrency: int = 1) -> None:
+    Coroutines run in `event_loop`, or else in one of its own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        worker: WorkerClass,
+        settings: Settings,
+        concurrency: int = 1,
+        event_loop: AbstractEventLoop | None = None,
+    ) -> None:
         self.store = store
         self.worker = worker
         self.settings = settings
@@ -56,7 +63,8 @@ class Worker:
         self.queues = Queues(worker, settings.default_timeout)
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
-        self.runner = Runner(worker, settings, self.pings, self.missing.decide if self.missing.is_wanted else None)
+        leave = self.missing.decide if self.missing.is_wanted else None
+        self.runner = Runner(worker, settings, self.pings, leave, event_loop)
         self.runner.stop_flag = self.loop.stopping
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
@@ -67,6 +75,10 @@ class Worker:
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
+        self._pool = Pool(
+            concurrency, self.loop, self.queues, self.source, self.ends, self.runner, self.heartbeat, self.batches,
+            self.notifier, self.pace, self.most
+        )  # fmt: skip
         more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.unregister
         self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
 
@@ -93,7 +105,7 @@ class Worker:
             if self.concurrency == 1:
                 self.loop.run(self._turn, self.notifier.stop)
             else:
-                _Pool(self.concurrency, self.loop, self.queues, self.source, self.ends, self._run, self.notifier).work()
+                self._pool.work()
 
     def _end_at_once(self) -> None:
         """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
@@ -106,14 +118,15 @@ class Worker:
 
     def _list_left(self) -> Left:
         begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}
-        batch = self._batch
+        batch = self._batch or self._pool.batch
+        unsaid = [*self._unsaid, *self._pool.list_untold()]
         if batch is None:
-            return Left(self._unsaid, list(begun.values()))
+            return Left(unsaid, list(begun.values()))
         waiting = list(batch.todo)
         over = batch.over | {id(run) for run in waiting}
         if len(batch.runs) > 1:
             begun |= {(run.tag, run.jobid): run for run in batch.runs if id(run) not in over}
-        return Left([*self._unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
+        return Left([*unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
 
     def _rest(self) -> None:
         if not self.heartbeat.list_runs():
@@ -208,65 +221,3 @@ class Worker:
             return self.runner.run(run)
         finally:
             self.heartbeat.remove(run)
-
-
-class _Pool:
-    """Runs `size` jobs at once, each in a thread, which is taken as soon as the thread is free. `run` runs one."""
-
-    def __init__(
-        self,
-        size: int,
-        loop: Loop,
-        queues: Queues,
-        source: Source,
-        ends: Ends,
-        run: Callable[[Run], NextState],
-        notifier: Notifier,
-    ) -> None:
-        self._notifier = notifier
-        self._loop = loop
-        self._queues = queues
-        self._source = source
-        self._ends = ends
-        self._run = run
-        self._size = size
-        self._free = threading.Semaphore(size)
-
-    def work(self) -> None:
-        """Run jobs until the loop stops, and then those that have begun to their end."""
-        with ThreadPoolExecutor(self._size, thread_name_prefix="redbike") as threads:
-            self._loop.run(lambda: self._hand_out(threads), lambda: self._finish(threads))
-
-    def _finish(self, threads: ThreadPoolExecutor) -> None:
-        threads.shutdown()
-        self._notifier.stop()
-
-    def _hand_out(self, threads: ThreadPoolExecutor) -> None:
-        """Take a job as soon as a thread is free for it."""
-        self._notifier.wait(self._loop.goes_on)
-        while not self._free.acquire(timeout=1.0):
-            leaving.cover(time.monotonic())
-            if not self._loop.goes_on():
-                return
-        runs: list[Run] = []
-        try:
-            if not self._loop.stopping.is_set():
-                runs = self._source.keep_own(self._source.take(1) or self._source.wait())
-        finally:
-            if not runs:
-                self._free.release()
-        if runs:
-            self._queues.advance(runs[0].queue)
-            # In the context of the worker: a new thread has none.
-            threads.submit(contextvars.copy_context().run, self._run_to_its_end, runs[0])
-
-    def _run_to_its_end(self, run: Run) -> None:
-        try:
-            self._ends.end([(run, self._run(run))])
-        except Unreachable as error:
-            log.error("%s: its end could not be told, it will count as lost: %s", run.jobid, error)
-        except Exception:
-            log.exception("%s: its end could not be told, it will count as lost", run.jobid)
-            self._loop.stopping.set()
-        finally:
-            self._free.release()

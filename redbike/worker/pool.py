@@ -1,0 +1,274 @@
+"""Several jobs at once: threads for functions, and an event loop for coroutines, which need no thread.
+
+1. As many jobs are taken in one request as slots are free; all of them begin at once. The same request tells the server
+   of the runs that have ended meanwhile.
+2. While the worker waits for jobs, another thread tells of their ends.
+3. Very short functions are run as batches, in one thread, as with one job at a time (see `batch`). A batch that takes
+   long is split, and the other slots go on.
+"""
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+
+from redbike.errors import Unreachable
+from redbike.loop.loop import Loop
+from redbike.loop.queues import Queues
+from redbike.process import leaving
+from redbike.store.run import EndedRun, NextState, Run
+from redbike.worker.batch import TOGETHER, Batch, BatchRunner, Pace
+from redbike.worker.ends import Ends
+from redbike.worker.heartbeat import Heartbeat
+from redbike.worker.notify import Notifier
+from redbike.worker.runner import Runner
+from redbike.worker.source import Source
+
+log = logging.getLogger("redbike.worker")
+
+VERY_SHORT = 32  # jobs that fit into a batch: such a job takes less than it costs to wake a thread
+
+
+class Slots:
+    """Counts what runs: a slot is free again once the server knows how its run has ended."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._free = size
+        self._ended: list[EndedRun] = []
+        self._told: list[EndedRun] = []
+        self._changed = threading.Condition()
+        self._is_left = False  # to `wait_for_ends`: what ends is for another thread to tell
+        self._is_over = False
+
+    def note_end(self, run: Run, next_state: NextState) -> None:
+        """Note how a run has ended."""
+        with self._changed:
+            self._ended.append((run, next_state))
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> tuple[list[EndedRun], int]:
+        """Wait until slots are free, or have runs that have ended; return these, and how many slots there are then."""
+        with self._changed:
+            if not (self._free or self._ended):
+                self._changed.wait(seconds)
+            ended, free = self._take_ended(), self._free
+            self._free = 0
+            return ended, free + len(ended)
+
+    def _take_ended(self) -> list[EndedRun]:
+        ended, self._ended = self._ended[:TOGETHER], self._ended[TOGETHER:]
+        self._told = [*self._told, *ended]
+        return ended
+
+    def free(self, number: int, told: Sequence[EndedRun] = ()) -> None:
+        """Give slots back; the server knows of those ends that were `told`."""
+        with self._changed:
+            self._free += number
+            known = set(map(id, told))
+            self._told = [each for each in self._told if id(each) not in known]
+            self._changed.notify_all()
+
+    def put_back(self, ended: list[EndedRun], number: int) -> None:
+        """Give back what `wait` has returned: nothing has come of it."""
+        with self._changed:
+            self._ended = [*ended, *self._ended]
+        self.free(number - len(ended), ended)
+
+    @contextmanager
+    def leave_ends(self) -> Iterator[None]:
+        """Leave what ends in the block to `wait_for_ends`."""
+        with self._changed:
+            self._is_left = True
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            self._is_left = False
+
+    def wait_for_ends(self) -> list[EndedRun]:
+        """Wait for ends that another thread than that of `wait` is to tell; none when it is over."""
+        with self._changed:
+            while not (self._is_over or (self._is_left and self._ended)):
+                self._changed.wait()
+            return self._take_ended()
+
+    def wait_until_all_free(self) -> None:
+        """Wait until nothing runs any more."""
+        with self._changed:
+            self._is_left = True
+            self._changed.notify_all()
+            while self._free < self._size:
+                self._changed.wait()
+            self._is_over = True
+            self._changed.notify_all()
+
+    def list_untold(self) -> list[EndedRun]:
+        """Return the ends of which the server may not know yet."""
+        with self._changed:
+            return [*self._told, *self._ended]
+
+
+class Pool:
+    """Runs `size` jobs at once. `find_most` returns how many may be taken that do not begin at once."""
+
+    def __init__(
+        self,
+        size: int,
+        loop: Loop,
+        queues: Queues,
+        source: Source,
+        ends: Ends,
+        runner: Runner,
+        heartbeat: Heartbeat,
+        batches: BatchRunner,
+        notifier: Notifier,
+        pace: Pace,
+        find_most: Callable[[], int],
+    ) -> None:
+        self._size = size
+        self._loop, self._queues, self._source, self._ends = loop, queues, source, ends
+        self._runner, self._heartbeat, self._batches, self._notifier = runner, heartbeat, batches, notifier
+        self._pace, self._find_most = pace, find_most
+        self._slots = Slots(size)
+        self.batch: Batch | None = None  # that which is run
+        self._unsaid: list[EndedRun] = []  # of the last batch
+
+    def work(self) -> None:
+        """Run jobs until the loop stops, and then those that have begun to their end."""
+        ender = threading.Thread(target=self._tell_ends, name="redbike-ends", daemon=True)
+        ender.start()
+        with ThreadPoolExecutor(self._size, thread_name_prefix="redbike") as threads:
+            self._loop.run(lambda: self._hand_out(threads), lambda: self._finish(threads, ender))
+
+    def list_untold(self) -> list[EndedRun]:
+        """Return the ends of which the server may not know yet."""
+        return [*self._unsaid, *self._slots.list_untold()]
+
+    def _finish(self, threads: ThreadPoolExecutor, ender: threading.Thread) -> None:
+        with self._slots.leave_ends():
+            threads.shutdown()
+        self._slots.wait_until_all_free()  # coroutines have no thread to wait for
+        ender.join()
+        self._notifier.stop()
+
+    def _tell_ends(self) -> None:
+        """Tell the server of the ends of runs while the other thread waits for jobs."""
+        while ended := self._slots.wait_for_ends():
+            self._tell(ended)
+            self._slots.free(len(ended), ended)
+
+    def _tell(self, ended: Sequence[EndedRun]) -> None:
+        names = ", ".join(run.jobid for run, _ in ended)
+        try:
+            self._ends.end(ended)
+        except Unreachable as error:
+            log.error("%s: its end could not be told, it will count as lost: %s", names, error)
+        except BaseException:
+            # Also what ends threads: the others would wait for this one.
+            log.exception("%s: its end could not be told, it will count as lost", names)
+            self._loop.stopping.set()
+
+    def _hand_out(self, threads: ThreadPoolExecutor) -> None:
+        """Take jobs as soon as slots are free for them."""
+        if self._notifier.is_behind:
+            # Nothing that has ended waits for that.
+            with self._slots.leave_ends():
+                self._notifier.wait(self._loop.goes_on)
+        ended, free = self._slots.wait(1.0)
+        if not free:
+            leaving.cover(time.monotonic())
+            self._loop.goes_on()  # it hears of a HALT
+            return
+        try:
+            if self._pace.number >= VERY_SHORT and self._find_most() > 1:
+                self._source.end(ended)
+                runs, batched = [], self._source.take(self._find_most())
+                if not batched:
+                    self._pace.number = 1  # nothing waits: so that the next job begins at once
+            else:
+                runs, batched = self._take(ended, free), []
+        except BaseException:
+            self._slots.put_back(ended, free)
+            raise
+        self._slots.free(free - len(runs) - min(1, len(batched)), ended)
+        with self._runner.together():
+            for run in runs:
+                self._queues.advance(run.queue)
+                self._begin(threads, run)
+        if batched:
+            self._run_batches(threads, batched)
+
+    def _take(self, ended: list[EndedRun], free: int) -> list[Run]:
+        """Tell of ends, and take jobs for the slots that are free."""
+        most = min(free, TOGETHER)
+        runs = self._source.end_and_take(ended, most)
+        if ended and not runs:
+            self._slots.free(0, ended)
+            runs = self._source.take(most, skipped=1)
+        if not (runs or self._loop.stopping.is_set()):
+            with self._slots.leave_ends():
+                runs = self._source.wait()
+        return self._source.keep_own(runs)
+
+    def _begin(self, threads: ThreadPoolExecutor, run: Run) -> None:
+        """Begin a run, in the context of the worker: a new thread has none."""
+        context = contextvars.copy_context()
+        if self._runner.is_async(run.jobid):
+            self._heartbeat.add(run)
+            context.run(self._runner.start, run, self._end)
+        else:
+            threads.submit(context.run, self._run_to_its_end, run)
+
+    def _run_to_its_end(self, run: Run) -> None:
+        self._heartbeat.add(run)
+        began = time.monotonic()
+        next_state = self._runner.run(run)
+        self._pace.note(1, time.monotonic() - began)
+        self._end(run, next_state)
+
+    def _end(self, run: Run, next_state: NextState) -> None:
+        self._heartbeat.remove(run)
+        self._slots.note_end(run, next_state)
+
+    def _run_batches(self, threads: ThreadPoolExecutor, runs: list[Run]) -> None:
+        """Run batches of very short jobs in one slot, for as long as there are any."""
+        is_free = True
+        try:
+            while runs and is_free:
+                runs, is_free = self._run_batch(threads, self._source.keep_own(runs))
+        finally:
+            if is_free:
+                self._slots.free(1)
+
+    def _run_batch(self, threads: ThreadPoolExecutor, runs: list[Run]) -> tuple[list[Run], bool]:
+        """Run a batch; return the jobs of the next one, and whether the slot is free."""
+        batch = self.batch = Batch(runs, is_shared=True)
+        running = threads.submit(contextvars.copy_context().run, self._batches.run, batch)
+        running.add_done_callback(lambda _: batch.settled.set())
+        batch.settled.wait()
+        if batch.split:
+            self._pace.number = 1
+            self._source.end([])
+            running.add_done_callback(partial(self._end_split, batch))
+            return [], False
+        self._unsaid = ended = running.result()
+        self._pace.note(max(1, len(batch.over)), time.monotonic() - batch.began)
+        most = self._find_most()
+        if self._pace.number < VERY_SHORT or self._notifier.is_behind or self._loop.stopping.is_set():
+            self._source.end(ended)
+            return [], True
+        return self._source.end_and_take(ended, most), True
+
+    def _end_split(self, batch: Batch, running: "Future[Sequence[EndedRun]]") -> None:
+        """End what a split batch has left, when the job is over for which it was split."""
+        try:
+            self._ends.end(running.result())
+        except Exception:
+            log.exception("%s: its end could not be told, it will count as lost", batch.runs[-1].jobid)
+            self._loop.stopping.set()
+        finally:
+            self._slots.free(1)

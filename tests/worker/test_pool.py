@@ -1,0 +1,257 @@
+"""Several jobs at once: threads, coroutines, and batches of very short jobs."""
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from redbike import AsyncRedbike, Jobs, Redbike, current_run
+from redbike.worker import pool
+from tests.loops import beside
+from tests.waiting import wait_until
+
+PROGRAM = contextvars.ContextVar("program", default="")
+
+
+def set_jobs(bike, name, number):
+    assert all(result is True for _, result in bike.set_many((f"{name}:{each}", "NOW") for each in range(number)))
+
+
+def is_idle(bike):
+    """Whether all runs have ended, as the server counts them, and each with a success."""
+    return bike.client.hlen(bike.store.keys.running) == 0 and not bike.client.llen(bike.store.keys.queue("work-job"))
+
+
+def count_ok(bike):
+    """How many jobs have had their only run, and it has not failed."""
+    return sum(each[1].startswith("STP") for each in bike.get_statuses())
+
+
+@pytest.fixture
+def make(client, prefix):
+    return lambda jobs: Redbike(jobs, prefix, client)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("concurrency", [2, 10])
+def test_each_job_runs_once_and_its_end_is_told(make, concurrency, is_async):
+    jobs, calls = Jobs(concurrency=concurrency), Counter()
+
+    @jobs.job("job")
+    def sync() -> None:
+        calls[current_run().jobid] += 1
+
+    if is_async:
+        jobs = Jobs(concurrency=concurrency)
+
+        @jobs.job("job")
+        async def coroutine() -> None:
+            calls[current_run().jobid] += 1
+            await asyncio.sleep(0)
+            assert current_run().jobid in calls
+
+    bike = make(jobs)
+    set_jobs(bike, "job", 1000)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: len(calls) == 1000 and is_idle(bike))
+    assert set(calls.values()) == {1}
+    assert (count_ok(bike), list(bike.failures())) == (1000, [])
+
+
+def test_a_thousand_coroutines_at_once_need_no_thousand_threads(make):
+    jobs, running, most = Jobs(concurrency=1000), set(), [0, 0]
+
+    @jobs.job("job")
+    async def wait_for_all() -> None:
+        running.add(current_run().jobid)
+        while len(running) < 1000:
+            await asyncio.sleep(0.01)
+        most[0] = max(most[0], threading.active_count())
+
+    bike, before = make(jobs), threading.active_count()
+    set_jobs(bike, "job", 1000)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: is_idle(bike) and len(running) == 1000)
+    assert most[0] - before <= 10
+
+
+def test_never_more_run_at_once_than_there_are_slots(make):
+    jobs, running, most = Jobs(concurrency=4), Counter(), Counter()
+
+    def note(change):
+        running["now"] += change
+        most["at once"] = max(most["at once"], running["now"])
+
+    @jobs.job("job")
+    async def job() -> None:
+        note(1)
+        await asyncio.sleep(0.001)
+        note(-1)
+
+    bike = make(jobs)
+    set_jobs(bike, "job", 300)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: is_idle(bike) and count_ok(bike) == 300)
+    assert most["at once"] == 4
+
+
+def test_very_short_jobs_are_run_in_batches_and_a_slow_one_holds_up_one_slot(make, monkeypatch):
+    jobs, threads, gate, begun = Jobs(concurrency=3), Counter(), threading.Event(), threading.Event()
+    monkeypatch.setattr(pool, "VERY_SHORT", 2)
+
+    @jobs.job("job")
+    def job() -> None:
+        threads[threading.current_thread().name] += 1
+        if current_run().jobid == "job:500":
+            begun.set()
+            assert gate.wait(60)
+
+    bike = make(jobs)
+    set_jobs(bike, "job", 1000)
+    with beside(bike.store, bike.work):
+        assert begun.wait(60)
+        # All others are run meanwhile, also those of its batch.
+        wait_until(lambda: sum(threads.values()) >= 1000 and bike.client.hlen(bike.store.keys.running) == 1)
+        assert count_ok(bike) == 999
+        gate.set()
+        wait_until(lambda: is_idle(bike))
+    assert (count_ok(bike), sum(threads.values())) == (1000, 1000)
+
+
+def test_jobs_of_two_kinds_share_the_slots(make):
+    jobs, calls = Jobs(concurrency=5), Counter()
+
+    @jobs.job("job")
+    def quick() -> None:
+        calls["quick"] += 1
+
+    @jobs.job("other", queue="job")
+    async def waits() -> None:
+        await asyncio.sleep(0.002)
+        calls["waits"] += 1
+
+    @jobs.job("third", queue="job")
+    def sleeps() -> None:
+        time.sleep(0.002)
+        calls["sleeps"] += 1
+
+    bike = make(jobs)
+    for number in range(100):
+        for name in ("job", "other", "third"):
+            bike.set(f"{name}:{number}", "NOW")
+    with beside(bike.store, bike.work):
+        wait_until(lambda: is_idle(bike) and count_ok(bike) == 300)
+    assert calls == {"quick": 100, "waits": 100, "sleeps": 100}
+
+
+def test_a_worker_that_stops_ends_the_coroutines_that_run(make):
+    jobs, over = Jobs(concurrency=50), []
+
+    @jobs.job("job")
+    async def job() -> None:
+        await current_run().stopping
+        await asyncio.sleep(0.01)
+        over.append(current_run().jobid)
+
+    bike = make(jobs)
+    set_jobs(bike, "job", 50)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: bike.client.hlen(bike.store.keys.running) == 50)
+    assert (len(over), count_ok(bike)) == (50, 50)
+    assert is_idle(bike)
+
+
+def test_coroutines_fail_overrun_and_are_cancelled_each_for_itself(make):
+    jobs, begun = Jobs(concurrency=10), threading.Event()
+
+    @jobs.job("fails", queue="job")
+    async def fails() -> None:
+        raise ValueError("no")
+
+    @jobs.job("exits", queue="job")
+    async def exits() -> None:
+        raise SystemExit(3)
+
+    @jobs.job("overruns", queue="job", timeout=0.2)
+    async def overruns() -> None:
+        await asyncio.sleep(60)
+
+    @jobs.job("cancelled", queue="job")
+    async def cancelled() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    @jobs.job("job")
+    async def job() -> None:
+        await asyncio.sleep(0.1)
+
+    bike = make(jobs)
+    names = ["fails", "exits", "overruns", "cancelled", "job"]
+    for name in names:
+        bike.set(name, "NOW")
+    with beside(bike.store, bike.work):
+        assert begun.wait(60)
+        bike.cancel("cancelled")
+        wait_until(lambda: is_idle(bike))
+        wait_until(lambda: all(bike.runs(name) for name in names))
+    outcomes = {name: (bike.runs(name)[0].outcome, bike.runs(name)[0].error) for name in names}
+    assert outcomes["job"] == ("ok", "")
+    assert outcomes["fails"] == ("failed", "ValueError: no")
+    assert outcomes["exits"] == ("failed", "SystemExit: 3")
+    assert outcomes["overruns"][0] == "overrun"
+    assert outcomes["cancelled"][0] == "cancelled"
+
+
+def test_an_async_program_runs_coroutines_in_its_own_loop(client, prefix):
+    jobs, seen = Jobs(), {}
+
+    async def startup() -> None:
+        seen["startup"] = asyncio.get_running_loop()
+
+    jobs.startup = startup
+
+    @jobs.job("job")
+    async def job() -> None:
+        seen["job"] = asyncio.get_running_loop(), PROGRAM.get(), threading.current_thread().name
+        PROGRAM.set("of the job")
+
+    @jobs.job("sync", queue="job")
+    def sync() -> None:
+        seen["sync"] = PROGRAM.get(), threading.current_thread().name.startswith("redbike")
+
+    async def main() -> None:
+        PROGRAM.set("of the program")
+        async with AsyncRedbike(jobs, prefix, client) as bike:
+            await bike.set("job", "NOW")
+            await bike.set("sync", "NOW")
+            working = asyncio.create_task(bike.work())
+            while len(seen) < 3:
+                await asyncio.sleep(0.01)
+            loop = asyncio.get_running_loop()
+            assert seen["startup"] is loop
+            assert seen["job"] == (loop, "of the program", threading.current_thread().name)
+            assert seen["sync"] == ("of the program", True)
+            bike.stop()
+            await working
+            assert (await bike.tell("job"))["status"].startswith("STP")
+            assert PROGRAM.get() == "of the program"
+
+    asyncio.run(main())
+
+
+def test_what_has_ended_but_was_not_told_is_known(client, prefix):
+    slots = pool.Slots(3)
+    assert slots.wait(0.0) == ([], 3)
+    slots.free(1)
+    slots.note_end("run", "next")
+    assert slots.list_untold() == [("run", "next")]
+    ended, free = slots.wait(0.0)
+    assert (ended, free) == ([("run", "next")], 2)
+    assert slots.list_untold() == ended, "nobody has said that it was told"
+    slots.put_back(ended, free)
+    assert slots.wait(0.0) == (ended, 2)
+    slots.free(free, ended)
+    assert slots.list_untold() == []
