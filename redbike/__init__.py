@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from redbike.store.history import PastRun
     from redbike.store.log import LogEntry
     from redbike.store.overview import Job
-    from redbike.store.patterns import Steered
+    from redbike.store.patterns import Steered, escape
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
     from redbike.store.run import Run, Stopping
@@ -116,6 +116,7 @@ __all__ = [
     "WorkerClass",
     "ZoneLike",
     "current_run",
+    "escape",
     "log",
 ]
 
@@ -171,6 +172,7 @@ _PLACES = {
     "WorkerClass": "redbike.loop.worker_class",
     "ZoneLike": "redbike.schedule.moments",
     "current_run": "redbike.worker.runner",
+    "escape": "redbike.store.patterns",
     "log": "redbike.facade.redbike",
 }
 

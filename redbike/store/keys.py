@@ -242,12 +242,15 @@ def check_jobid(jobid: str) -> str:
     return jobid
 
 
-def check_known_jobid(jobid: str) -> str:
-    """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`."""
+def check_known_jobid(jobid: str, spare: int = 0) -> str:
+    """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`.
+
+    So many of its bytes as are `spare` do not count.
+    """
     if not isinstance(jobid, str):
         raise BadJobId(f"bad job id {jobid!r}: not a text")
     try:
-        size = len(jobid.encode())
+        size = len(jobid.encode()) - spare
     except UnicodeEncodeError:
         raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
     if not 1 <= size <= MAX_JOBID:

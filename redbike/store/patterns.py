@@ -17,6 +17,9 @@ _SPECIAL = re.compile(r"(?<!\\)(?:\\\\)*[*?\[]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _DANGLING = re.compile(r"(?:[^\\]|\\.)*\\", re.DOTALL)
 _CLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
+_WILD = re.compile(r"[*?\[\\]")
+_SETS = {"*": "[*]", "?": "[?]", "[": "[[]", "\\": r"[\\]"}  # what `escape` puts in place of each
+_SET = re.compile(r"\[([*?\[]|\\\\)\]")  # one of them
 _ANY = frozenset(range(256))
 _Token = frozenset[int] | None  # the bytes that fit, or None for any number of any bytes
 
@@ -33,9 +36,28 @@ def is_pattern(text: str) -> bool:
     return _SPECIAL.search(text) is not None
 
 
+def escape(text: str) -> str:
+    r"""Return the pattern that matches the id `text` and no other: ``escape("a*b")`` is ``a[*]b``.
+
+    ``*``, ``?``, ``[`` and ``\`` become sets of one character. A text without them stays as it is. Also a part of an id
+    can be escaped: ``escape(f"remind:{user}/") + "*"`` matches all ids that begin with this text.
+    """
+    return _WILD.sub(lambda found: _SETS[found[0]], text)
+
+
+def _unescape(text: str) -> str | None:
+    """Return the id of which `escape` makes this pattern, None if there is none."""
+    jobid = _SET.sub(lambda found: found[1][-1], text)
+    return jobid if escape(jobid) == text else None
+
+
 def check_pattern(text: str) -> str:
-    """Return `text` if it can be the id of a job, or a pattern of ids. Raise `BadJobId`."""
-    check_known_jobid(text)
+    """Return `text` if it can be the id of a job, or a pattern of ids. Raise `BadJobId`.
+
+    A set that `escape` makes counts as one byte, so that the longest id can be escaped.
+    """
+    sets = _SET.findall(text) if isinstance(text, str) and is_pattern(text) else []
+    check_known_jobid(text, spare=sum(1 + len(each) for each in sets))
     if is_pattern(text) and _DANGLING.fullmatch(text):
         raise BadJobId(f"bad pattern {text!r}: nothing follows its last backslash")
     if is_pattern(text) and not _CLOSED.fullmatch(text):
@@ -54,7 +76,8 @@ def expand(questions: Questions, texts: Iterable[str], also_bad: bool = False, m
     seen: set[str] = set()
     for text in texts:
         number = 0
-        found = questions.list_matching(text, also_bad) if is_pattern(text) else _find(questions, text, also_bad)
+        is_id = not is_pattern(text) or _unescape(text) is not None
+        found = _find(questions, text, also_bad) if is_id else questions.list_matching(text, also_bad)
         for jobid in found:
             number += 1
             if jobid not in seen:
@@ -66,7 +89,8 @@ def expand(questions: Questions, texts: Iterable[str], also_bad: bool = False, m
 
 def _find(questions: Questions, text: str, also_bad: bool) -> Iterator[str]:
     # An id that has backslashes of its own comes first; else each of them takes the next character literally.
-    for jobid in dict.fromkeys((text, _ESCAPED.sub(r"\1", text))):
+    jobids = (_unescape(text) or "",) if is_pattern(text) else (text, _ESCAPED.sub(r"\1", text))
+    for jobid in dict.fromkeys(jobids):
         if questions.has_job(jobid, also_bad):
             yield jobid
             return

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from redbike.errors import BadJobId
-from redbike.store.patterns import check_pattern, compile_patterns, is_pattern
+from redbike import escape
+from redbike.errors import BadJobId, NoSuchJob
+from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 
 TEXTS = st.text(alphabet="ab-]^\\é*?[!c", min_size=1, max_size=6)
+IDS = TEXTS | st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)
 
 
 @given(pattern=TEXTS, ids=st.sets(TEXTS, min_size=1, max_size=8))
@@ -33,6 +35,47 @@ def test_what_fits_is_what_the_server_finds(client, pattern, ids):
     found = {name.decode() for name, _ in client.hscan_iter("matching", pattern)}
     fits = compile_patterns([pattern])
     assert {jobid for jobid in ids if fits(jobid)} == found
+
+
+@given(jobid=IDS, others=st.sets(IDS, max_size=8), is_there=st.booleans())
+@example(jobid="[*]", others={"*", "**", "[]", "\\[*]"}, is_there=True)
+@example(jobid="\\*", others={"*", "\\", "\\a", "\\\\*"}, is_there=True)
+@example(jobid="a\\b", others={"ab", "a\\\\b"}, is_there=False)
+@example(jobid="?é", others={"aé", "é"}, is_there=False)
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_escaped_id_matches_itself_alone(client, store, jobid, others, is_there):
+    ids = others - {jobid} | ({jobid} if is_there else set())
+    key, pattern = store.keys.schedules, escape(jobid)
+    client.delete(key)
+    if ids:
+        client.hset(key, mapping=dict.fromkeys(ids, "STOP"))
+    found = [jobid] if is_there else []
+    assert [name.decode() for name, _ in client.hscan_iter(key, pattern)] == found
+    assert list(expand(store.questions, [pattern], may_miss=True)) == found
+    assert list(expand(store.questions, [f"{pattern}*"], may_miss=True)).count(jobid) == len(found)
+    fits = compile_patterns([pattern])
+    assert fits(jobid)
+    assert not any(map(fits, others - {jobid}))
+    if not is_there:
+        with pytest.raises(NoSuchJob):
+            list(expand(store.questions, [pattern]))
+
+
+@pytest.mark.parametrize("wild", ["*", "?", "[", "\\", "\\*"])
+def test_the_longest_id_can_be_escaped(client, store, wild):
+    jobid = (wild * 512)[:512]
+    client.hset(store.keys.schedules, mapping={jobid: "STOP", "a": "STOP"})
+    assert list(expand(store.questions, [escape(jobid)])) == [jobid]
+    assert list(expand(store.questions, [f"{escape(jobid[1:])}?", escape(jobid[:511]) + "*"], may_miss=True)) == [jobid]
+    for beyond in (f"{escape(jobid)}*", f"*{escape(jobid)}", f"{escape(jobid[1:])}[ab]"):
+        with pytest.raises(BadJobId, match=r"bytes, 1 to 512 are allowed"):
+            check_pattern(beyond)
+
+
+def test_an_escaped_id_is_found_without_a_scan(store, monkeypatch):
+    monkeypatch.setattr(type(store.questions), "list_matching", None)
+    with pytest.raises(NoSuchJob):
+        list(expand(store.questions, [escape("remind:*")]))
 
 
 @pytest.mark.parametrize(
