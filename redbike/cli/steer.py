@@ -10,8 +10,9 @@ from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.limits import Limits
 from redbike.config.parameters import fold
+from redbike.control import jobs
 from redbike.control.jobs import find_failed, find_tries
-from redbike.control.operator import check_reason, check_until
+from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
@@ -52,7 +53,7 @@ def _run_named(bike: Redbike, arguments: Arguments) -> None:
     named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    _steer_named(bike, arguments, bike.run)
+    _steer_named(bike, arguments, jobs.run_jobs)
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:
@@ -65,7 +66,8 @@ def _run_named(bike: Redbike, arguments: Arguments) -> None:
 def cancel_jobs(arguments: Arguments, config: Config) -> None:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
-    return _steer_named(bike, arguments, bike.cancel, idle="nothing of it waits or runs")
+    verb = partial(jobs.cancel_jobs, settings=bike.settings)
+    return _steer_named(bike, arguments, verb, idle="nothing of it waits or runs")
 
 
 def pause(arguments: Arguments, config: Config) -> None:
@@ -78,7 +80,8 @@ def pause(arguments: Arguments, config: Config) -> None:
         return _steer_queue(bike, arguments, partial(bike.pause_queue, **given), PAUSED)
     if arguments["--all"]:
         return _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {PAUSED}")
-    return _steer_named(bike, arguments, partial(bike.pause, **given), told="unchanged", unchanged=PAUSED)
+    verb = partial(jobs.pause_jobs, **given)
+    return _steer_named(bike, arguments, verb, told="unchanged", unchanged=PAUSED)
 
 
 def resume(arguments: Arguments, config: Config) -> None:
@@ -88,7 +91,8 @@ def resume(arguments: Arguments, config: Config) -> None:
         return _steer_queue(bike, arguments, bike.resume_queue, NOT_PAUSED)
     if arguments["--all"]:
         return _steer_all(arguments, bike.resume_all, f"everything: {NOT_PAUSED}")
-    return _steer_named(bike, arguments, bike.resume, unchanged=NOT_PAUSED)
+    verb = partial(jobs.resume_jobs, settings=bike.settings)
+    return _steer_named(bike, arguments, verb, unchanged=NOT_PAUSED)
 
 
 def limit_queue(arguments: Arguments, config: Config) -> None:
@@ -135,15 +139,16 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 def _steer_named(
     bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
 ) -> None:
-    """Call `verb` with the ids and patterns of the command line; print what these match, if one is a pattern.
+    """Call `verb` with the jobs of the command line; print what its patterns match, if one is a pattern.
 
-    `messages` are printed for the ids to which `verb` has answered with their names; that of `told`, once, also for
-    those that a pattern has matched.
+    Each of them has to name a job. `messages` are printed for the ids to which `verb` has answered with their names;
+    that of `told`, once, also for those that a pattern has matched.
     """
     texts = arguments["<JOBID>"]
+    jobids = expand(bike.store.questions, texts)
     if arguments["--dry-run"]:
-        return _print(expand(bike.store.questions, texts))
-    steered = verb(*texts)
+        return _print(jobids)
+    steered = verb(bike.store.noted_as(name_operator()), list(jobids))
     for jobid, word in steered:
         if word in messages and jobid in texts:
             complain(f"{jobid}: {messages[word]}")

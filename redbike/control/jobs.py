@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from redbike.config.settings import Settings
-from redbike.control.operator import check_reason, check_until, name_operator
+from redbike.control.operator import name_operator
 from redbike.loop import resuming
 from redbike.loop.requests import compute_cancellation
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP
-from redbike.store.patterns import Steered, check_pattern, expand
+from redbike.store.patterns import Steered, check_pattern
 from redbike.store.questions import Questions
 from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
@@ -37,19 +37,12 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     return [Steered(*each) for each in words.items()]
 
 
-def pause_jobs(store: Store, texts: Iterable[str], until: float | None, reason: str) -> list[Steered]:
-    """Pause the jobs that `texts` name; their pauses end by themselves at `until` (epoch seconds), if it is not None.
+def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:
+    """Pause jobs, none of them twice; their pauses end by themselves at `until` (epoch seconds), if it is not None.
 
     The word of each is ``held`` (it waited), ``paused`` (it did not), ``unchanged`` (it is paused already) or
-    ``missing`` (it was unset meanwhile). Raise `BadConfig` if `until` is past, or for a bad reason.
+    ``missing`` (it was unset meanwhile). The end and the reason are checked already.
     """
-    check_reason(reason)
-    until = check_until(until, store.timeline.read_clock())
-    return pause_found(store, list(expand(store.questions, texts)), until, reason)
-
-
-def pause_found(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:
-    """`pause_jobs` for jobs by their ids, none of them twice, with an end and a reason that are checked already."""
     by = store.who or name_operator()
     pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
     return [
@@ -57,9 +50,8 @@ def pause_found(store: Store, jobids: Sequence[str], until: float | None, reason
     ]
 
 
-def resume_jobs(store: Store, settings: Settings, texts: Iterable[str]) -> list[Steered]:
-    """Resume the jobs that `texts` name. The word of each is where it is now, or ``unchanged``: it was not paused."""
-    jobids = list(expand(store.questions, texts))
+def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
+    """Resume jobs. The word of each is where it is now, or ``unchanged``: it was not paused."""
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]
 
 

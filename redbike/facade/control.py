@@ -1,16 +1,17 @@
 """The methods of `redbike.facade.redbike.Redbike` that steer what exists.
 
-Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; a backslash takes the next character literally.
-Each method raises `NoSuchJob` for one that names no job, and `BadJobId` for one that is invalid; then it has changed
-nothing. An instant is epoch seconds, or an aware datetime.
+Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; `escape` makes one that matches one id alone. A
+pattern may match nothing. Each method raises `NoSuchJob` for an id of no job, and `BadJobId` for what is invalid; then
+it has changed nothing. An instant is epoch seconds, or an aware datetime.
 
 Those of `Maintenance` check and repair what is in Redis.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
+from redbike.control.operator import check_reason, check_until
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
@@ -29,12 +30,15 @@ class Control(Part):
         self._noted, self.settings = noted, settings
         self._control_at_start = bike.store.read_control()
 
+    def _find(self, patterns: Iterable[str]) -> list[str]:
+        return list(expand(self.store.questions, patterns, may_match_none=True))
+
     def run(self, *patterns: str) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
 
         The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
         """
-        return run_jobs(self._noted, list(expand(self.store.questions, patterns)))
+        return run_jobs(self._noted, self._find(patterns))
 
     def run_failed(self, pattern: str = "*") -> list[Steered]:
         """`run` for the jobs that have failed for good, those with the status ``DIE``."""
@@ -46,18 +50,20 @@ class Control(Part):
         The words are ``cancelled``, ``unchanged`` (its run was cancelled before, but goes on), ``idle`` (nothing of it
         waits or runs) and ``missing``. A worker hears of it within five seconds.
         """
-        return cancel_jobs(self._noted, list(expand(self.store.questions, patterns)), self.settings)
+        return cancel_jobs(self._noted, self._find(patterns), self.settings)
 
     def pause(self, *patterns: str, until: InstantLike | None = None, reason: str = "") -> list[Steered]:
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
 
         The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
         """
-        return pause_jobs(self._noted, patterns, read_instant("until", until), reason)
+        check_reason(reason)
+        end = check_until(read_instant("until", until), self.store.timeline.read_clock())
+        return pause_jobs(self._noted, self._find(patterns), end, reason)
 
     def resume(self, *patterns: str) -> list[Steered]:
         """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
-        return resume_jobs(self._noted, self.settings, patterns)
+        return resume_jobs(self._noted, self._find(patterns), self.settings)
 
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""

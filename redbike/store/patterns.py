@@ -65,12 +65,18 @@ def check_pattern(text: str) -> str:
     return text
 
 
-def expand(questions: Questions, texts: Iterable[str], also_bad: bool = False, may_miss: bool = False) -> Iterator[str]:
+def expand(
+    questions: Questions,
+    texts: Iterable[str],
+    also_bad: bool = False,
+    may_miss: bool = False,
+    may_match_none: bool = False,
+) -> Iterator[str]:
     """Yield the jobs that `texts` name, each once: an id names its job, a pattern all jobs whose id matches.
 
     Jobs are those that have a schedule, and those that are `also_bad`: their only schedule was refused. Raise
     `BadJobId` for an invalid text, before anything else, and `NoSuchJob` for an id or a pattern that names no job, as
-    soon as its turn comes; with `may_miss`, pass over that one.
+    soon as its turn comes. With `may_miss`, pass over that one; with `may_match_none`, only over a pattern.
     """
     texts = [check_pattern(text) for text in texts]
     seen: set[str] = set()
@@ -83,7 +89,7 @@ def expand(questions: Questions, texts: Iterable[str], also_bad: bool = False, m
             if jobid not in seen:
                 seen.add(jobid)
                 yield jobid
-        if number == 0 and not may_miss:
+        if number == 0 and not (may_miss or (may_match_none and not is_id)):
             raise NoSuchJob(f"no job matches {text!r}" if is_pattern(text) else f"no such job: {text!r}")
 
 

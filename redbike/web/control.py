@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from redbike.control.jobs import cancel_jobs, find_tries, pause_found, run_jobs
+from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
@@ -63,7 +63,7 @@ class Steerer:
         verbs: dict[str, Callable[[Sequence[str]], list[str]]] = {
             "run": self._run,
             "cancel": self._cancel,
-            "pause": lambda jobids: [word for _, word in pause_found(self.store, jobids, until, reason)],
+            "pause": lambda jobids: [word for _, word in pause_jobs(self.store, jobids, until, reason)],
             "resume": lambda jobids: resuming.resume(self.store, self.settings, jobids),
             "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
         }

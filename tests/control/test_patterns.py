@@ -2,6 +2,7 @@
 
 import pytest
 
+from redbike import escape
 from redbike.errors import BadJobId, NoSuchJob
 from redbike.store.patterns import expand, is_pattern
 from redbike.store.store import Store
@@ -59,6 +60,17 @@ def test_what_names_no_job_is_quoted(questions, text, message):
     with pytest.raises(NoSuchJob) as refused:
         list(expand(questions, ["nightly:A", text]))
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("text", ["gone:*", "gone:?", "[g]one:A"])
+def test_a_pattern_may_match_none(questions, text):
+    assert list(expand(questions, [text, "n:A"], may_match_none=True)) == ["n:A"]
+
+
+@pytest.mark.parametrize("text", ["gone:A", "gone\\*:A", escape("gone*:A")])
+def test_an_id_must_be_there_also_where_a_pattern_may_match_none(questions, text):
+    with pytest.raises(NoSuchJob):
+        list(expand(questions, [text], may_match_none=True))
 
 
 @pytest.mark.parametrize(

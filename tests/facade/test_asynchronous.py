@@ -61,6 +61,7 @@ async def test_calls_are_awaited_and_results_are_read(bike):
         assert [job.jobid async for job in bike.jobs("c*")] == ["c:A"]
         with pytest.raises(NoSuchJob):
             await bike.why("nobody:A")
+        assert await bike.cancel("nobody*") == []
         assert [job.jobid async for job in bike.jobs("nobody:A", "job:A")] == ["job:A"]
 
 

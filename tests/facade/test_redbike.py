@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run
+from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, StopWork, current_run, escape
 from redbike.loop.timefile import Timefile
 from redbike.store.inspection.fsck import fsck
 from tests.verbs import set_job, take_one
@@ -481,6 +481,18 @@ def test_a_failure_is_kept_until_the_job_is_run_again(bike):
 def test_run_of_an_unknown_job_raises(bike):
     with pytest.raises(NoSuchJob, match="nobody"):
         bike.run("nobody:A")
+
+
+@pytest.mark.parametrize("verb", [Redbike.run, Redbike.cancel, Redbike.pause, Redbike.resume])
+def test_what_matches_nothing_is_an_empty_answer(bike, verb):
+    bike.set("job:A", "EVERY:1h@0")
+    assert verb(bike, "nobody*") == []
+    assert [jobid for jobid, _ in verb(bike, "nobody*", "job:?")] == ["job:A"]
+    for text in ("nobody:A", escape("no*body:A")):
+        with pytest.raises(NoSuchJob, match="body"):
+            verb(bike, text)
+    with pytest.raises(BadJobId):
+        verb(bike, "nobody*", "[")
 
 
 def test_now_and_an_explicit_run_during_a_run_happen_once_after_it(bike):

@@ -235,7 +235,7 @@ def test_redis_that_goes_away_in_the_middle(mortal, monkeypatch):
     list(bike.set_many((f"{number}:A", HOURLY) for number in range(700)))
     browser = Browser(app(bike, write=True))
     page = browser.send(browser.get("/jobs"), "Pause all")
-    pause, calls = steering.pause_found, []
+    pause, calls = steering.pause_jobs, []
 
     def pause_some(*given):
         calls.append(given)
@@ -243,7 +243,7 @@ def test_redis_that_goes_away_in_the_middle(mortal, monkeypatch):
             server.stop()
         return pause(*given)
 
-    monkeypatch.setattr(steering, "pause_found", pause_some)
+    monkeypatch.setattr(steering, "pause_jobs", pause_some)
     page = browser.send(page, "Pause 700 jobs")
     assert page.notes[0].startswith("Pause 700 jobs: 500 paused. Then it stopped: ")
     assert "may have been done or not" in page.notes[0]
