@@ -267,6 +267,7 @@ class AsyncRedbike:
     # Looking
 
     tell = _awaited(Redbike.tell)
+    get_many = _paged(Redbike.get_many)
     is_working = _awaited(Redbike.is_working)
     get_statuses = _paged(Redbike.get_statuses)
     get_schedules = _paged(Redbike.get_schedules)

@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -23,11 +23,14 @@ from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
+from redbike.store.namespace import split
 from redbike.store.overview import Job, Wanted
 from redbike.store.patterns import check_pattern, expand
 from redbike.store.processes import Process
 from redbike.store.totals import Queue
 from redbike.text.printable import quote
+
+TOGETHER = 200  # jobs that are read in one round trip, each with its data
 
 _STARTED = attrgetter("started")
 
@@ -47,9 +50,29 @@ class Queries(Part):
         ``paused`` (``since``, ``until``, ``by``, ``reason``), ``held_for`` (the due time of the held occurrence) and
         ``runs`` (those that have ended and are kept, the newest first).
         """
-        found = self._inspect(jobid).to_dict()
-        runs = sorted(self.store.journal.list_runs([jobid]), key=_STARTED, reverse=True)
-        return found | {"runs": [run.to_dict() for run in runs]} if runs else found
+        return self._add_runs([self._inspect(jobid)])[0]
+
+    def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """(job id, what `tell` returns of it) for each of `jobids`, in their order; None for a job that is not there.
+
+        These are ids, and no patterns. They may be a stream of any length: 200 are read in three round trips. Raises
+        `BadJobId` for a bad one, and `TypeError` for a single text, while it is read.
+        """
+        if isinstance(jobids, str):
+            raise TypeError(f"bad jobids {jobids!r:.80}: several are needed; tell() takes one")
+        for page in split(map(check_known_jobid, jobids), TOGETHER):
+            states = self.store.questions.inspect(page, with_data=True)
+            for state, found in zip(states, self._add_runs(states), strict=True):
+                is_there = state.schedule is not None or state.status is not None or state.running
+                yield state.jobid, found if is_there else None
+
+    def _add_runs(self, states: Sequence[JobState]) -> list[dict[str, Any]]:
+        """Return what is known of jobs, with their runs."""
+        # The runs come last: of a job that does not work any more, the last one is among them.
+        runs: dict[str, list[PastRun]] = {state.jobid: [] for state in states}
+        for run in self.store.journal.list_runs(runs):
+            runs[run.jobid].append(run)
+        return [_add_runs(state.to_dict(), runs[state.jobid]) for state in states]
 
     def _inspect(self, jobid: str) -> JobState:
         return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]
@@ -73,21 +96,20 @@ class Queries(Part):
     def jobs(
         self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
         paused: bool = False, overdue: bool = False, never_ran: bool = False,
-        report: Callable[[int, int], None] | None = None
+        report: Callable[[int, int], None] | None = None, with_data: bool = False
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
 
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
         known of a run. Where all jobs have to be read, `report` hears now and then how many of how many were looked
-        at. What matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is
-        read `BadJobId` for a bad pattern.
+        at. `with_data`: with the data of each. What matches nothing is left out. Raises `BadConfig` for another status,
+        `BadQueueName`, and while it is read `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
-        return self.store.overview.list_jobs(
-            wanted, expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None, report
-        )
+        jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
+        return self.store.overview.list_jobs(wanted, jobids, report, with_data)
 
     def _find_queue(self, name: str) -> str:
         return find_queue(self.worker, check_queue_name(name), self.store.queue_limits.list_queues())
@@ -206,6 +228,11 @@ class Queries(Part):
         kept, each of up to 100 jobs that were changed together.
         """
         return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
+
+
+def _add_runs(found: dict[str, Any], runs: list[PastRun]) -> dict[str, Any]:
+    newest_first = sorted(runs, key=_STARTED, reverse=True)
+    return found | {"runs": [run.to_dict() for run in newest_first]} if runs else found
 
 
 def _find_event(text: str) -> Event:

@@ -251,6 +251,7 @@ class Redbike:
     # Looking
 
     tell = _of("_queries", Queries.tell)
+    get_many = _of("_queries", Queries.get_many)
     is_working = _of("_queries", Queries.is_working)
     get_statuses = _of("_queries", Queries.get_statuses)
     get_schedules = _of("_queries", Queries.get_schedules)

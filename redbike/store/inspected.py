@@ -129,7 +129,7 @@ class JobState:
         if self.options:
             found["options"] = show_options(self.options)
         if self.data:
-            found["data"] = _read_data(self.data)
+            found["data"] = read_data(self.data)
         if group := Membership.parse(self.membership).group:
             found["group"] = group
         if self.output is not None:
@@ -137,7 +137,7 @@ class JobState:
         return found
 
 
-def _read_data(text: str) -> Any:
+def read_data(text: str) -> Any:
     """Return the data of a job; as they are stored, if somebody has damaged them."""
     try:
         return json.loads(text)

@@ -1,15 +1,17 @@
 """The jobs as an operator sees them: where each is, when it runs next, and how its last run ended."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import recurs
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
+from redbike.store.inspected import read_data
 from redbike.store.journal import Journal
-from redbike.store.namespace import Namespace
+from redbike.store.namespace import DATA_PAGE, Namespace, split
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
@@ -31,6 +33,7 @@ class Job:
     has_failed: bool  #: for good, or its last run did
     is_overdue: bool  #: it is due, not paused, and does not run yet
     is_running: bool
+    data: Any = field(default=None, hash=False)  #: for its worker, if they were asked for
 
     @property
     def never_ran(self) -> bool:
@@ -123,6 +126,17 @@ class JobReader:
                 commands.zmscore(key, names)
             commands.time()
             return list(commands.execute())
+
+    def _add_data(self, jobs: Sequence[Job]) -> Iterator[Job]:
+        """Yield jobs with their data, which are read in one round trip."""
+        key, names = self._namespace.keys.data, [encode(job.jobid) for job in jobs]
+        with self._namespace.translate((key, "hash")), self._namespace.client.pipeline(transaction=False) as pipeline:
+            commands: Any = pipeline
+            for page in split(names, DATA_PAGE):
+                commands.hmget(key, page)
+            texts = chain.from_iterable(commands.execute())
+        for job, text in zip(jobs, texts, strict=True):
+            yield job if text is None else replace(job, data=read_data(decode(text)))
 
     def _make_job(
         self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, QueuePause]

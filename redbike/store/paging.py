@@ -83,8 +83,9 @@ class JobLister(JobReader):
         wanted: Wanted,
         jobids: Iterable[str] | None = None,
         report: Callable[[int, int], None] | None = None,
+        with_data: bool = False,
     ) -> Iterator[Job]:
-        """Yield the jobs that are `wanted`, in no order: of all, or of `jobids`.
+        """Yield the jobs that are `wanted`, in no order: of all, or of `jobids`; `with_data` or without.
 
         Where many have to be read, `report` hears how many jobs were looked at, and how many there are.
         """
@@ -94,7 +95,8 @@ class JobLister(JobReader):
         if report and jobids is None and not (wanted.overdue or wanted.paused):
             number = sum(map(self._count, self._list_sources(Search(wanted))))
         for page in _split(self._list_candidates(wanted) if jobids is None else jobids):
-            yield from filter(wanted.fits, self._read(page, newest, pauses))
+            found = filter(wanted.fits, self._read(page, newest, pauses))
+            yield from self._add_data(list(found)) if with_data else found
             done += len(page)
             if report and number:
                 report(done, max(done, number))

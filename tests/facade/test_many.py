@@ -1,9 +1,12 @@
 """Many jobs at once: they are set, and looked at, in few round trips."""
 
+import asyncio
+
 import pytest
 from redis.connection import AbstractConnection
 
-from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+from redbike import AsyncRedbike, BadConfig, BadJobId, BadSchedule, Redbike, RoundRobin
+from redbike.facade.queries import TOGETHER
 
 
 @pytest.fixture
@@ -80,3 +83,106 @@ def test_options_and_data_take_no_further_round_trips(bike, trips):
     list(bike.set_many((f"{number}:B", "EVERY:1h@0", {"retries": 3, "data": number}) for number in range(500)))
     assert len(trips) == plain <= 2
     assert bike.tell("499:B")["data"] == 499
+
+
+@pytest.fixture
+def various(bike):
+    """The ids of jobs in some states, and of one that is not there."""
+    bike.worker.work = lambda jobid: 1 / ("failing" not in jobid)
+    for number in range(3):
+        bike.set(f"failing{number}:A", "NOW", retries=1, on_error="retry", history=2)
+        bike.set(f"ran{number}:A", "NOW", data={"number": number}, history=3)
+        bike.set(f"again{number}:A", "EVERY:1000d@0", data=[number])
+        bike.run(f"again{number}:A")
+    while bike.work_one():
+        pass
+    for _ in bike.store.archiver.archive():
+        pass
+    bike.set("paused:A", "EVERY:1h@0")
+    bike.pause("paused:A", reason="no more")
+    bike.run("again1:A")
+    bike.work_one()
+    bike.set("waiting*:A", "NOW", data="texts too")
+    bike.set("bad:A", "nonsense")
+    return ["gone:A", *(jobid for jobid, *_ in bike.get_statuses()), "bad:B"]
+
+
+def test_many_are_told_as_one_is(bike, various):
+    found = list(bike.get_many(various))
+    assert [jobid for jobid, _ in found] == various
+    told = {jobid: bike.tell(jobid) for jobid in various}
+    assert dict(found) == {jobid: each if each["status"] else None for jobid, each in told.items()}
+    assert {jobid for jobid, each in found if each is None} == {"gone:A", "bad:B"}
+    assert {len(each.get("runs", ())) for each in told.values()} == {0, 1, 2}
+
+
+def test_many_may_come_twice_and_in_any_order(bike, various):
+    asked = ["ran2:A", "gone:A", "again1:A", "ran2:A"]
+    found = list(bike.get_many(iter(asked)))
+    assert [jobid for jobid, _ in found] == asked
+    assert found[0] == found[3]
+    assert found[0][1] == bike.tell("ran2:A")
+
+
+@pytest.mark.parametrize(("jobids", "error"), [(["a:A", "a\nb"], BadJobId), ("a:A", TypeError), ([7], BadJobId)])
+def test_what_are_no_ids_is_refused(bike, jobids, error):
+    with pytest.raises(error):
+        list(bike.get_many(jobids))
+    assert list(bike.get_many([])) == []
+
+
+def test_an_unset_job_whose_run_goes_on_is_told(bike):
+    bike.set("a:A", "NOW")
+    seen = []
+
+    def work(jobid):
+        bike.unset("a:A")
+        seen.extend(bike.get_many(["a:A"]))
+
+    bike.worker.work = work
+    bike.work_one()
+    [(_, told)] = seen
+    assert told["working"]
+    assert list(bike.get_many(["a:A"])) == [("a:A", None)]
+
+
+def test_many_take_few_round_trips(bike, trips):
+    jobids = [f"{number}:A" for number in range(2 * TOGETHER)]
+    list(bike.set_many((jobid, "EVERY:1h@0", {"data": jobid}) for jobid in jobids))
+    list(bike.get_many(jobids[:1]))
+    trips.clear()
+    assert [told["data"] for _, told in bike.get_many(jobids)] == jobids
+    assert len(trips) <= 2 * 3
+
+
+def test_jobs_have_their_data_if_they_are_asked_for(bike, various):
+    told = {jobid: bike.tell(jobid).get("data") for jobid in various[1:-1]}
+    assert {job.jobid: job.data for job in bike.jobs(with_data=True)} == told
+    assert {job.jobid for job in bike.jobs("ran*", with_data=True)} == {"ran0:A", "ran1:A", "ran2:A"}
+    assert [job.data for job in bike.jobs("again*", failed=True, with_data=True)] == []
+    [job] = bike.jobs("ran1:A", with_data=True)
+    assert job.data == {"number": 1}
+    assert {job}
+    assert {job.data for job in bike.jobs()} == {None}
+
+
+def test_data_take_one_round_trip_more_for_a_page(bike, trips):
+    list(bike.set_many((f"{number}:A", "EVERY:1h@0", {"data": number}) for number in range(500)))
+    list(bike.jobs(with_data=True))
+    trips.clear()
+    assert len(list(bike.jobs())) == 500
+    plain = len(trips)
+    trips.clear()
+    assert sorted(job.data for job in bike.jobs(with_data=True)) == [*range(500)]
+    assert len(trips) <= plain + 2
+
+
+def test_many_are_awaited(bike, various):
+    async def read():
+        async with AsyncRedbike(bike.worker, bike.prefix, bike.client) as awaited:
+            many = [each async for each in awaited.get_many(various)]
+            return many, {job.jobid: job.data async for job in awaited.jobs("ran*", with_data=True)}
+
+    many, data = asyncio.run(read())
+    assert many == list(bike.get_many(various))
+    assert data["ran1:A"] == {"number": 1}
