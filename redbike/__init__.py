@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from redbike.schedule.moments import InstantLike, ZoneLike
     from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
     from redbike.store.enums import Difference, Event, Outcome
-    from redbike.store.history import PastRun
+    from redbike.store.history import PastRun, RunDetails
+    from redbike.store.inspected import JobDetails
     from redbike.store.log import LogEntry
     from redbike.store.overview import Job
     from redbike.store.patterns import Steered, escape
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
+    from redbike.store.records import PauseDetails
     from redbike.store.run import Run, Stopping
     from redbike.store.totals import Queue
     from redbike.worker.calls import AnyRedbike, CallOptions, JobFunction, JobHandle, JobKey
@@ -73,6 +75,7 @@ __all__ = [
     "Health",
     "InstantLike",
     "Job",
+    "JobDetails",
     "JobFunction",
     "JobHandle",
     "JobKey",
@@ -89,6 +92,7 @@ __all__ = [
     "Pair",
     "PastRun",
     "Pause",
+    "PauseDetails",
     "Plan",
     "Priority",
     "Process",
@@ -102,6 +106,7 @@ __all__ = [
     "RoundRobin",
     "RuleLike",
     "Run",
+    "RunDetails",
     "ScheduleLike",
     "ServerError",
     "Settings",
@@ -138,6 +143,7 @@ _PLACES = {
     "Health": "redbike.queries.health",
     "InstantLike": "redbike.schedule.moments",
     "Job": "redbike.store.overview",
+    "JobDetails": "redbike.store.inspected",
     "JobFunction": "redbike.worker.calls",
     "JobHandle": "redbike.worker.calls",
     "JobOptions": "redbike.config.options",
@@ -152,6 +158,7 @@ _PLACES = {
     "Pair": "redbike.control.setter",
     "PastRun": "redbike.store.history",
     "Pause": "redbike.store.queue_limits",
+    "PauseDetails": "redbike.store.records",
     "Plan": "redbike.queries.forecast",
     "Priority": "redbike.loop.worker_class",
     "Process": "redbike.store.processes",
@@ -163,6 +170,7 @@ _PLACES = {
     "RoundRobin": "redbike.loop.worker_class",
     "RuleLike": "redbike.schedule.objects",
     "Run": "redbike.store.run",
+    "RunDetails": "redbike.store.history",
     "ScheduleLike": "redbike.schedule.objects",
     "Settings": "redbike.config.settings",
     "Share": "redbike.queries.forecast",

@@ -25,8 +25,9 @@ from dateutil.rrule import DAILY, rrule, rruleset
 
 import redbike
 from redbike import (
-    Again, AsyncRedbike, AsyncResults, End, InstantLike, JobOptions, Limit, Limits, PastRun, QueueLimits, Redbike,
-    Results, RoundRobin, Run, ScheduleLike, ServerError, Settings, Source, Steered, WorkerClass, ZoneLike, current_run,
+    Again, AsyncRedbike, AsyncResults, End, InstantLike, JobDetails, JobOptions, Limit, Limits, PastRun, PauseDetails,
+    QueueLimits, Redbike, Results, RoundRobin, Run, RunDetails, ScheduleLike, ServerError, Settings, Source, Steered,
+    WorkerClass, ZoneLike, current_run,
 )
 
 
@@ -72,6 +73,14 @@ def schedule(bike: Redbike, when: ScheduleLike, after: InstantLike, tz: ZoneLike
     print(steered, limited.rate, bike.agenda().densest, bike.health().problems)
 
 
+def look(bike: Redbike) -> None:
+    told: JobDetails = bike.tell("job:A")
+    next_run: float | None = told["next_run"]
+    runs: list[RunDetails] = told.get("runs", [])
+    pause: PauseDetails | None = told.get("paused")
+    print(next_run, [run["outcome"].name for run in runs], pause and pause["until"])
+
+
 def work() -> None:
     workers: list[WorkerClass] = [Own(), RoundRobin("A")]
     for worker in workers:
@@ -110,6 +119,13 @@ MISTAKES = {
     "bike.nothing()": 'has no attribute "nothing"',
 }
 CALLS = {False: "def act(bike: Redbike)", True: "async def act(bike: AsyncRedbike)"}
+# What is wrong with a key of `tell`.
+TOLD = {
+    '["nextrun"]': '"nextrun" is not a valid TypedDict key',
+    '["next_run"] + 5': "Unsupported operand types for +",
+    '["paused"]["untill"]': '"untill" is not a valid TypedDict key',
+    '["runs"][0]["outcome"] + 5': "Unsupported operand types for +",
+}
 WRONG = {
     "Redbike(RoundRobin('A'), on_eror='stop')": 'Unexpected keyword argument "on_eror"',
     "redbike.Redbik": 'Module has no attribute "Redbik"',
@@ -137,8 +153,10 @@ def test_what_users_begin_with_is_typed_and_their_mistakes_are_found(tmp_path):
     for is_async, begin in CALLS.items():
         name = f"wrong_{is_async}.py"
         lines = "".join(f"    {'await ' if is_async else ''}{mistake}\n" for mistake in MISTAKES)
+        told = "(await bike.tell('a'))" if is_async else "bike.tell('a')"
+        lines += "".join(f"    {told}{mistake}\n" for mistake in TOLD)
         (tmp_path / name).write_text(f"from redbike import AsyncRedbike, Redbike\n{begin} -> None:\n{lines}")
-        said[name] = [*MISTAKES.values()]
+        said[name] = [*MISTAKES.values(), *TOLD.values()]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "."],
         cwd=tmp_path,

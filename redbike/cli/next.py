@@ -1,6 +1,7 @@
 """Run the command next: print when a schedule or a job runs next. For a schedule, no server is needed."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
@@ -51,7 +52,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
         complain("no further runs")
 
 
-def _find_job(jobid: str, config: Config, error: BadSchedule) -> dict[str, Any]:
+def _find_job(jobid: str, config: Config, error: BadSchedule) -> Mapping[str, Any]:
     """Return the answer of `Redbike.tell` for the job of this id.
 
     If there is no such job, or no server, raise `error`, which says why the text is not a schedule, with what came of

@@ -20,7 +20,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
-from redbike.store.inspected import JobState
+from redbike.store.inspected import JobDetails, JobState
 from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
 from redbike.store.namespace import split
@@ -42,17 +42,11 @@ class Queries(Part):
         super().__init__(bike)
         self.settings, self._is_closing = settings, is_closing
 
-    def tell(self, jobid: str) -> dict[str, Any]:
-        """What is known of `jobid`: ``status``, ``next_run`` (epoch seconds), ``schedule``, ``working``.
-
-        Further keys only where they apply: ``queued_for`` and ``working_for`` (the due time), ``deadline``, ``worker``,
-        ``failures`` and ``losses`` in a row, ``skipped`` (occurrences by reason), ``failure``, ``options``, ``data``,
-        ``paused`` (``since``, ``until``, ``by``, ``reason``), ``held_for`` (the due time of the held occurrence) and
-        ``runs`` (those that have ended and are kept, the newest first).
-        """
+    def tell(self, jobid: str) -> JobDetails:
+        """What is known of `jobid`, see `redbike.JobDetails`. Raises `BadJobId`; an unknown job is no error."""
         return self._add_runs([self._inspect(jobid)])[0]
 
-    def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, JobDetails | None]]:
         """(job id, what `tell` returns of it) for each of `jobids`, in their order; None for a job that is not there.
 
         These are ids, and no patterns. They may be a stream of any length: 200 are read in three round trips. Raises
@@ -66,7 +60,7 @@ class Queries(Part):
                 is_there = state.schedule is not None or state.status is not None or state.running
                 yield state.jobid, found if is_there else None
 
-    def _add_runs(self, states: Sequence[JobState]) -> list[dict[str, Any]]:
+    def _add_runs(self, states: Sequence[JobState]) -> list[JobDetails]:
         """Return what is known of jobs, with their runs."""
         # The runs come last: of a job that does not work any more, the last one is among them.
         runs: dict[str, list[PastRun]] = {state.jobid: [] for state in states}
@@ -79,7 +73,7 @@ class Queries(Part):
 
     def is_working(self, jobid: str) -> bool:
         """Whether a run of `jobid` is in flight."""
-        return bool(self._inspect(jobid).to_dict()["working"])
+        return self._inspect(jobid).to_dict()["working"]
 
     def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, str, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
@@ -230,9 +224,10 @@ class Queries(Part):
         return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
 
 
-def _add_runs(found: dict[str, Any], runs: list[PastRun]) -> dict[str, Any]:
-    newest_first = sorted(runs, key=_STARTED, reverse=True)
-    return found | {"runs": [run.to_dict() for run in newest_first]} if runs else found
+def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:
+    if runs:
+        found["runs"] = [run.to_dict() for run in sorted(runs, key=_STARTED, reverse=True)]
+    return found
 
 
 def _find_event(text: str) -> Event:

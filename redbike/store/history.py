@@ -22,9 +22,9 @@ The value of a job in ``-history`` begins with the number of its runs. The runs 
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict
 
 from redbike.store.enums import Outcome
 
@@ -45,6 +45,18 @@ _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _NAME_LENGTH = _HEAD.size - 1  # where it stands
 
 
+class RunDetails(TypedDict):
+    """A run that has ended, see `PastRun`. Times are epoch seconds, durations seconds."""
+
+    due: float
+    started: float
+    took: float
+    outcome: Outcome
+    attempt: int
+    error: str
+    worker: str
+
+
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A run that has ended. Times are epoch seconds, durations seconds."""
@@ -63,9 +75,17 @@ class PastRun:
         """Tell whether something went wrong, also if the same occurrence was tried again."""
         return self.outcome in (Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST) or bool(self.error)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RunDetails:
         """Return all but the job id, for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "jobid"}
+        return {
+            "due": self.due,
+            "started": self.started,
+            "took": self.took,
+            "outcome": self.outcome,
+            "attempt": self.attempt,
+            "error": self.error,
+            "worker": self.worker,
+        }
 
 
 def pack_run(due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str) -> bytes:

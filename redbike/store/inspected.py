@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from redbike.config.options import is_readable, show_options
 from redbike.store.enums import Event, Skip
-from redbike.store.history import read_runs
+from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
 from redbike.store.processes import ProcessRecord
@@ -16,6 +16,7 @@ from redbike.store.records import (
     RETRY_STATE,
     Membership,
     Pause,
+    PauseDetails,
     RetryState,
     RunRecord,
     Waiting,
@@ -25,6 +26,36 @@ from redbike.store.records import (
 from redbike.store.scripts import Reply
 
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
+
+
+class JobDetails(TypedDict):
+    """What is known of a job; see `Redbike.tell`. An unknown job has only the first four keys.
+
+    They are None, None, None and False then. The other keys are there only where they apply. Times are epoch seconds.
+    """
+
+    status: str | None  #: such as ``TML:1900000000``
+    next_run: float | None  #: when it is due on the timeline
+    schedule: str | None  #: in its complete form
+    working: bool  #: whether a run of it is in flight
+    queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
+    paused: NotRequired[PauseDetails]
+    held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
+    working_for: NotRequired[float]  #: the due time of the occurrence that runs
+    working_since: NotRequired[float]  #: when its run began
+    deadline: NotRequired[float]  #: of its run
+    worker: NotRequired[str | None]  #: the id of the process that runs it, see `Process`; None if nobody knows
+    cancelled: NotRequired[bool]  #: whether its run was cancelled, but goes on
+    failures: NotRequired[int]  #: in a row
+    losses: NotRequired[int]  #: in a row
+    forget_at: NotRequired[float]  #: when it is forgotten, as a one-off that has ended
+    skipped: NotRequired[dict[str, int]]  #: occurrences that did not run, by reason
+    failure: NotRequired[dict[str, Any]]  #: the last one, as `Redbike.failures` has it
+    options: NotRequired[dict[str, Any]]  #: those that it has, by name
+    data: NotRequired[Any]
+    group: NotRequired[str]  #: of which it is a row
+    output: NotRequired[str]  #: of its last run
+    runs: NotRequired[list[RunDetails]]  #: those that have ended and are kept, the newest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +126,9 @@ class JobState:
         """Tell whether its status, which may be damaged, has this event."""
         return (self.status or "").startswith(f"{event}:")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JobDetails:
         """Return what there is of every job, and then what there is only of some."""
-        found: dict[str, Any] = {
+        found: JobDetails = {
             "status": self.status,
             "next_run": self.timeline,
             "schedule": self.schedule,
@@ -110,10 +141,11 @@ class JobState:
         if self.held is not None:
             found["held_for"] = self.held
         if run := self.run:
-            found |= {"working_for": run.due, "working_since": run.start, "deadline": run.deadline}
+            found["working_for"], found["working_since"], found["deadline"] = run.due, run.start, run.deadline
             process = ProcessRecord.parse(self.worker)
-            found["worker"] = process and process.format_id(run.tag[:OWNER])
-            found |= {"cancelled": True} if run.cancelled else {}
+            found["worker"] = process.format_id(run.tag[:OWNER]) if process else None
+            if run.cancelled:
+                found["cancelled"] = True
         retry_state = RetryState.parse(self.retry_state)
         if retry_state.failures:
             found["failures"] = retry_state.failures

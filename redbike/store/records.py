@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from redbike.store.enums import Event, Left
 
@@ -119,6 +119,15 @@ class RunRecord:
         return f"{self.tag} {times} {self.failures} {self.losses} {self.left} {self.queue}"
 
 
+class PauseDetails(TypedDict):
+    """The pause of a job."""
+
+    since: float
+    until: float | None  #: when it ends by itself; None: never
+    by: str | None  #: ``user@host``; None if nobody knows
+    reason: str | None  #: "" if none was given
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """The record of a paused job; see `redbike.store.keys`."""
@@ -141,8 +150,8 @@ class Pause:
         due, until = ("-" if moment is None else format_time(moment) for moment in (self.due, self.until))
         return f"{due} {format_time(self.since)} {until} {self.note}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what users see of it: ``since``, ``until``, ``by`` and ``reason``."""
+    def to_dict(self) -> PauseDetails:
+        """Return what users see of it."""
         try:
             note = json.loads(self.note)
         except (ValueError, RecursionError):

@@ -171,7 +171,7 @@ def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: fl
     if taken_from:
         parts.append(f"group: {owner} -> {wish.group}")
     if pause:
-        parts.append(describe_pause(pause.until, pause.to_dict()["reason"], "paused"))
+        parts.append(describe_pause(pause.until, pause.to_dict()["reason"] or "", "paused"))
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
     change = Change(difference, row.jobid, "; ".join(parts), row.line, taken_from=taken_from)
     return Comparison(change, schedule, is_kept, is_set, pause)

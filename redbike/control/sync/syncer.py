@@ -178,7 +178,9 @@ class Syncer:
         setter.set_requests(changed, from_now, step)
         self._store.jobs.set_groups(memberships)
         for pause, jobids in pauses.items():
-            setter.store.pauses.pause(jobids, **pause.to_dict())
+            given = pause.to_dict()
+            by, reason = given["by"] or "", given["reason"] or ""
+            setter.store.pauses.pause(jobids, given["until"], by, reason, given["since"])
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""

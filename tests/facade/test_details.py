@@ -1,0 +1,140 @@
+"""What `tell` returns is what the types say of it, in every state of a job."""
+
+import json
+import types
+import typing
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from redbike import JobDetails, Redbike, RoundRobin
+from tests.states import JOB, STATES, flight
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(RoundRobin("A"), prefix, client)
+
+
+def list_wrong(value: Any, hint: Any, place: str) -> list[str]:
+    """What of a value is not what its type says, each with its place."""
+    kind, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return []
+    if kind in (Union, types.UnionType):
+        return [] if any(list_wrong(value, each, place) == [] for each in inner) else [f"{place}: {value!r}"]
+    if kind is Literal:
+        return [] if value in inner else [f"{place}: {value!r}"]
+    if typing.is_typeddict(hint):
+        return list_wrong_keys(value, hint, place)
+    if kind is list:
+        return [each for item in value for each in list_wrong(item, inner[0], f"{place}[]")]
+    if kind is dict:
+        return [
+            each
+            for pair in value.items()
+            for part in zip(pair, inner, strict=True)
+            for each in list_wrong(*part, place)
+        ]
+    fits = isinstance(value, int | float) and not isinstance(value, bool) if hint is float else isinstance(value, hint)
+    return [] if fits else [f"{place}: {value!r}"]
+
+
+def list_wrong_keys(value: dict[str, Any], hint: Any, place: str) -> list[str]:
+    hints = get_type_hints(hint)
+    wrong = [f"{place}.{name} is unknown" for name in value.keys() - hints.keys()]
+    wrong += [f"{place}.{name} is missing" for name in hint.__required_keys__ - value.keys()]
+    for name in value.keys() & hints.keys():
+        wrong += list_wrong(value[name], hints[name], f"{place}.{name}")
+    return wrong
+
+
+def cancelled(bike):
+    flight(bike.store)
+    bike.cancel(JOB)
+
+
+def skipped(bike):
+    bike.set(JOB, "EVERY:1h@0")
+    bike.run(JOB)
+    bike.cancel(JOB)
+
+
+def ended(bike):
+    bike.set(JOB, "NOW")
+    bike.worker.work = lambda jobid: None
+    bike.work_one()
+
+
+def failed(bike):
+    def work(jobid):
+        raise ValueError("no")
+
+    bike.set(JOB, "NOW", on_error="retry")
+    bike.worker.work = work
+    bike.work_one()
+
+
+def paused(bike):
+    bike.set(JOB, "EVERY:1h@0")
+    bike.pause(JOB, until=4e9, reason="moving")
+
+
+def lost(bike):
+    bike.set(JOB, "EVERY:1h@0")
+    bike.store.client.hset(bike.store.keys.retry_states, JOB, "1 2 1 100.000000 -")
+
+
+def full(bike):
+    options = {"timeout": "5m", "on_error": "retry", "forget_after": "never", "ping_url": "https://host/x", "data": [1]}
+    bike.sync([(JOB, "EVERY:1h@0", options)], group="mine")
+    bike.store.client.hset(bike.store.keys.outputs, JOB, "the end")
+
+
+def damaged(bike):
+    keys, client = bike.store.keys, bike.store.client
+    bike.set(JOB, "EVERY:1h@0", data=1, retries=3)
+    bike.pause(JOB)
+    for key in (keys.data, keys.options, keys.failures, keys.retry_states, keys.history, keys.groups):
+        client.hset(key, JOB, "{")
+    client.hset(keys.pauses, JOB, "- 1000.000000 - {")
+    client.hset(keys.statuses, JOB, "nonsense")
+
+
+MORE = (cancelled, skipped, ended, failed, paused, lost, full, damaged)
+ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
+ALL |= {make.__name__: make for make in MORE}
+
+
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+def test_every_key_has_its_type(bike, make):
+    make(bike)
+    told = bike.tell(JOB)
+    assert list_wrong_keys(told, JobDetails, "") == []
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_every_key_of_the_type_is_there_at_times(bike):
+    seen = set()
+    for make in ALL.values():
+        make(bike)
+        told = bike.tell(JOB)
+        seen |= told.keys()
+        for name in ("runs", "paused"):
+            parts = told.get(name, [])
+            for part in parts if isinstance(parts, list) else [parts]:
+                seen |= {f"{name}.{key}" for key in part}
+        bike.flush()
+    hints = get_type_hints(JobDetails)
+    inner = {f"paused.{key}" for key in hints["paused"].__annotations__}
+    inner |= {f"runs.{key}" for key in get_args(hints["runs"])[0].__annotations__}
+    assert seen == {*hints, *inner}
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [(1, str), (True, float), (None, float), ("x", Literal["y"]), ([1], list[str]), ({"a": "b"}, dict[str, int])],
+)
+def test_what_does_not_fit_is_found(value, hint):
+    assert len(list_wrong(value, hint, "")) == 1
+    assert len(list_wrong_keys({"status": value, "more": 2}, JobDetails, "")) >= 4
