@@ -114,6 +114,8 @@ MISTAKES = {
     'bike.set("job:A", "NOW", retreis=3)': 'Unexpected keyword argument "retreis"',
     'bike.set("job:A", "NOW", retries="three")': "incompatible type",
     'bike.set("job:A", "NOW", after="2030")': "incompatible type",
+    'bike.set("job:A", "NOW", on_error="retyr")': "incompatible type",
+    'bike.set("job:A", "NOW", overlap="stop")': "incompatible type",
     'bike.set("job:A", "NOW", tz=7)': "incompatible type",
     'bike.limit("A", at_onse=3)': 'Unexpected keyword argument "at_onse"',
     "bike.nothing()": 'has no attribute "nothing"',
@@ -128,6 +130,7 @@ TOLD = {
 }
 WRONG = {
     "Redbike(RoundRobin('A'), on_eror='stop')": 'Unexpected keyword argument "on_eror"',
+    "Redbike(RoundRobin('A'), on_lost='retry')": "incompatible type",
     "redbike.Redbik": 'Module has no attribute "Redbik"',
 }
 # Django has no types, and what is to be as short as can be has no annotations.

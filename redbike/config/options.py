@@ -9,7 +9,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from redbike.config.parameters import OPTIONS, Value, fold
+from redbike.config.parameters import OPTIONS, Catchup, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
 
@@ -31,18 +31,18 @@ class JobOptions(TypedDict, total=False):
     """What `Redbike.set` takes besides the schedule. Durations are seconds or texts; None is the default."""
 
     timeout: float | str | None
-    on_timeout: str | None
-    on_error: str | None
+    on_timeout: OnTimeout | None
+    on_error: OnError | None
     retries: int | None
     backoff: float | str | None
     max_backoff: float | str | None
     jitter: float | None
-    on_lost: str | None
-    catchup: str | None
+    on_lost: OnLost | None
+    catchup: Catchup | None
     catchup_limit: int | None
     stop_after: int | None
     grace: float | str | None
-    overlap: str | None
+    overlap: Overlap | None
     spread: float | str | None
     forget_after: float | str | None
     history: int | None

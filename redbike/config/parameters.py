@@ -9,7 +9,7 @@ for type checkers and for readers is checked against them by a test: `redbike.Se
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from redbike.config.ping_urls import check_ping_url
 from redbike.errors import BadConfig
@@ -17,6 +17,15 @@ from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
 Value = float | str  # a whole number of seconds is an int
+
+# The words of each choice, for type checkers too.
+OnTimeout = Literal["stop", "reschedule", "requeue"]
+OnError = Literal["stop", "reschedule", "retry"]
+OnLost = Literal["requeue", "reschedule", "stop"]
+Catchup = Literal["last", "none", "all"]
+Overlap = Literal["skip", "queue"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LogFormat = Literal["text", "json"]
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
@@ -64,7 +73,6 @@ class Parameter:
         return int(seconds) if seconds.is_integer() else seconds
 
 
-_LEVELS = ("debug", "info", "warning", "error", "critical")
 _JITTER_HELP = "Shorten each pause between two tries at random by up to this share of it, from 0 to 1"
 _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
@@ -80,27 +88,27 @@ PARAMETERS = {
         Parameter("default-timeout", "duration", 10.0, "How long a run may take", least=0.001, is_option=False),
         Parameter("timezone", "text", "UTC", "The zone of times without a zone", is_option=False),
         Parameter("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),
-        Parameter("on-timeout", "choice", None, "After a timeout", ("stop", "reschedule", "requeue")),
-        Parameter("on-error", "choice", None, "After a failure", ("stop", "reschedule", "retry")),
+        Parameter("on-timeout", "choice", None, "After a timeout", get_args(OnTimeout)),
+        Parameter("on-error", "choice", None, "After a failure", get_args(OnError)),
         Parameter("retries", "count", None, "How often a failed run is tried again, before on-error decides"),
         Parameter("backoff", "duration", 1.0, "The pause before the first retry"),
         Parameter("max-backoff", "duration", 3600.0, "The longest pause between two tries"),
         Parameter("jitter", "share", 0.0, _JITTER_HELP),
-        Parameter("on-lost", "choice", "requeue", "After its worker died", ("requeue", "reschedule", "stop")),
+        Parameter("on-lost", "choice", "requeue", "After its worker died", get_args(OnLost)),
         Parameter("max-losses", "count", 3, "Losses in a row that fail a job", least=1, most=1000, is_option=False),
-        Parameter("catchup", "choice", "last", "Which missed occurrences run", ("last", "none", "all")),
+        Parameter("catchup", "choice", "last", "Which missed occurrences run", get_args(Catchup)),
         Parameter("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
         Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
         Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
-        Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", ("skip", "queue")),
+        Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", get_args(Overlap)),
         Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
         Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),
-        Parameter("log-level", "choice", "info", "The lowest level that is logged", _LEVELS, is_option=False),
-        Parameter("log-format", "choice", "text", "How messages are logged", ("text", "json"), is_option=False),
+        Parameter("log-level", "choice", "info", "The lowest level to log", get_args(LogLevel), is_option=False),
+        Parameter("log-format", "choice", "text", "How messages are logged", get_args(LogFormat), is_option=False),
     )
 }
 SETTINGS = {key: row for key, row in PARAMETERS.items() if row.is_setting}

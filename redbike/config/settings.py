@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, TypedDict
 
 from redbike.config.options import parse_options
-from redbike.config.parameters import SETTINGS
+from redbike.config.parameters import SETTINGS, Catchup, LogFormat, LogLevel, OnError, OnLost, OnTimeout, Overlap
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone
 
@@ -26,26 +26,26 @@ class Settings:
     group: str | None = None  #: what the group of a file begins with: NAME:PATH; None: it is the path
     default_timeout: float = 10.0  #: seconds that a run may take
     timezone: str = "UTC"  #: of times without a zone
-    catchup: str = "last"  #: which missed occurrences run: last, none, all
+    catchup: Catchup = "last"  #: which missed occurrences run: last, none, all
     catchup_limit: int = 100  #: the most missed occurrences that `all` runs
-    on_error: str | None = None  #: stop, reschedule, retry; None: the worker class decides, the default is stop
+    on_error: OnError | None = None  #: None: the worker class decides, the default is stop
     retries: int | None = None  #: before `on_error` decides; None: 3 if that is retry, and else 0
     backoff: float = 1.0  #: seconds before the first retry; each further pause is twice as long
     max_backoff: float = 3600.0  #: seconds: the longest pause between two tries
     jitter: float = 0.0  #: the share of each pause, from 0 to 1, by which it is shortened at random at most
-    on_timeout: str | None = None  #: stop, reschedule, requeue; None: the worker class decides, the default is stop
-    on_lost: str = "requeue"  #: requeue, reschedule, stop
+    on_timeout: OnTimeout | None = None  #: None: the worker class decides, the default is stop
+    on_lost: OnLost = "requeue"  #: requeue, reschedule, stop
     max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
     stop_after: int = 0  #: failed occurrences in a row that stop a job, whatever the policies say; 0: never
     grace: float = 0.0  #: seconds after which an occurrence that is not enqueued is skipped; 0: none is
-    overlap: str = "skip"  #: what comes due during a run: skip, queue
+    overlap: Overlap = "skip"  #: what comes due during a run: skip, queue
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
     stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
-    log_level: str = "info"
-    log_format: str = "text"  #: text, json
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "text"  #: text, json
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -57,26 +57,26 @@ class KeywordSettings(TypedDict, total=False):
 
     group: str | None
     timezone: str
-    catchup: str
+    catchup: Catchup
     catchup_limit: int
-    on_error: str | None
+    on_error: OnError | None
     retries: int | None
     backoff: float
     max_backoff: float
     jitter: float
-    on_timeout: str | None
-    on_lost: str
+    on_timeout: OnTimeout | None
+    on_lost: OnLost
     max_losses: int
     stop_after: int
     grace: float
-    overlap: str
+    overlap: Overlap
     forget_after: float | str
     history: int
     ping_url: str | None
     stop_within: float
     failures_limit: int
-    log_level: str
-    log_format: str
+    log_level: LogLevel
+    log_format: LogFormat
 
 
 # Of all processes of a prefix, as each of them may be the one that places a job.

@@ -238,4 +238,5 @@ def go_on_as_cron(
 @lru_cache(1024)
 def _replace(settings: Settings, on_error: str, on_timeout: str, retries: int | None) -> Settings:
     # Settings check all of their values whenever they are made.
-    return replace(settings, on_error=on_error, on_timeout=on_timeout, retries=retries)
+    changes: dict[str, Any] = {"on_error": on_error, "on_timeout": on_timeout, "retries": retries}
+    return replace(settings, **changes)

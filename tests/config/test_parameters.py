@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from typing import get_type_hints
+from typing import Literal, get_type_hints
 
 import pytest
 
@@ -17,7 +17,7 @@ from redbike.config.parameters import OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
-PYTHON = {"duration": float, "count": int, "share": float, "choice": str, "url": str, "text": str}
+PYTHON = {"duration": float, "count": int, "share": float, "url": str, "text": str}
 # For each setting, a value that is not its default, as a text and as it is read.
 OTHERS = {
     key: {
@@ -33,7 +33,7 @@ OTHERS = {
 
 def allow(row, other=None):
     """The type of its values; with `other`, where a text is taken for a number as well."""
-    kind = PYTHON[row.kind]
+    kind = Literal[row.choices] if row.choices else PYTHON[row.kind]
     kind = kind | str if row.endless or (other and row.kind == "duration") else kind
     return kind | None if row.default is None or other else kind
 
