@@ -1,4 +1,40 @@
-"""A simple, flexible scheduler for pools of distributed workers."""
+"""A simple, flexible scheduler for pools of distributed workers.
+
+A job is an id and a schedule. A dispatcher moves jobs that are due into queues, and workers take them from there::
+
+    from redbike import Jobs, Redbike
+
+    jobs = Jobs()
+
+    @jobs.job("greet", every="1h", timeout="30s")
+    def greet(jobid, data):
+        print("hello", data)
+
+    with Redbike(jobs) as bike:
+        bike.set("greet:ann", "NOW", data="Ann")
+        bike.work_one()  # prints: hello Ann
+        print(bike.tell("greet:ann")["runs"][0]["outcome"])  # prints: ok
+
+``redbike up module:jobs`` runs a dispatcher and a worker for such a module, and sets the jobs that have a schedule.
+
+**Calls.** `Redbike` sets jobs, steers them, tells what they do, and runs dispatchers and workers. `AsyncRedbike` has
+the same calls, to be awaited. `escape` makes the pattern that matches one job id.
+
+**Work.** `Jobs` is a worker made of functions. `RoundRobin` and `Priority` are bases of worker classes; `WorkerClass`
+is what any such class must have. During a run, `current_run` returns the `Run`. Work raises `Again` to be run again,
+`StopWork` to stop the job, `UnsetJob` to remove it.
+
+**Answers.** ``tell`` returns `JobDetails`, and lists have a `Job`, `PastRun`, `Queue`, `Process` or `LogEntry` for
+each. Times are epoch seconds, durations seconds.
+
+**Arguments.** For annotations, `ScheduleLike` is what is taken as a schedule, `InstantLike` as an instant, `ZoneLike`
+as a zone; `JobOptions` are the options of a job, and `Settings` those of a process.
+
+**Errors.** All are a `RedbikeError`, but for a ``TypeError`` where a program is wrong, and what work itself raises.
+
+The other names are types of what these take and return. The page "Versions" of the documentation lists all, and says
+what stays in later versions.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -3,7 +3,10 @@
 import dataclasses
 import functools
 import inspect
+import re
+import runpy
 import sys
+import textwrap
 import typing
 
 import pytest
@@ -129,6 +132,19 @@ def list_functions(name):
         if value.__module__.startswith("redbike")
         and f"{name}.{each}" not in ("AsyncResults.__init__", "JobFunction.__init__")
     }
+
+
+def test_the_example_of_the_package_prints_what_it_says(client, server_url, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REDBIKE_URL", server_url)
+    example = textwrap.dedent(re.search(r"::\n\n((?: {4}.*\n|\n)+)", redbike.__doc__)[1])
+    (tmp_path / "example.py").write_text(example)
+    runpy.run_path(str(tmp_path / "example.py"))
+    assert capsys.readouterr().out.splitlines() == re.findall(r"# prints: (.*)", example)
+
+
+def test_the_overview_of_the_package_names_what_there_is():
+    named = {*re.findall(r"(?<!`)`(\w+)`(?!`)", redbike.__doc__)}
+    assert named <= {*redbike.__all__}
 
 
 @pytest.mark.parametrize("name", redbike.__all__)
