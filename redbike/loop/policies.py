@@ -11,7 +11,7 @@ from typing import Any, Literal
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.loop.occurrences import decide_next, give_up_paused
-from redbike.loop.retries import compute_pause, count_retries
+from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, count_retries
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
@@ -92,20 +92,28 @@ def decide_handed_back(run: Run) -> NextState:
     return NextState("due", due="+0.000000", retry_state=retry_state, retried=True, outcome=Outcome.RETRY, error=why)
 
 
-def decide_failed(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
-    """Decide for a job whose ``work`` raised `error`: by ``on-error``."""
-    decided = _decide_by_error(run, error, settings, now)
-    return replace(decided, outcome=Outcome.RETRY if decided.retried else Outcome.FAILED, error=describe(error))
-
-
-def _decide_by_error(run: Run, error: BaseException, settings: Settings, now: float) -> NextState:
+def decide_failed(
+    run: Run, error: BaseException, settings: Settings, now: float, rules: ErrorRules = NO_RULES
+) -> NextState:
+    """Decide for a job whose ``work`` raised `error`: by `rules`, and then by ``on-error``."""
+    text, stop = describe(error), rules.find_stop(error)
     trace, output = ("", error.output) if isinstance(error, CommandFailed) else (format_traceback(error), "")
-    failure = make_failure(run, describe(error), trace, now, output)
+    if stop is not None:
+        why = f" (stop_on has {stop.__name__})"
+        text = text[: MAX_ERROR - len(why)] + why
+    failure = make_failure(run, text, trace, now, output)
+    if stop is not None:
+        return NextState("die", failure=failure, outcome=Outcome.FAILED, error=text)
+    decided = _decide_by_error(run, settings, now, failure, rules.allow_retry(error))
+    return replace(decided, outcome=Outcome.RETRY if decided.retried else Outcome.FAILED, error=text)
+
+
+def _decide_by_error(run: Run, settings: Settings, now: float, failure: dict[str, Any], may_retry: bool) -> NextState:
     try:
         schedule = find_schedule(run.jobid, run.schedule, run.options)
     except BadSchedule:
         return NextState("die", failure=failure)
-    if run.failures < count_retries(settings):
+    if may_retry and run.failures < count_retries(settings):
         pause = compute_pause(run, settings)
         one_more = _format_next_try(run, run.failures + 1, losses=0)
         return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True)

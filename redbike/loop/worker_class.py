@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
+from redbike.loop.retries import read_class_rules
 from redbike.store.keys import check_queue_name
 from redbike.store.run import Run
 from redbike.text.printable import quote
@@ -38,6 +39,8 @@ class WorkerClass(Protocol):
       first job, and after the last one. They may be coroutine functions. A worker whose ``startup`` fails ends.
     - ``middleware``: An attribute: functions that get the run and return a context manager, sync or async. They are
       entered around `work`, the first one outermost, and see what it raises.
+    - ``retry_on`` and ``stop_on``: Attributes: an exception type, or a tuple of some. Only errors of ``retry_on`` are
+      retried; without it, all are. One of ``stop_on`` ends its job at once.
     - ``use_folder(folder)``: Look for files with relative names in this folder, which is that of the config file. It
       is called if the config file names the worker.
     - ``abort()``: End all jobs that run, within about two seconds: the process is about to end. It may be called in
@@ -182,6 +185,7 @@ def check_worker(worker: Any) -> None:
             called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
             raise BadConfig(f"bad worker: {called} is what is called, but {why}")
     check_hooks(worker)
+    read_class_rules(worker)
 
 
 def check_hooks(worker: Any) -> None:

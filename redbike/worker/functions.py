@@ -16,7 +16,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +30,7 @@ from redbike.errors import BadConfig, BadQueueName, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.queues import read_limits
+from redbike.loop.retries import ErrorRules, read_rules
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.moments import ZoneLike
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
@@ -59,6 +60,7 @@ class _Function:
     schedule: str | None
     options: JobOptions
     own: Mapping[str, Value]  # the options by which a worker runs each of its jobs
+    rules: ErrorRules | None
 
 
 class Jobs:
@@ -106,6 +108,8 @@ class Jobs:
         schedule: ScheduleLike | None = None,
         tz: ZoneLike | None = None,
         queue: str | None = None,
+        retry_on: type[BaseException] | Sequence[type[BaseException]] | None = None,
+        stop_on: type[BaseException] | Sequence[type[BaseException]] | None = None,
         **options: Unpack[JobOptions],
     ) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
         """Add the function below to the jobs. It may be ``async``, and can be called as before; see `JobFunction`.
@@ -114,6 +118,9 @@ class Jobs:
         `at` (epoch seconds, ISO 8601, or an aware datetime), or as `schedule` any that `Redbike.set` takes. `tz` is the
         zone of its times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that
         are set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
+
+        Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; without it, all are.
+        An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some.
 
         The function is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data
         have by their names.
@@ -129,6 +136,7 @@ class Jobs:
         if text is None:
             _check_own(jobid, options)
         place = _STOCK.queue_for(jobid) if queue is None else _find_queue(queue)
+        rules = read_rules(retry_on, stop_on, f" of the job {jobid!r}")
 
         def add(function: Callable[P, R]) -> JobFunction[P, R]:
             plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
@@ -138,7 +146,8 @@ class Jobs:
                 raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
             if text is not None and (wrong := signature.check(options.get("data"))):
                 raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
-            self._functions[jobid] = _Function(plain, signature, place, text, options, _list_own(changes.options))
+            own = _list_own(changes.options)
+            self._functions[jobid] = _Function(plain, signature, place, text, options, own, rules)
             kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
             return kind(plain, jobid, signature, self._bikes)
 
@@ -191,6 +200,11 @@ class Jobs:
     def note_bike(self, bike: AnyRedbike) -> None:
         """Hear of a `Redbike` or `AsyncRedbike` that was made with this: it sets the jobs of the functions."""
         self._bikes.add(bike)
+
+    def _find_error_rules(self, jobid: str) -> ErrorRules | None:
+        """Return which errors of the function of `jobid` are retried, and which end its job; None if it names none."""
+        function = self._find(jobid)
+        return function.rules if function else None
 
     def work(self, jobid: str, data: Any = None) -> Any:
         """Call the function of `jobid`; of an async one return the coroutine.

@@ -32,6 +32,7 @@ from redbike.loop.policies import (
     make_failure,
     refuse,
 )
+from redbike.loop.retries import find_rules
 from redbike.loop.worker_class import WorkerClass, takes_data
 from redbike.process import leaving
 from redbike.process.leaving import leave_fork
@@ -331,13 +332,13 @@ class Runner:
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
-        next_state = decide_failed(run, error, settings, run.now())
+        next_state = decide_failed(run, error, settings, run.now(), find_rules(self.worker, run.jobid))
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         if next_state.retried and isinstance(next_state.due, str):
             said = "%s: %s; it is tried again in %g s"
             log.warning(said, run.jobid, describe(error), float(next_state.due), exc_info=shown)
         else:
-            log.error("%s: %s", run.jobid, describe(error), exc_info=shown)
+            log.error("%s: %s", run.jobid, next_state.error, exc_info=shown)
         return next_state
 
     def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:

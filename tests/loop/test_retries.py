@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redbike import Jobs
 from redbike.config.settings import Settings
 from redbike.loop.policies import decide_failed
-from redbike.loop.retries import compute_pause
+from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, read_rules
 from redbike.store.run import Run
 
 PAUSES = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 3600.0])
@@ -110,3 +110,34 @@ def test_a_function_a_job_and_the_settings_may_have_them(redbike):
     settings = Settings(backoff=10, max_backoff=30, jitter=0.5)
     exact = [compute_pause(run("charge:x", 1000.0, number, number), settings) for number in range(5)]
     assert list_pauses("charge:x") == pytest.approx(exact, abs=0.1)
+
+
+class Nearer(ConnectionError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("retry_on", "stop_on", "error", "stops", "retries"),
+    [
+        (None, None, OSError(), None, True),
+        (OSError, None, ConnectionError(), None, True),
+        (OSError, None, ValueError(), None, False),
+        (None, OSError, ConnectionError(), OSError, True),
+        (None, OSError, ValueError(), None, True),
+        # The nearest base class counts, and stop_on where both name the same one.
+        (ConnectionError, OSError, Nearer(), None, True),
+        (OSError, ConnectionError, Nearer(), ConnectionError, True),
+        (OSError, OSError, Nearer(), OSError, True),
+        ([ValueError, Nearer], (OSError, TypeError), Nearer(), None, True),
+        (BaseException, SystemExit, SystemExit(), SystemExit, True),
+    ],
+)
+def test_the_nearest_base_class_of_an_error_counts(retry_on, stop_on, error, stops, retries):
+    rules = read_rules(retry_on, stop_on, " of it") or NO_RULES
+    assert (rules.find_stop(error), rules.allow_retry(error)) == (stops, retries)
+
+
+def test_the_reason_of_a_stop_is_kept_also_behind_a_long_message():
+    decided = decide_failed(run(), OSError("x" * 1000), Settings(), 100.0, ErrorRules(stop_on=(OSError,)))
+    assert decided.error.endswith("x (stop_on has OSError)")
+    assert decided.failure["error"] == decided.error

@@ -22,6 +22,7 @@ from redbike.connection.urls import parse_login, redact, split_url
 from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.naming import knows_commands, knows_functions
 from redbike.loop.queues import Queues, read_limits
+from redbike.loop.retries import read_class_rules
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
 from redbike.queries.check.findings import Finding, Needed, note
@@ -175,7 +176,8 @@ class WorkerCheck:
         if not works:
             name = type(self._worker).__name__
             yield Finding(f"the worker class {name} has no work() of its own, so all of its jobs would fail")
-        checks: list[Callable[[], Any]] = [partial(read_concurrency, self._worker), partial(read_limits, self._worker)]
+        readers = (read_concurrency, read_limits, read_class_rules)
+        checks: list[Callable[[], Any]] = [partial(read, self._worker) for read in readers]
         queues = Queues(self._worker, settings.default_timeout)
         own = self._worker if isinstance(self._worker, Checkable) else Checkable()
         bad = own.examine()

@@ -1,0 +1,205 @@
+"""Which errors are retried, and which end a job: ``retry_on`` and ``stop_on`` of functions and worker classes."""
+
+import asyncio
+from contextlib import contextmanager
+
+import pytest
+
+from redbike import Again, BadConfig, Jobs, Redbike, RoundRobin
+from tests.loops import join, start
+from tests.waiting import wait_until
+
+STOPPED = "LookupError: no account (stop_on has LookupError)"
+
+
+def make_work(kind, raised):
+    """A function of this kind that raises the next one of `raised` each time."""
+
+    def work():
+        if raised:
+            raise raised.pop(0)
+
+    async def wait():
+        await asyncio.sleep(0)
+        work()
+
+    async def run_in_thread():
+        await asyncio.to_thread(work)
+
+    return {"sync": work, "async": wait, "thread": run_in_thread}[kind]
+
+
+@pytest.fixture
+def work_off(client, prefix):
+    """Works a job with a real worker until it has had `number` runs; returns the Redbike."""
+    bikes = []
+
+    def work_off(worker, jobid, schedule, number, concurrency=2, **settings):
+        bike = Redbike(worker, prefix, client, backoff=0, **settings)
+        bike.set(jobid, schedule)
+        loops = [start(bike.dispatch), start(lambda: bike.work(concurrency))]
+        bikes.append((bike, loops))
+        wait_until(lambda: len([*bike.runs(jobid)]) >= number and not bike.is_working(jobid))
+        return bike
+
+    yield work_off
+    for bike, loops in bikes:
+        bike.stop()
+        join(*loops)
+        bike.close()
+
+
+def read_outcomes(bike, jobid):
+    return [run.outcome for run in bike.runs(jobid)][::-1]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "thread"])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_an_error_of_stop_on_ends_the_job_of_a_function(work_off, kind, concurrency):
+    jobs = Jobs()
+    raised = [ConnectionError("away"), KeyError("no account")]
+    jobs.job("pay", retries=5, on_error="reschedule", stop_on=(LookupError, TypeError))(make_work(kind, raised))
+    bike = work_off(jobs, "pay", "EVERY:10000d@0", 0, concurrency)
+    bike.run("pay")
+    wait_until(lambda: bike.tell("pay")["status"].startswith("DIE"))
+    assert read_outcomes(bike, "pay") == ["retry", "failed"]
+    error = "KeyError: 'no account' (stop_on has LookupError)"
+    assert [run.error for run in bike.runs("pay")] == [error, "ConnectionError: away"]
+    [failure] = bike.failures()
+    assert failure["error"] == error
+    assert failure["traceback"].endswith("KeyError: 'no account'\n")
+    assert error in bike.why("pay")
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "thread"])
+def test_only_errors_of_retry_on_are_retried(work_off, kind):
+    jobs = Jobs()
+    raised = [ConnectionError("away"), TimeoutError("slow"), ValueError("bad")]
+    jobs.job("pay", retries=5, retry_on=OSError)(make_work(kind, raised))
+    bike = work_off(jobs, "pay", "NOW", 3)
+    assert read_outcomes(bike, "pay") == ["retry", "retry", "failed"]
+    assert next(iter(bike.runs("pay"))).error == "ValueError: bad"
+    assert bike.tell("pay")["status"].startswith("DIE")
+
+
+def test_an_error_that_is_not_retried_ends_its_run_by_on_error(work_off):
+    jobs = Jobs()
+    jobs.job("pay", retries=5, retry_on=[OSError])(make_work("sync", [ValueError("bad")]))
+    bike = work_off(jobs, "pay", "EVERY:0.2", 2)
+    assert read_outcomes(bike, "pay")[:2] == ["failed", "ok"]
+
+
+def test_without_retries_nothing_is_retried(work_off):
+    jobs = Jobs()
+    jobs.job("pay", retry_on=OSError)(make_work("sync", [OSError("away")]))
+    assert read_outcomes(work_off(jobs, "pay", "NOW", 1), "pay") == ["failed"]
+
+
+@pytest.mark.parametrize("rules", [{"stop_on": Exception}, {"retry_on": OSError}])
+def test_again_is_for_none_of_them(work_off, rules):
+    jobs = Jobs()
+    jobs.job("pay", **rules)(make_work("sync", [Again(), Again()]))
+    assert read_outcomes(work_off(jobs, "pay", "NOW", 3), "pay") == ["retry", "retry", "ok"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_timeout_follows_its_own_policy(work_off, kind):
+    jobs = Jobs()
+    left = [1]
+
+    async def wait():
+        if left:
+            left.pop()
+            await asyncio.sleep(60)
+
+    def sleep():
+        if left:
+            left.pop()
+            asyncio.run(asyncio.sleep(1.5))
+
+    function = {"sync": sleep, "async": wait}[kind]
+    jobs.job("pay", timeout=0.5, on_timeout="requeue", stop_on=Exception, retry_on=OSError)(function)
+    assert read_outcomes(work_off(jobs, "pay", "NOW", 2), "pay") == ["overrun", "ok"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_timeout_error_that_work_raises_is_an_error_like_others(work_off, kind):
+    jobs = Jobs()
+    jobs.job("pay", retries=3, on_timeout="requeue", stop_on=TimeoutError)(make_work(kind, [TimeoutError("slow")]))
+    bike = work_off(jobs, "pay", "NOW", 1)
+    assert next(iter(bike.runs("pay"))).error == "TimeoutError: slow (stop_on has TimeoutError)"
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "thread"])
+def test_the_attributes_of_a_worker_class_are_for_all_of_its_jobs(work_off, kind):
+    function = make_work(kind, [ConnectionError("away"), LookupError("no account")])
+
+    class Worker(RoundRobin):
+        retry_on = OSError
+        stop_on = (LookupError,)
+
+        def work(self, jobid):
+            return function()
+
+    bike = work_off(Worker("A"), "pay:A", "NOW", 2, on_error="retry")
+    assert [run.error for run in bike.runs("pay:A")] == [STOPPED, "ConnectionError: away"]
+
+
+def test_the_rules_of_a_function_come_before_those_of_its_class(work_off):
+    class Own(Jobs):
+        stop_on = ConnectionError
+
+    jobs = Own()
+    jobs.job("first", retries=1, retry_on=OSError)(make_work("sync", [ConnectionError("away")]))
+    jobs.job("second", retries=1)(make_work("sync", [ConnectionError("away")]))
+    assert read_outcomes(work_off(jobs, "first", "NOW", 2), "first") == ["retry", "ok"]
+    assert read_outcomes(work_off(jobs, "second", "NOW", 1), "second") == ["failed"]
+
+
+def test_what_a_middleware_raises_counts_as_an_error_of_work(work_off):
+    @contextmanager
+    def translate(run):
+        try:
+            yield
+        except OSError:
+            raise LookupError("no account") from None
+
+    jobs = Jobs(middleware=[translate])
+    jobs.job("pay", retries=5, stop_on=LookupError)(make_work("sync", [OSError("away")]))
+    bike = work_off(jobs, "pay", "NOW", 1)
+    assert [run.error for run in bike.runs("pay")] == [STOPPED]
+
+
+@pytest.mark.parametrize("name", ["retry_on", "stop_on"])
+@pytest.mark.parametrize("given", ["OSError", OSError("away"), (), [], (OSError, "ValueError"), int, {OSError}, 7])
+def test_anything_but_exception_types_is_refused(client, prefix, name, given):
+    said = f"bad {name} {given!r} of the job 'pay': an exception type is needed, or a tuple of them"
+    with pytest.raises(BadConfig) as raised:
+        Jobs().job("pay", **{name: given})
+    assert str(raised.value) == said
+    with pytest.raises(BadConfig) as raised:
+        Redbike(type("Worker", (RoundRobin,), {name: given})("A"), prefix, client)
+    assert str(raised.value) == said.replace("the job 'pay'", "Worker")
+
+
+@pytest.mark.parametrize("command", [["check"], ["work"]])
+def test_the_command_line_refuses_them_too(shell, command):
+    (shell.folder / "jobs.py").write_text(
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    retry_on = 'OSError'\n"
+        "    def work(self, jobid): pass\n"
+    )
+    (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
+    result = shell.run(*command)
+    assert result.returncode != 0
+    assert "bad retry_on 'OSError' of Worker" in result.stdout + result.stderr
+
+
+def test_show_and_why_tell_what_has_ended_the_job(work_off, shell):
+    jobs = Jobs()
+    jobs.job("pay", stop_on=LookupError)(make_work("sync", [LookupError("no account")]))
+    bike = work_off(jobs, "pay", "NOW", 1)
+    shell.environment["REDBIKE_PREFIX"] = bike.prefix
+    for command in ("show", "why", "runs"):
+        assert STOPPED in shell.run(command, "pay").stdout
