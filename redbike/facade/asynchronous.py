@@ -22,6 +22,7 @@ import redis
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
+from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike, refuse_unknown
 from redbike.facade.results import AsyncResults, Reader, run_in_thread
 from redbike.importers.rows import Source
@@ -79,7 +80,7 @@ def _paged(
     return call
 
 
-class AsyncRedbike:
+class AsyncRedbike(Overridable):
     """`Redbike` for asyncio. The arguments are the same, and so are those of its methods.
 
     ``async with AsyncRedbike(…) as bike`` connects, and closes at the end. Without it, the first call connects: the
@@ -87,6 +88,8 @@ class AsyncRedbike:
     for ``async for``. Cancelling `dispatch` or `work` stops the loop, and waits for its current job. Cancelling another
     call does not take it back. `stop` is no coroutine: it never waits.
     """
+
+    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
 
     @_take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -120,13 +123,15 @@ class AsyncRedbike:
         return bike
 
     def _prepare(self, make: Callable[[], Redbike], worker: WorkerClass | None = None) -> None:
-        self._make = make
+        super()._prepare(make)
+        self._introduce(worker)
+
+    def _assemble(self) -> None:
         self._bike: Redbike | None = None
         self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
         self._is_stopped = self._is_closed = False
-        self._introduce(worker)
 
     def _introduce(self, worker: WorkerClass | None) -> None:
         """Let `Jobs` know who sets their jobs."""

@@ -25,6 +25,7 @@ from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
 from redbike.facade.control import Control, Maintenance
 from redbike.facade.loops import Awaited, Loops
+from redbike.facade.override import Clock, Overridable, find_override
 from redbike.facade.queries import Queries
 from redbike.facade.schedules import Schedules, Sync
 from redbike.loop.naming import NoWorker, open_store
@@ -78,7 +79,7 @@ def refuse_unknown(names: Iterable[str]) -> None:
             raise TypeError(f"Redbike() got an unexpected keyword argument {name!r}{suggest(name, known)}")
 
 
-class Redbike:
+class Redbike(Overridable):
     """Schedules for the jobs under one prefix of one Redis server.
 
     `worker` is an instance of a worker class (see `RoundRobin`), `redis_config` a URL, a dict of redis-py's arguments
@@ -88,6 +89,11 @@ class Redbike:
     ``user@host``, for what this changes, but not for what its loops do. Raises `BadConfig` for invalid settings,
     `ServerError` for a server that Redbike cannot use.
     """
+
+    _state = (
+        *("settings", "client", "store", "worker", "_given_prefix", "_is_own", "_noted", "_schedules", "_sync"),
+        *("_queries", "_control", "_maintenance", "_loops"),
+    )
 
     @_name_settings
     def __init__(
@@ -112,7 +118,7 @@ class Redbike:
         check_worker(worker)
         check_who(noted_as)
         server = find_server(os.environ) if redis_config is None else redis_config
-        self._begin(worker, all_settings, connect(server), durable=True, noted_as=noted_as, is_own=True)
+        self._prepare((worker, all_settings, server, noted_as), worker)
 
     @classmethod
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
@@ -131,7 +137,7 @@ class Redbike:
             worker = load_worker(spec, config.folder) if spec else NoWorker()
         check_worker(worker)
         bike = cls.__new__(cls)
-        bike._begin(worker, config.settings, connect(config.redis), durable=True, noted_as=None, is_own=True)
+        bike._prepare((worker, config.settings, config.redis, None), worker)
         return bike
 
     @classmethod
@@ -152,6 +158,11 @@ class Redbike:
         bike._begin(worker, settings, client, durable, check_who(noted_as), is_own=False)
         return bike
 
+    def _assemble(self) -> None:
+        worker, given, server, noted_as = self._make
+        settings, client, clock = find_override(given, lambda: connect(server))
+        self._begin(worker, settings, client, clock is None, noted_as, clock is None, clock)
+
     def _begin(
         self,
         worker: WorkerClass,
@@ -160,6 +171,7 @@ class Redbike:
         durable: bool,
         noted_as: str | None,
         is_own: bool,
+        clock: Clock | None = None,
     ) -> None:
         self._given_prefix = settings.prefix
         self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
@@ -167,7 +179,7 @@ class Redbike:
         for warning in check_server(client, durable):
             log.warning("%s", warning)
         self._is_own = is_own
-        store = open_store(client, settings, worker)
+        store = open_store(client, settings, worker).follow(clock)
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._compose(store, store.noted_as(noted_as), worker)
         if note := getattr(worker, "note_bike", None):

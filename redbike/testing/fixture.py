@@ -23,6 +23,7 @@ from redbike.connection.check import check_server
 from redbike.connection.client import aim_at, connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.errors import BadConfig
+from redbike.facade.override import Override, use
 from redbike.loop.worker_class import RoundRobin, WorkerClass
 from redbike.store.store import Store
 from redbike.testing.simulated import BikeSettings, Clock, SimulatedRedbike, read_instant
@@ -98,7 +99,8 @@ def reap(folder: str) -> None:
 class MakeRedbike:
     """Makes facades of one test. They share its prefix, so its jobs, and its clock.
 
-    A program that connects by itself finds the jobs of the test at `url`, under `prefix`.
+    Until `close`, each `Redbike` and `AsyncRedbike` of this process has these jobs and this clock, too. A program of
+    another process finds the jobs of the test at `url`, under `prefix`.
     """
 
     def __init__(self, server: Served) -> None:
@@ -107,6 +109,8 @@ class MakeRedbike:
         self.prefix = aim_at(self._client, f"{PREFIX}{secrets.token_hex(8)}")
         self._clock: Clock | None = None
         self._bikes: list[SimulatedRedbike] = []
+        self._overriding = ExitStack()
+        self._overriding.enter_context(use(Override(self._client, self.prefix, self._read_clock)))
 
     @property
     def url(self) -> str:
@@ -120,19 +124,29 @@ class MakeRedbike:
 
         Its clock stands at `now` (epoch seconds or an aware datetime), or at this whole second. Raise `BadConfig`.
         """
-        if self._clock is None:
-            self._clock = Clock(float(self._client.time()[0]) if now is None else read_instant(now, 0.0))
-        elif now is not None:
-            self._clock.move(read_instant(now, self._clock.now))
+        if self._clock is None and now is not None:
+            self._clock = Clock(read_instant(now, 0.0))
+        clock = self._find_clock()
+        if now is not None:
+            clock.move(read_instant(now, clock.now))
         bike = SimulatedRedbike.from_settings(
             worker, Settings(prefix=self.prefix, **settings), self._client, durable=False
         )
-        bike.follow(self._clock)
+        bike.follow(clock)
         self._bikes.append(bike)
         return bike
 
+    def _find_clock(self) -> Clock:
+        # At the first use: the test may still say where the clock starts.
+        self._clock = self._clock or Clock(float(self._client.time()[0]))
+        return self._clock
+
+    def _read_clock(self) -> float:
+        return self._find_clock().read()
+
     def close(self) -> None:
         """End what the facades have started, and delete the keys of the test."""
+        self._overriding.close()
         for bike in self._bikes:
             bike.finish()
         if not self.prefix.removeprefix("{").startswith(PREFIX):

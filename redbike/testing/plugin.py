@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from redbike.facade import override
+
 if TYPE_CHECKING:
     from redbike.testing.fixture import MakeRedbike, Served
+
+
+# The programs that the tests import come after this.
+override.prepare()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Let each further Redbike connect when it is made: the tests are imported."""
+    override.stop_waiting()
 
 
 @pytest.fixture(scope="session")

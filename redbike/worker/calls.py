@@ -89,8 +89,8 @@ class Bikes:
         self._all: list[weakref.ref[AnyRedbike]] = []
 
     def add(self, bike: AnyRedbike) -> None:
-        """Note one that was made."""
-        self._all = [each for each in self._all if each() is not None]
+        """Note one that was made; one that is noted already becomes the last one."""
+        self._all = [each for each in self._all if each() not in (None, bike)]
         self._all.append(weakref.ref(bike))
 
     def find(self, name: str) -> AnyRedbike:

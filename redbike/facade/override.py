@@ -1,0 +1,126 @@
+"""The server and the clock that each `Redbike` and `AsyncRedbike` of this process follows while a test lasts.
+
+`redbike.testing` sets them. One that was made before gives up its own server and state for that time, and has them back
+afterwards. One that is made while pytest imports the tests connects when it is used first: there may be no server but
+that of a test. Nothing of this counts in a process without the plugin for pytest.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    import redis
+
+    from redbike.config.settings import Settings
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Where each Redbike finds its jobs, and a clock that says which instant (epoch seconds) it is there."""
+
+    client: "redis.Redis"
+    prefix: str
+    clock: Clock
+
+
+class Overridable:
+    """What follows an override. `_state` are the attributes that `_assemble` sets, and that an override replaces."""
+
+    _state: tuple[str, ...] = ()
+
+    def _prepare(self, make: Any, worker: Any = None) -> None:
+        """Follow each override from now on. `make` is for `_assemble`, which is called at once, or when it is used."""
+        self._make = make
+        if _is_prepared or _active:
+            _made.add(self)
+        if _active or not _is_importing:
+            self._assemble()
+        elif note := getattr(worker, "note_bike", None):
+            note(self)
+
+    def _assemble(self) -> None:
+        """Set the attributes of `_state`, for the override that counts now."""
+        raise NotImplementedError
+
+    def _set_aside(self) -> dict[str, Any]:
+        """Remove the attributes of `_state`, and return them. The next use of one of them calls `_assemble`."""
+        return {name: vars(self).pop(name) for name in self._state if name in vars(self)}
+
+    if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._state and "_make" in vars(self):
+                with _assembling:
+                    if name not in vars(self):
+                        self._assemble()
+                    return vars(self)[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+_is_prepared = False  # whether there may be an override
+_is_importing = False  # whether pytest imports the tests
+_active: list[Override] = []  # the last one counts
+_made: WeakSet[Overridable] = WeakSet()
+_assembling = threading.RLock()
+
+
+def prepare() -> None:
+    """Expect overrides. Until `stop_waiting` is called, a Redbike connects when it is used first."""
+    global _is_prepared, _is_importing
+    _is_prepared = _is_importing = True
+
+
+def stop_waiting() -> None:
+    """Let each further Redbike connect when it is made: pytest has imported the tests."""
+    global _is_importing
+    _is_importing = False
+
+
+def find_override(
+    settings: "Settings", connect: "Callable[[], redis.Redis]"
+) -> "tuple[Settings, redis.Redis, Clock | None]":
+    """Return the settings, the client and the clock of an override; without one `settings`, and no clock."""
+    if not _active:
+        return settings, connect(), None
+    override = _active[-1]
+    return replace(settings, prefix=override.prefix), override.client, override.clock
+
+
+@contextmanager
+def use(override: Override) -> Iterator[None]:
+    """Let each Redbike follow `override` while the block lasts."""
+    kept = {bike: bike._set_aside() for bike in list(_made)}
+    _active.append(override)
+    try:
+        yield
+    finally:
+        _active.remove(override)
+        for bike in list(_made):
+            if _end(bike) and bike not in kept:
+                # The program has made and closed it, for good.
+                _made.discard(bike)
+        for bike, state in kept.items():
+            bike._set_aside()
+            vars(bike).update(state)
+
+
+def _end(bike: Overridable) -> bool:
+    """Close what a test has used, and tell whether it was closed already.
+
+    A thread of the program may still have it: that must not reach another server.
+    """
+    state, was_closed = vars(bike), False
+    if loops := state.get("_loops"):
+        was_closed = loops.is_closing
+        loops.calls.close(waits=False)
+    if threads := state.get("_threads"):
+        was_closed = state["_is_closed"]
+        state["_is_closed"] = True
+        threads.shutdown(wait=False)
+    return was_closed
