@@ -22,8 +22,9 @@ import redis
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
+from redbike.facade.arguments import refuse_unknown, take_arguments
 from redbike.facade.override import Overridable
-from redbike.facade.redbike import Redbike, refuse_unknown
+from redbike.facade.redbike import Redbike
 from redbike.facade.results import AsyncResults, Reader, run_in_thread
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
@@ -40,13 +41,6 @@ THREADS = 16  # calls that run at once
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _take_arguments(
-    method: Callable[Concatenate[Any, P], None],
-) -> Callable[[Callable[..., None]], Callable[Concatenate["AsyncRedbike", P], None]]:
-    """Let a constructor have the arguments of another one."""
-    return wraps(method)
 
 
 def _awaited(
@@ -91,9 +85,9 @@ class AsyncRedbike(Overridable):
 
     _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
 
-    @_take_arguments(Redbike.__init__)
+    @take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        refuse_unknown(kwargs)
+        refuse_unknown(Redbike, kwargs)
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
         self._prepare(lambda: Redbike(*given.args, **given.kwargs), given.arguments["worker"])

@@ -4,15 +4,14 @@ Redis' own clock decides what is due. Workers and dispatchers meet only in Redis
 instant. ``docs/architecture.rst`` shows the life of a job.
 """
 
-import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from os import PathLike, fspath
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_type_hints
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import redis
 
@@ -23,6 +22,7 @@ from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
+from redbike.facade.arguments import DEFAULTS, name_settings, refuse_unknown
 from redbike.facade.control import Control, Maintenance
 from redbike.facade.loops import Awaited, Loops
 from redbike.facade.override import Clock, Overridable, find_override
@@ -32,7 +32,6 @@ from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_worker
 from redbike.store.log import check_who
 from redbike.store.store import Store
-from redbike.text.printable import suggest
 from redbike.worker.loader import load_worker
 from redbike.worker.runner import is_in_run
 
@@ -40,21 +39,6 @@ log = logging.getLogger("redbike")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-DEFAULTS = Settings()
-
-
-def _name_settings(init: Callable[P, None]) -> Callable[P, None]:
-    """Let the signature name each setting with its default, for ``help()`` and the reference."""
-    signature = inspect.signature(init)
-    *given, settings = signature.parameters.values()
-    hints = get_type_hints(KeywordSettings)
-    named = [
-        settings.replace(name=name, kind=settings.KEYWORD_ONLY, default=getattr(DEFAULTS, name), annotation=hint)
-        for name, hint in hints.items()
-    ]
-    vars(init)["__signature__"] = signature.replace(parameters=[*given, *named])
-    return init
 
 
 def _of(
@@ -69,14 +53,6 @@ def _of(
         return method(getattr(self, part), *args, **kwargs)
 
     return call
-
-
-def refuse_unknown(names: Iterable[str]) -> None:
-    """Raise `TypeError` for what is no argument of `Redbike`, with the most similar one."""
-    known = inspect.signature(Redbike).parameters
-    for name in names:
-        if name not in known:
-            raise TypeError(f"Redbike() got an unexpected keyword argument {name!r}{suggest(name, known)}")
 
 
 class Redbike(Overridable):
@@ -95,7 +71,7 @@ class Redbike(Overridable):
         *("_queries", "_control", "_maintenance", "_loops"),
     )
 
-    @_name_settings
+    @name_settings
     def __init__(
         self,
         worker: WorkerClass,
@@ -107,7 +83,7 @@ class Redbike(Overridable):
         noted_as: str | None = None,
         **settings: Unpack[KeywordSettings],
     ) -> None:
-        refuse_unknown(settings)
+        refuse_unknown(Redbike, settings)
         all_settings = Settings(
             prefix=find_prefix(os.environ) if prefix is None else prefix,
             timefile=None if timefile is None else fspath(timefile),
