@@ -33,6 +33,10 @@ class NoSuchJob(RedbikeError, LookupError):
     """No job of that id has been set."""
 
 
+class LostRun(RedbikeError):
+    """The run is no longer that of its worker: it was lost, or has ended. What the run does changes nothing."""
+
+
 class TooManyRuns(RedbikeError):
     """More runs were due in a test than it allows: perhaps a job runs again and again."""
 

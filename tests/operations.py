@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob, current_run
 from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -596,6 +596,13 @@ def fail_cancelled(scene: Scene) -> None:
     raise ValueError("it was cancelled")
 
 
+def save(scene: Scene) -> None:
+    """And ask for another try, later: what is saved is there then."""
+    assert current_run().saved in (None, "half")
+    current_run().save("half")
+    raise Again(after=1000)
+
+
 def live_long(scene: Scene) -> None:
     lease = scene.store.questions.inspect([JOB])[0].lease or 0.0
     scene.waits(lambda: (scene.store.questions.inspect([JOB])[0].lease or 0.0) > lease)
@@ -661,6 +668,8 @@ WORK_ONE = {
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
     "that stops itself": acting(JOB, raising(StopWork("enough")), waiting(JOB)),
     "that asks for another try": acting(JOB, raising(Again(after=1000)), waiting(JOB)),
+    "that saves something": acting(JOB, save, waiting(JOB)),
+    "that has saved something": acting(JOB, lambda scene: current_run().save(1), waiting(JOB)),
     "that unsets itself": acting(JOB, raising(UnsetJob("enough")), waiting(JOB)),
     "that is set meanwhile": acting(JOB, be_set, waiting(JOB)),
     "that is set for later meanwhile": acting(JOB, lambda scene: scene.put(JOB, due=1000), waiting(JOB)),

@@ -358,6 +358,7 @@ NEEDS = {
     "data": ("set", "job:A", "NOW", "--data=1"),
     "groups": ("unset", "waiting:A"),
     "outputs": ("unset", "waiting:A"),
+    "saved": ("unset", "waiting:A"),
     "queue-limits": ("set", "job:A", "NOW"),
     "slots": ("rebuild_slots",),
     "timers": ("unset", "waiting:A"),

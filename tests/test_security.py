@@ -275,6 +275,11 @@ def works(bike, helper):
     again = take_many(store, [("work-A", 500.0)], [1], "tag", 2, repeated=True)
     assert sorted(again, key=lambda run: run.jobid) == runs
     assert store.runs.heartbeat(runs) == ["ok", "ok"]
+    for text in ("5", ""):
+        store.runs.save(runs[0], text)
+        assert store.runs.read_saved(runs[0]) == text
+    store.runs.save(runs[1], "5")
+    runs[1].uses_saved = True
     assert store.runs.release(runs[:1]) == ["queue"]
     (held,) = take_many(store, [("work-A", 500.0)], [1], "held", 1)
     helper.pause("again:A")

@@ -146,19 +146,26 @@ def _parse_object(stored: str) -> dict[str, Any] | None:
 
 def format_data(value: Any) -> str:
     """Return data as they are stored; "" for None. Raise `BadConfig` for what is no JSON, or too much."""
-    if value is None:
-        return ""
+    return "" if value is None else format_json(value, "data", "they have", MAX_DATA)
+
+
+def format_json(value: Any, what: str, has: str, most: int) -> str:
+    """Return a value as JSON. Raise `BadConfig` for what is none, or has more than `most` bytes.
+
+    `what` and `has` are for its message, such as ``data`` and ``they have``.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         size = len(text.encode())
     except RecursionError:
-        raise BadConfig(f"bad data {_quote(value)}: {_TOO_DEEP}") from None
+        raise BadConfig(f"bad {what} {_quote(value)}: {_TOO_DEEP}") from None
     except (TypeError, ValueError) as error:
-        raise BadConfig(f"bad data {_quote(value)}: they cannot be written as JSON: {error!s:.80}") from None
-    if size > MAX_DATA:
-        raise BadConfig(f"bad data {text[:40]!r}…: they have {size} bytes, {MAX_DATA} are allowed")
+        subject = has.partition(" ")[0]
+        raise BadConfig(f"bad {what} {_quote(value)}: {subject} cannot be written as JSON: {error!s:.80}") from None
+    if size > most:
+        raise BadConfig(f"bad {what} {text[:40]!r}…: {has} {size} bytes, {most} are allowed")
     if _measure_depth(text) > MAX_DEPTH:
-        raise BadConfig(f"bad data {text!r:.80}: {_TOO_DEEP}")
+        raise BadConfig(f"bad {what} {text!r:.80}: {_TOO_DEEP}")
     return text
 
 

@@ -87,6 +87,7 @@ class JobState:
     has_data: bool = False
     membership: str = ""  # the record of whose row it is
     has_output: bool = False
+    has_saved: bool = False  # for the next try of an occurrence
     history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
@@ -222,6 +223,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         has_data=found["has_data"],
         membership=found.get("group", ""),
         has_output=found["has_output"],
+        has_saved=found["has_saved"],
         history=b"" if "history" in unreadable else past,
         data=found.get("data", ""),
         output=found.get("output"),

@@ -34,6 +34,7 @@ key (after the prefix)    type    content
 ``-data``                 hash    job id → JSON that its worker is given
 ``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
 ``-outputs``              hash    job id → the end of the output of its last run, of jobs that keep it
+``-saved``                hash    job id → ``KEY JSON``: what a run has saved for the next try, see below
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
@@ -92,6 +93,9 @@ A paused job is never on the timeline. DUE in its pause is the instant at which 
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
 ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
 
+KEY in what a run has saved is that of its occurrence, `redbike.store.run.Run.key`. A run of another one does not see
+it. It goes when a run that has saved or read it ends the occurrence. That of a failed one stays for ``redbike run``.
+
 The values in ``-options`` are those of `redbike.config.options`, which are left out if they are the default.
 
 GROUP is what ``load`` and ``sync`` call their jobs together, such as the path of a file; it is empty for a job of none.
@@ -111,7 +115,7 @@ With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, cycle
+from itertools import chain, cycle, islice
 
 from redbike.errors import BadJobId, BadQueueName
 
@@ -149,6 +153,7 @@ FIXED = {
     "options": "hash",
     "data": "hash",
     "outputs": "hash",
+    "saved": "hash",
     "groups": "hash",
     "log": "list",
     "workers": "hash",
@@ -179,7 +184,7 @@ class Keys:
         self.wakeup, self.dispatched, self.rewinds, self.spent, self.requests, *others = given[12:]
         self.control, self.halt, *others = others
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
-        self.outputs, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
+        self.outputs, self.saved, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
         self.journal, self.history, self.counts, *others = others
         self.untold, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
@@ -217,8 +222,13 @@ class Keys:
 
 
 def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The keys that a script is given, those of `given` and then those of queues, each with the type that it has."""
-    kinds = chain(map(FIXED.get, given), cycle(OF_QUEUE))
+    """The keys that a script is given, each with the type that it has.
+
+    They are those of `given`, then those of queues, and then at most one that it is not always given.
+    """
+    has_more = (len(keys) - len(given)) % len(OF_QUEUE) == 1
+    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - has_more)
+    kinds = chain(map(FIXED.get, given), of_queues, [FIXED.get(keys[-1].rpartition("-")[2])] if has_more else ())
     return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
 
 

@@ -64,6 +64,18 @@ class Stopping:
             os.close(descriptor)
 
 
+class Saver(Protocol):
+    """What keeps something for the next try of an occurrence; in a coroutine, both return what is to be awaited."""
+
+    def save(self, run: "Run", value: Any) -> Any:
+        """Keep `value`."""
+        ...
+
+    def read(self, run: "Run") -> Any:
+        """Return what is kept."""
+        ...
+
+
 def _refuse_bike() -> Any:
     raise LookupError("only while it is worked, a run has a bike")
 
@@ -98,6 +110,9 @@ class Run:
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
+    saver: Saver | None = field(default=None, compare=False, repr=False)  # of its worker
+    uses_saved: bool = field(default=False, compare=False, repr=False)  # whether it has saved something, or found it
+    saved_text: str | None = field(default=None, compare=False, repr=False)  # JSON, "" for none; None: not read yet
 
     @property
     def data(self) -> Any:
@@ -116,6 +131,29 @@ class Run:
         A coroutine may also wait for it: ``await current_run().stopping``.
         """
         return Stopping(self.stop_flag)
+
+    @property
+    def saved(self) -> Any:
+        """What an earlier try of this occurrence, or this one, has saved; None if there is nothing.
+
+        It is read when it is first asked for. In a coroutine it is awaited: ``await current_run().saved``. Raise
+        `Unreachable` if the server is away for 12 seconds, and `LookupError` where nobody works the run.
+        """
+        return self._find_saver().read(self)
+
+    def save(self, value: Any) -> Any:
+        """Keep `value`, JSON of up to 64 KiB, as `saved` for the next try of this occurrence; None for nothing.
+
+        It takes the place of what was saved before. In a coroutine it is awaited: ``await current_run().save(5)``.
+        Raise `BadConfig` for another value, `LostRun` if another worker may have the job by now, `Unreachable` if
+        the server is away for 12 seconds, and `LookupError` where nobody works the run.
+        """
+        return self._find_saver().save(self, value)
+
+    def _find_saver(self) -> Saver:
+        if self.saver is None:
+            raise LookupError("only while it is worked, a run can save something")
+        return self.saver
 
     @property
     def attempt(self) -> int:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from redbike.config.options import parse_options
+from redbike.errors import LostRun
 from redbike.schedule.parser import is_one_off
 from redbike.store.entries import NOT_BEGUN, pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
-from redbike.store.records import RetryState, decode, format_time
+from redbike.store.records import RetryState, decode, encode, format_time
 from redbike.store.run import GRACE, LEASE, Answer, EndedRun, NextState, Poll, Run
 from redbike.store.scripts import Call, Reply
 
@@ -105,7 +106,7 @@ class Runs:
         If they are to end as a `whole`, none does for as long as the place of one must be computed again.
         """
         numbers = number_queues(run.queue for run, _ in ended)
-        jobs, homes, schedules, dues, hows = [], [], [], [], {}
+        jobs, homes, schedules, dues, hows, drops = [], [], [], [], {}, False
         for run, next_state in ended:
             jobs.append(run.jobid)
             if len(numbers) > 1:
@@ -115,6 +116,8 @@ class Runs:
             how = _format_how(next_state)
             if run.output is not None:
                 how["output"] = run.output
+            if next_state.place == "unset" or (run.uses_saved and _is_over(next_state)):
+                how["drops_saved"] = drops = True
             if how:
                 hows[run.jobid] = how
         deadline = min(run.deadline for run, _ in ended)
@@ -122,7 +125,9 @@ class Runs:
         if whole:
             given["whole"] = True
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
-        return replace(call, packed=(self._pack_entry(ended),))
+        # A key costs the server something: most runs do without.
+        keys = (*call.keys, self._namespace.keys.saved) if drops else call.keys
+        return replace(call, keys=keys, packed=(self._pack_entry(ended),))
 
     def _format_due(self, run: Run, next_state: NextState) -> str:
         """Return when a job is due next, for ``lua/end.lua``."""
@@ -168,6 +173,25 @@ class Runs:
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
         reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
         return [decode(word) for word in reply[1:]]
+
+    def save(self, run: Run, text: str) -> None:
+        """Keep JSON for the next try of the occurrence of `run`; "" for none. Raise `LostRun`."""
+        call = self._namespace.pack("save", job=run.jobid, tag=run.tag)
+        record = encode(f"{run.key} {text}") if text else b""
+        if self._namespace.scripts.run(replace(call, packed=(record,)))[0] != "ok":
+            raise LostRun(f"{run.jobid}: its run is no longer this worker's, so nothing was saved")
+
+    def read_saved(self, run: Run) -> str:
+        """Return the JSON that is kept for this occurrence; "" if none is. Note if it is that of an earlier one."""
+        record = decode(self._namespace.ask("hget", self._namespace.keys.saved, encode(run.jobid)))
+        run.uses_saved = run.uses_saved or bool(record)
+        key, _, text = record.partition(" ")
+        return text if key == run.key else ""
+
+
+def _is_over(next_state: NextState) -> bool:
+    """Tell whether an occurrence has ended so that nobody tries it again: ``redbike run`` does what has failed."""
+    return next_state.outcome in (Outcome.OK, Outcome.CANCELLED)
 
 
 def measure(run: Run) -> tuple[float, float]:

@@ -28,6 +28,7 @@ REMOVABLE = {
     "data": "has_data",
     "group": "membership",
     "output": "has_output",
+    "saved": "has_saved",
 }
 
 

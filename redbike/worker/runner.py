@@ -38,7 +38,7 @@ from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState, Run, StopFlag
+from redbike.store.run import NextState, Run, Saver, StopFlag
 from redbike.text import printable
 from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines, Ending
@@ -87,6 +87,7 @@ class Runner:
         self._pings = pings
         self.stop_flag: StopFlag | None = None  # set when the worker is to stop
         self.find_bike: Callable[[], Any] | None = None  # what a run has as ``bike``
+        self.saver: Saver | None = None  # by which a run saves something
         self._is_aborted = False  # whether this process is about to end
         self.spent = 0.0  # seconds in ``work``, since a caller set this to 0
         self._settings_for = getattr(worker, "settings_for", None)  # looked up once, not for every job
@@ -198,6 +199,7 @@ class Runner:
         """Return the settings of a run, and where its job goes if it does not begin."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
         run.ping_url, run.stop_flag = settings.ping_url, self.stop_flag
+        run.saver = self.saver
         if self.find_bike is not None:
             run.find_bike = self.find_bike
         if run.cancelled:

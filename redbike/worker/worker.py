@@ -34,6 +34,7 @@ from redbike.worker.missing_commands import MissingCommands
 from redbike.worker.notify import Notifier
 from redbike.worker.pool import Pool
 from redbike.worker.runner import Runner
+from redbike.worker.saving import RunSaver
 from redbike.worker.source import Source
 
 log = logging.getLogger("redbike.worker")
@@ -66,6 +67,7 @@ class Worker:
         leave = self.missing.decide if self.missing.is_wanted else None
         self.runner = Runner(worker, settings, self.pings, leave, event_loop)
         self.runner.stop_flag = self.loop.stopping
+        self.runner.saver = self.saver = RunSaver(store.runs, self.loop)
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
@@ -162,6 +164,7 @@ class Worker:
         self.ends.run_log.stop()
         self.pings.stop()
         self.runner.stop()
+        self.saver.stop()
         self.source.close()
 
     def _introduce(self) -> None:

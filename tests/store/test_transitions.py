@@ -11,7 +11,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.connection.client import aim_at, connect
 from redbike.control.jobs import cancel_jobs
-from redbike.errors import NoSuchJob, ServerError
+from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.resuming import resume
 from redbike.store.entries import pack_entry, read_entry
 from redbike.store.enums import Outcome
@@ -93,6 +93,11 @@ def claim(store: Store, run: Run) -> None:
     assert len(list(store.at(NOW).outbox.claim_all(["work-A"]))) == 1
 
 
+def save(store: Store, run: Run) -> None:
+    with suppress(LostRun):
+        store.at(NOW).runs.save(run, "5")
+
+
 def own_and_unset(store: Store, own: str, group: str) -> None:
     store.jobs.set_groups({JOB: own})
     store.at(NOW).jobs.unset_rows([JOB], group)
@@ -119,6 +124,7 @@ VERBS: dict[str, Verb] = {
     "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
+    "save": save,
     "end": lambda store, run: end(store, run, NextState("next", LATER), now=NOW),
     "end ran out": lambda store, run: end(store, run, NextState("next", None), now=NOW),
     "end at once": lambda store, run: end(store, run, NextState("next", "+0"), now=NOW),

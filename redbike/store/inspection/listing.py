@@ -123,8 +123,9 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     """List the ids in hashes and sorted sets, and the tags of runs; yield the queues that records name."""
     keys, client = store.keys, store.client
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.retry_states, keys.failures, keys.pauses)
-    for key in (*hashes, keys.options, keys.groups, keys.history, keys.data, keys.outputs):
-        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in (keys.data, keys.outputs) else PAGE):
+    long = keys.data, keys.outputs, keys.saved
+    for key in (*hashes, keys.options, keys.groups, keys.history, *long):
+        for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in long else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))

@@ -1,0 +1,59 @@
+"""What a run saves, so that the next try of its occurrence goes on where it was: ``current_run().save()``."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from redbike.config.options import format_json
+from redbike.loop.loop import Loop
+from redbike.store.run import LEASE, Run
+from redbike.store.runs import Runs
+
+MAX_SAVED = 64 * 1024  # bytes of JSON in UTF-8
+
+
+class RunSaver:
+    """Saves and reads, each in one round trip. Called in a coroutine, it does so in a thread, and that is awaited.
+
+    While the server is away, it waits for as long as the lease of a run lasts.
+    """
+
+    def __init__(self, runs: Runs, loop: Loop) -> None:
+        self._runs = runs
+        self._loop = loop
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="redbike-save")
+
+    def save(self, run: Run, value: Any) -> Any:
+        """Keep `value` for the next try. Raise `BadConfig` at once for one that cannot be kept."""
+        text = "" if value is None else format_json(value, "saved state", "it has", MAX_SAVED)
+        return _call_or_start(self._threads, partial(self._save, run, text))
+
+    def read(self, run: Run) -> Any:
+        """Return what is kept, a new copy each time."""
+        return _call_or_start(self._threads, partial(self._read, run))
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._threads.shutdown(wait=False)
+
+    def _save(self, run: Run, text: str) -> None:
+        # Before it is sent: if the reply is lost, it may be there all the same.
+        run.uses_saved = True
+        self._loop.retry_until_up(lambda _: self._runs.save(run, text), patience=LEASE)
+        run.saved_text = text
+
+    def _read(self, run: Run) -> Any:
+        if run.saved_text is None:
+            run.saved_text = self._loop.retry_until_up(lambda _: self._runs.read_saved(run), patience=LEASE)
+        return json.loads(run.saved_text) if run.saved_text else None
+
+
+def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> Any:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return function()
+    return loop.run_in_executor(threads, function)
