@@ -33,6 +33,10 @@ class NoSuchJob(RedbikeError, LookupError):
     """No job of that id has been set."""
 
 
+class NoResult(RedbikeError, LookupError):
+    """No run of the job that is kept has a result, see ``keep-result``."""
+
+
 class LostRun(RedbikeError):
     """The run is no longer that of its worker: it was lost, or has ended. What the run does changes nothing."""
 

@@ -700,6 +700,12 @@ WORKER = [
         work_one,
         patches={"redbike.worker.heartbeat.INTERVAL": 0.01},
     ),
+    Operation(
+        "work_one that returns something",
+        acting(JOB, lambda scene: {"rows": 7}, waiting(JOB)),
+        work_one,
+        settings={"keep_result": "yes"},
+    ),
     Operation("work_one that overruns", short_of_time, work_one),
     Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),
     Operation(

@@ -128,7 +128,10 @@ def likeness(scene: Scene) -> dict[str, str]:
     """
     keys = scene.store.keys
     state = {key.removeprefix(keys.prefix): as_text(scene, value) for key, value in dump(scene.store).items()}
-    past = [f"{run.jobid} {run.due} {run.outcome} {run.attempt}" for run in scene.store.journal.list_runs()]
+    past = [
+        f"{run.jobid} {run.due} {run.outcome} {run.attempt} {run.stored_result}"
+        for run in scene.store.journal.list_runs()
+    ]
     for key in (keys.journal, keys.history, keys.counts):
         state.pop(key.removeprefix(keys.prefix), None)
     return state | {"runs": as_text(scene, sorted(past))}

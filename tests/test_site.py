@@ -38,7 +38,7 @@ from redbike.store import keys, run
 from redbike.store.keys import FIXED
 from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
-from redbike.worker import heartbeat
+from redbike.worker import heartbeat, saving
 from tests.commandline import ROOT
 
 
@@ -153,6 +153,8 @@ LIMITS = {
     "schedule": moments.MAX_TEXT,
     "rules of one iCal schedule": recurrence.MAX_RULES,
     "data of a job": options.MAX_DATA,
+    "value that a run saves": saving.MAX_SAVED,
+    "result of a run": saving.MAX_RESULT,
     "number in an option": parameters.MAX_COUNT,
     "seconds in an option": parameters.MAX_SECONDS,
     "``history``": OPTIONS["history"].most,

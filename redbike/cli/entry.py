@@ -6,7 +6,8 @@ Usage:
                         [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
                         [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>]
-                        [--history=<N>] [--ping-url=<URL>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
+                        [--history=<N>] [--keep-result=<POLICY>] [--ping-url=<URL>] [--except=<ICS>]
+                        [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
@@ -129,6 +130,7 @@ Options:
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
   --history=<N>            How many ended runs are kept.
+  --keep-result=<POLICY>   Whether what work returns is kept with the run: no, yes.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   --except=<ICS>           Leave out the days of a calendar of holidays, such as holidays.ics: its all-day events of the
                            next two years. For cron and rules.

@@ -11,6 +11,7 @@ from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
+from redbike.store.history import PastRun
 from redbike.store.processes import CommandLines
 
 RUNS = 100  # that are printed, if nothing else is asked for
@@ -45,7 +46,7 @@ def print_runs(arguments: Arguments, config: Config) -> None:
     since, limit = parse_time(arguments["--since"], config), _parse_limit(arguments) or RUNS
     bike = open_to_look(config)
     runs = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
-    return _print(arguments, bike, runs, PAST_RUNS, "show_runs")
+    return _print(arguments, bike, runs, PAST_RUNS, "show_runs", show_more=PastRun.show_result)
 
 
 def print_queues(arguments: Arguments, config: Config) -> None:
@@ -72,9 +73,18 @@ def _parse_limit(arguments: Arguments) -> int | None:
 
 
 def _print(
-    arguments: Arguments, bike: Redbike, rows: Iterable[Any], fields: tuple[str, ...], name: str = "", *more: Any
+    arguments: Arguments,
+    bike: Redbike,
+    rows: Iterable[Any],
+    fields: tuple[str, ...],
+    name: str = "",
+    *more: Any,
+    show_more: Callable[[Any], dict[str, Any]] = lambda row: {},
 ) -> None:
-    """Print rows: their `fields` as data, or for people by the function of `redbike.cli.tables` with this `name`."""
+    """Print rows: their `fields` as data, or for people by the function of `redbike.cli.tables` with this `name`.
+
+    `show_more` is that of `print_rows`.
+    """
 
     def show(rows: Iterable[Any]) -> None:
         # Imported here, as only a terminal needs the library for tables.
@@ -83,4 +93,4 @@ def _print(
         function: Callable[..., None] = getattr(tables, name)
         function(rows, Clock(bike.store.timeline.read_clock(), bike.settings.timezone), *more)
 
-    print_rows(arguments, rows, fields, show)
+    print_rows(arguments, rows, fields, show, show_more=show_more)

@@ -22,15 +22,16 @@ def print_rows(
     fields: Sequence[str],
     show: Callable[[Iterable[Any]], None],
     has_header: bool = True,
+    show_more: Callable[[Any], dict[str, Any]] = lambda row: {},
 ) -> None:
     """Print `rows` as ``--format`` says; without it, as a table on a terminal, and else as CSV.
 
     `fields` are their attributes that are printed as data, in this order; as CSV under a row with their names, unless
-    `has_header` is false. `show` makes a table of them for people.
+    `has_header` is false; `show_more` gives what only JSON has of a row. `show` makes a table of them for people.
     """
     match choose_format(arguments):
         case "json":
-            _print_json(rows, fields)
+            _print_json(rows, fields, show_more)
         case "csv":
             _print_csv(rows, fields, has_header)
         case _:
@@ -69,11 +70,11 @@ def format_row(row: Any, fields: Sequence[str]) -> list[str]:
     return [_format_field(name, getattr(row, name)) for name in fields]
 
 
-def _print_json(rows: Iterable[Any], fields: Sequence[str]) -> None:
+def _print_json(rows: Iterable[Any], fields: Sequence[str], show_more: Callable[[Any], dict[str, Any]]) -> None:
     """Print an array with an object a line."""
     separator = "["
     for row in rows:
-        found = {name: getattr(row, name) for name in fields}
+        found = {name: getattr(row, name) for name in fields} | show_more(row)
         print(f"{separator}\n{json.dumps(found, ensure_ascii=False)}", end="")
         separator = ","
     print("[]" if separator == "[" else "\n]")

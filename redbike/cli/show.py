@@ -109,6 +109,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
     if "data" in job:
         yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
+    if "result" in job:
+        yield "result", _show(json.dumps(job["result"], ensure_ascii=False))
     if group := job.get("group"):
         yield "group", _show(group)
     if "forget_at" in job:

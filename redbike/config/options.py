@@ -46,6 +46,7 @@ class JobOptions(TypedDict, total=False):
     spread: float | str | None
     forget_after: float | str | None
     history: int | None
+    keep_result: bool | str | None
     ping_url: str | None
     data: Any
 

@@ -29,6 +29,7 @@ LogFormat = Literal["text", "json"]
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
+NO_OR_YES = ("no", "yes")  # in Python False and True, too
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
@@ -58,7 +59,8 @@ class Parameter:
     def read(self, value: Any) -> Value:
         """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
         if self.kind == "choice":
-            return read_choice(self.name, value, self.choices)
+            is_flag = isinstance(value, bool) and self.choices == NO_OR_YES
+            return read_choice(self.name, self.choices[value] if is_flag else value, self.choices)
         if self.kind == "url":
             return check_ping_url(value)
         if self.kind == "share":
@@ -76,6 +78,7 @@ class Parameter:
 _JITTER_HELP = "Shorten each pause between two tries at random by up to this share of it, from 0 to 1"
 _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
+_RESULT_HELP = "Whether what work returns is kept with the run"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
 
 PARAMETERS = {
@@ -104,6 +107,7 @@ PARAMETERS = {
         Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
+        Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
         Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),

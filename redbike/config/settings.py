@@ -41,6 +41,7 @@ class Settings:
     overlap: Overlap = "skip"  #: what comes due during a run: skip, queue
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
+    keep_result: bool | str = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
     stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
@@ -72,6 +73,7 @@ class KeywordSettings(TypedDict, total=False):
     overlap: Overlap
     forget_after: float | str
     history: int
+    keep_result: bool | str
     ping_url: str | None
     stop_within: float
     failures_limit: int

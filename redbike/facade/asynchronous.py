@@ -274,6 +274,7 @@ class AsyncRedbike(Overridable):
     jobs = _paged(Redbike.jobs)
     why = _awaited(Redbike.why)
     runs = _awaited(Redbike.runs)
+    result = _awaited(Redbike.result)
     failures = _paged(Redbike.failures)
 
     def events(self) -> AsyncResults[PastRun | LogEntry]:

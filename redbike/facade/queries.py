@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, NoResult
 from redbike.facade.part import Part, Whole
 from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
@@ -67,6 +67,17 @@ class Queries(Part):
         for run in self.store.journal.list_runs(runs):
             runs[run.jobid].append(run)
         return [_add_runs(state.to_dict(), runs[state.jobid]) for state in states]
+
+    def result(self, jobid: str) -> Any:
+        """What ``work`` returned in the last run of `jobid` that has a result: see ``keep-result``; it may be None.
+
+        Raises `NoResult` if no run that is kept has one, and `BadJobId`.
+        """
+        runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
+        last = max(runs, key=_STARTED, default=None)
+        if last is None:
+            raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
+        return last.result
 
     def _inspect(self, jobid: str) -> JobState:
         return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]
@@ -226,7 +237,10 @@ class Queries(Part):
 
 def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:
     if runs:
-        found["runs"] = [run.to_dict() for run in sorted(runs, key=_STARTED, reverse=True)]
+        runs.sort(key=_STARTED, reverse=True)
+        found["runs"] = [run.to_dict() for run in runs]
+        if last := next((run for run in runs if run.has_result), None):
+            found["result"] = last.result
     return found
 
 

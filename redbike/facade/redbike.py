@@ -247,6 +247,7 @@ class Redbike(Overridable):
     jobs = _of("_queries", Queries.jobs)
     why = _of("_queries", Queries.why)
     runs = _of("_queries", Queries.runs)
+    result = _of("_queries", Queries.result)
     events = _of("_queries", Queries.events)
     failures = _of("_queries", Queries.failures)
     queues = _of("_queries", Queries.queues)

@@ -10,7 +10,7 @@ letter what follows
 ``R``  runs that were taken together: the number of their queues (2 bytes), and of each the size of its name (2) and
        its name; the size of the name of their worker (1) and that name; and of each run how many are kept of its job
        (1, `NOT_BEGUN` if it is none), the number of its queue from 0 (2), the size of the id of its job (2), the id,
-       and the run as in history.py
+       and the run as in history.py, with its result
 ``P``  a mark for each run of an ``R`` that stands behind the line feed: ``1`` it counts, ``u`` it counts and its job
        was unset, ``0`` it has not ended like that
 ``F``  the id of a job that was unset: what stands before that is forgotten
@@ -25,7 +25,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.store.history import BAD, PastRun, add_runs, pack_worker, read_facts, read_run, read_runs
+from redbike.store.history import BAD, PastRun, add_runs, find_end, pack_worker, read_facts, read_run, read_runs
 from redbike.store.records import decode, encode
 
 log = logging.getLogger("redbike")
@@ -159,7 +159,7 @@ class Batch:
             kept, queue, size = _RUN.unpack_from(text, position)
             name = position + _RUN.size
             start = name + size
-            position = start + text[start]
+            position = find_end(text, start)
             mark = marks[number : number + 1]
             number += 1
             if kept != NOT_BEGUN and mark != b"0":

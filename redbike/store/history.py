@@ -9,22 +9,25 @@ bytes    field
 8        due time, a double
 4        from then until it started: tenths of milliseconds, or from `LONG` on seconds and `LONG`
 4        seconds that it took, a float
-1        outcome: its number in `Outcome`
+1        outcome: its number in `Outcome`; `WITH_RESULT` for one that is ok, with a result behind the run
 1        number of this try, 255 for more
 1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
 \        the name of the worker, if it does not stand before; ``-`` if nobody knows it
 \        what went wrong, in one line
 =======  =====================================================================
 
+The size does not count a result: its own size (2 bytes), and then JSON, or `NOT_KEPT` and why it is not kept.
+
 The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
 """
 
+import json
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from redbike.store.enums import Outcome
 
@@ -33,6 +36,8 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 NAMED, MOST_NAMES = 128, 127
+WITH_RESULT = 128  # in place of the number of ``ok``
+NOT_KEPT = "!"  # no JSON begins like that
 FEW = 3  # runs that make an average
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
@@ -42,6 +47,7 @@ _HEAD = struct.Struct("<BdIfBBB")
 OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
+_OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
 _NAME_LENGTH = _HEAD.size - 1  # where it stands
 
 
@@ -55,6 +61,8 @@ class RunDetails(TypedDict):
     attempt: int
     error: str
     worker: str
+    result: NotRequired[Any]  #: what ``work`` returned, with ``keep-result``
+    result_error: NotRequired[str]  #: why that is not kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,22 @@ class PastRun:
     attempt: int  #: the number of this try of the same occurrence, from 1
     error: str  #: what went wrong, in one line; "" if nothing did, or nobody knows
     worker: str  #: the id of its process, see `Process`; "" if nobody knows
+    stored_result: str = field(default="", repr=False)  #: what follows the run, see above; "" for nothing
+
+    @property
+    def has_result(self) -> bool:
+        """Tell whether what ``work`` returned is kept, see ``keep-result``."""
+        return bool(self.stored_result) and not self.result_error
+
+    @property
+    def result(self) -> Any:
+        """What ``work`` returned, a new copy each time; None if it is not kept: see `has_result`."""
+        return json.loads(self.stored_result) if self.has_result else None
+
+    @property
+    def result_error(self) -> str:
+        """Why its result is not kept, in one line; "" if it is, or was not to be."""
+        return self.stored_result[len(NOT_KEPT) :] if self.stored_result.startswith(NOT_KEPT) else ""
 
     @property
     def has_failed(self) -> bool:
@@ -77,7 +101,7 @@ class PastRun:
 
     def to_dict(self) -> RunDetails:
         """Return all but the job id, for JSON."""
-        return {
+        found: RunDetails = {
             "due": self.due,
             "started": self.started,
             "took": self.took,
@@ -86,10 +110,31 @@ class PastRun:
             "error": self.error,
             "worker": self.worker,
         }
+        if self.has_result:
+            found["result"] = self.result
+        elif self.result_error:
+            found["result_error"] = self.result_error
+        return found
+
+    def show_result(self) -> dict[str, Any]:
+        """Return its ``result``, or as ``result_error`` why that is not kept, for JSON; nothing if there is neither."""
+        if self.has_result:
+            return {"result": self.result}
+        return {"result_error": self.result_error} if self.result_error else {}
 
 
-def pack_run(due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str) -> bytes:
-    """Return a run without the name of its worker; the error is cut to the bytes that there are for it."""
+def pack_run(
+    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = ""
+) -> bytes:
+    """Return a run without the name of its worker; the error is cut to the bytes that there are for it.
+
+    `result` is that of a run that is ok, as `PastRun.stored_result`.
+    """
+    if result and outcome == Outcome.OK:
+        packed = pack_run(due, waited, took, outcome, attempt, error)
+        encoded = result.encode(errors="replace")
+        head, rest = packed[:_OUTCOME_AT], packed[_OUTCOME_AT + 1 :]
+        return b"%b%c%b%b%b" % (head, WITH_RESULT, rest, _RESULT_SIZE.pack(len(encoded)), encoded)
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
     size = _HEAD.size + len(text)
     return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
@@ -112,18 +157,31 @@ def pack_worker(name: str) -> bytes:
 def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
     _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
-    error = packed[_HEAD.size :].decode(errors="replace")
+    error = packed[_HEAD.size : packed[0]].decode(errors="replace")
     name = worker.decode(errors="replace")
     return PastRun(
         jobid=jobid,
         due=due,
         started=round(due + _read_waited(waited), 6),
         took=round(took, 6),
-        outcome=OUTCOMES[outcome],
+        outcome=OUTCOMES[_get_number(outcome)],
         attempt=attempt,
         error=error,
         worker="" if name == UNKNOWN else name,
+        stored_result=packed[packed[0] + _RESULT_SIZE.size :].decode(errors="replace"),
     )
+
+
+def _get_number(outcome: int) -> int:
+    return _NUMBERS[Outcome.OK] if outcome == WITH_RESULT else outcome
+
+
+def find_end(text: bytes, start: int) -> int:
+    """Return where a run that begins there ends, with its result. Raise `IndexError` or `struct.error`."""
+    end = start + text[start]
+    if text[start + _OUTCOME_AT] != WITH_RESULT:
+        return end
+    return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])
 
 
 def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
@@ -134,7 +192,7 @@ def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, fl
     `IndexError` or `struct.error` for one that nobody can have packed.
     """
     _, due, packed, took, outcome, attempt, _ = _HEAD.unpack_from(text, start)
-    waited = _read_waited(packed)
+    waited, outcome = _read_waited(packed), _get_number(outcome)
     ended = due + waited + took
     if not (math.isfinite(ended) and took >= 0 and end - start >= _HEAD.size):
         raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")
@@ -202,7 +260,7 @@ def read_duration(value: bytes) -> float | None:
     try:
         for _ in range(min(value[0], FEW) if value else 0):
             found += _TOOK.unpack_from(value, position + _TOOK_AT)
-            position += value[position]
+            position = find_end(value, position)
     except (IndexError, struct.error):
         return None
     mean = sum(found) / len(found) if found else math.nan
@@ -223,15 +281,14 @@ def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
     position, names = 1, list[bytes]()
     for _ in range(value[0]):
         size, length = value[position], value[position + _NAME_LENGTH]
-        name, end = position + _HEAD.size, position + size
+        name, end = position + _HEAD.size, find_end(value, position)
+        own = length if length < NAMED else 0
         if length < NAMED:
-            names.append(value[name : name + length])
-            worker, error = names[-1], value[name + length : end]
-        else:
-            worker, error = names[length - NAMED], value[name:end]
-        if len(error) != end - name - (length if length < NAMED else 0):
+            names.append(value[name : name + own])
+        worker, rest = names[-1 if length < NAMED else length - NAMED], value[name + own : end]
+        if len(rest) != end - name - own or size - own < _HEAD.size:
             raise ValueError
-        packed = b"%c%b\0%b" % (_HEAD.size + len(error), value[position + 1 : name - 1], error)
+        packed = b"%c%b\0%b" % (size - own, value[position + 1 : name - 1], rest)
         read_facts(packed, 0, len(packed))
         yield packed, worker
         position = end

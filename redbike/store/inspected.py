@@ -55,6 +55,7 @@ class JobDetails(TypedDict):
     data: NotRequired[Any]
     group: NotRequired[str]  #: of which it is a row
     output: NotRequired[str]  #: of its last run
+    result: NotRequired[Any]  #: of the last run that has one, see `Redbike.result`
     runs: NotRequired[list[RunDetails]]  #: those that have ended and are kept, the newest first
 
 
@@ -196,7 +197,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
     found = read_json(reply[1])
     counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
-    past = bytes.fromhex(found.get("history", ""))
+    past = bytes(reply[2]) if len(reply) > 2 else b""
     unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
     unreadable += _list_unreadable(found, past)
     return JobState(
@@ -242,7 +243,7 @@ def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
         yield "pause"
     if not is_readable(found.get("options", "")):
         yield "options"
-    if "history" in found and read_runs("", past) is None:
+    if past and read_runs("", past) is None:
         yield "history"
 
 

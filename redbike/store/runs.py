@@ -204,7 +204,7 @@ def measure(run: Run) -> tuple[float, float]:
 def _pack_past(run: Run, next_state: NextState) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
-    return pack_run(run.due, waited, took, next_state.outcome or Outcome.OK, run.attempt, next_state.error)
+    return pack_run(run.due, waited, took, next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result)
 
 
 def _format_how(next_state: NextState) -> dict[str, Any]:

@@ -47,7 +47,7 @@ Row = tuple[str, str, JobOptions]  # job id, schedule, options
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = (
     *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "jitter"),
-    *("stop-after", "ping-url"),
+    *("stop-after", "keep-result", "ping-url"),
 )
 _STOCK = RoundRobin("A")  # it names queues
 

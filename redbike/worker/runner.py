@@ -44,6 +44,7 @@ from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines, Ending
 from redbike.worker.hooks import Hooks
 from redbike.worker.run_log import Tracebacks
+from redbike.worker.saving import pack_result
 
 log = logging.getLogger("redbike.worker")
 
@@ -224,7 +225,10 @@ class Runner:
     def _run_in_context(self, run: Run, settings: Settings) -> NextState:
         _current.set(run)
         try:
-            return decide_done(run, self._work(run), settings, run.now())
+            result = self._work(run)
+            if settings.keep_result == "yes":
+                run.result = pack_result(run, result)
+            return decide_done(run, result, settings, run.now())
         except BaseException as error:
             if interrupts_caller(error):
                 raise

@@ -1,18 +1,29 @@
-"""What a run saves, so that the next try of its occurrence goes on where it was: ``current_run().save()``."""
+"""What is kept of a run besides how it ended.
+
+That is what it saves, so that the next try of its occurrence goes on where it was: ``current_run().save()``. With the
+option ``keep-result``, it is also what ``work`` returns.
+"""
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from redbike.config.options import format_json
+from redbike.errors import BadConfig
 from redbike.loop.loop import Loop
+from redbike.store.history import NOT_KEPT
 from redbike.store.run import LEASE, Run
 from redbike.store.runs import Runs
+from redbike.text.printable import describe, get_message
 
-MAX_SAVED = 64 * 1024  # bytes of JSON in UTF-8
+log = logging.getLogger("redbike.worker")
+
+MAX_SAVED, MAX_RESULT = 64 * 1024, 16 * 1024  # bytes of JSON in UTF-8
+MAX_REASON = 200  # characters
 
 
 class RunSaver:
@@ -57,3 +68,14 @@ def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> 
     except RuntimeError:
         return function()
     return loop.run_in_executor(threads, function)
+
+
+def pack_result(run: Run, result: object) -> str:
+    """Return a result as it is kept. Of one that cannot be kept, log why, and return that: its run is still ok."""
+    try:
+        return format_json(result, "result", "it has", MAX_RESULT)
+    except Exception as error:
+        # The object is the user's own: looking at it may raise anything.
+        reason = get_message(error) if isinstance(error, BadConfig) else describe(error)
+    log.warning("%s: its result is not kept: %s", run.jobid, reason)
+    return NOT_KEPT + reason[:MAX_REASON]

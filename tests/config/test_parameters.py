@@ -13,7 +13,7 @@ from redbike.cli.usage import GENERAL, Usage
 from redbike.config.file import examine, load
 from redbike.config.limits import LIMITS
 from redbike.config.options import COLUMNS, read_changes
-from redbike.config.parameters import OPTIONS, PARAMETERS, SETTINGS
+from redbike.config.parameters import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
@@ -35,6 +35,7 @@ def allow(row, other=None):
     """The type of its values; with `other`, where a text is taken for a number as well."""
     kind = Literal[row.choices] if row.choices else PYTHON[row.kind]
     kind = kind | str if row.endless or (other and row.kind == "duration") else kind
+    kind = kind | bool if row.choices == NO_OR_YES else kind
     return kind | None if row.default is None or other else kind
 
 

@@ -13,13 +13,24 @@ from redbike.errors import ServerError
 from redbike.store import journal
 from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import MAX_SIZE, PastRun, add_runs, pack_run, pack_worker, read_run, read_runs
+from redbike.store.history import (
+    MAX_SIZE,
+    PastRun,
+    add_runs,
+    pack_run,
+    pack_worker,
+    read_duration,
+    read_last_end,
+    read_newest,
+    read_run,
+    read_runs,
+)
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
-from redbike.store.tally import BUCKETS, count_recent
+from redbike.store.tally import BUCKETS, count, count_recent
 from tests.chance import ALWAYS_THE_SAME
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
 from tests.verbs import set_job, set_one, take_many, take_one
@@ -39,6 +50,7 @@ packed_runs = st.builds(
     outcome=st.sampled_from(list(Outcome)),
     attempt=st.integers(1, 1000),
     error=texts,
+    result=st.one_of(st.just(""), texts),
 )
 random_settings = settings(deadline=None, derandomize=ALWAYS_THE_SAME)
 
@@ -95,6 +107,34 @@ def test_a_run_is_what_was_packed():
         "error": "ValueError: no luck",
         "worker": WORKER,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", {}),
+        ("null", {"result": None}),
+        ('{"é":[1]}', {"result": {"é": [1]}}),
+        (f'"{"x" * 16382}"', {"result": "x" * 16382}),
+        ("!too large", {"result_error": "too large"}),
+    ],
+    ids=["none", "null", "object", "large", "not kept"],
+)
+def test_a_result_stands_behind_its_run(text, shown):
+    packed = pack_run(1000.25, 0.5, 2.0, Outcome.OK, 3, "odd", text)
+    run = read_run(JOB, packed, pack_worker(WORKER))
+    assert (run.outcome, run.error, run.show_result()) == (Outcome.OK, "odd", shown)
+    assert (run.has_result, run.result) == ("result" in shown, shown.get("result"))
+    assert run.to_dict().items() >= shown.items()
+    others = [(pack_run(each, 0.5, 2.0, Outcome.FAILED, 1, "no", "5"), pack_worker(OTHER)) for each in (1.0, 2.0)]
+    value = add_runs(b"", [others[0], (packed, pack_worker(WORKER)), others[1]], 5)
+    assert [each.stored_result for each in read_runs(JOB, value)] == ["", text, ""]
+    assert read_newest(JOB, add_runs(value, [(packed, pack_worker(OTHER))], 5)).stored_result == text
+    assert read_duration(value) == 2.0
+    assert read_last_end(value) == 4.5
+    entry = pack_entry(WORKER, [("a:A", QUEUE, 10, packed), ("b:A", QUEUE, 10, others[0][0])])
+    assert [each.packed for each in read_entry(entry)] == [packed, others[0][0]]
+    assert count([entry])[f"runs:ok:{QUEUE}"] == 1
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])

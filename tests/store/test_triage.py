@@ -16,8 +16,8 @@ def triage(store, latest=0.0, pattern="*"):
     return list(store.questions.triage(pattern, latest))
 
 
-def archive_run(store, outcome, due=START - 100):
-    run = pack_run(due, 0.0, 1.0, outcome, 1, "")
+def archive_run(store, outcome, due=START - 100, result=""):
+    run = pack_run(due, 0.0, 1.0, outcome, 1, "", result)
     store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(JOB, QUEUE, 10, run)]))
     for _ in store.archiver.archive():
         pass
@@ -47,11 +47,12 @@ def test_a_job_is_not_well_if_it_has_failed_or_should_have_run_by_then(store, st
     assert triage(store, LATE, "other*") == [Triage(0, [], [])]
 
 
+@pytest.mark.parametrize("result", ["", "[5]"])
 @pytest.mark.parametrize(("outcome", "is_bad"), [(Outcome.OK, False), (Outcome.FAILED, True), (Outcome.LOST, True)])
-def test_its_last_run_counts(store, outcome, is_bad):
+def test_its_last_run_counts(store, outcome, is_bad, result):
     STATES["timeline"](store)
     archive_run(store, Outcome.FAILED)
-    archive_run(store, outcome, START)
+    archive_run(store, outcome, START, result)
     assert triage(store) == [Triage(1, [JOB] if is_bad else [], [])]
 
 

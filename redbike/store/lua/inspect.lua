@@ -8,9 +8,9 @@
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease,
 --         hold: milliseconds left to the in-flight key of that tag, retry state, skipped: [count,
 --         …], failure, pause (record), timer, spent (scores), options, data, has_data, output,
---         has_output, has_saved, group (record), history (in hexadecimal), now, worker: record of
---         the process that runs it, if data are told, entries: how often it is in each list, dead:
---         for each list 1 if it has a tombstone there}; what is not there is missing
+--         has_output, has_saved, group (record), now, worker: record of the process that runs it,
+--         if data are told, entries: how often it is in each list, dead: for each list 1 if it has
+--         a tombstone there}; what is not there is missing; and its history, if it has one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -35,6 +35,5 @@ return {'ok', cjson.encode({
   has_output = call('HEXISTS', outputs, job) == 1,
   output = given.data and call('HGET', outputs, job) or nil,
   has_saved = call('HEXISTS', saved, job) == 1, group = call('HGET', groups, job) or nil,
-  history = past and past:gsub('.', function(byte) return ('%02x'):format(byte:byte()) end) or nil,
   now = stamp(now), entries = entries, dead = dead
-})}
+}), past or nil}

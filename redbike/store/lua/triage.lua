@@ -9,7 +9,8 @@
 --         that has occurrences which were skipped, and does not run, its id, the due time of its
 --         last run that is kept, its schedule and its options, or false}
 local PART = 1000  -- jobs in one look
-local OK, TOOK, DUE = 0, 18, 2  -- the number of an outcome; places in a history, see history.py
+-- The numbers of an outcome, without and with a result; places in a history, see history.py.
+local OK, WITH_RESULT, TOOK, DUE = 0, 128, 18, 2
 local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COUNT', given.count)
 local fields, bad, passed, reasons = found[2], {}, {}, {}
 -- What no job has is not looked up.
@@ -44,7 +45,8 @@ local function look(jobs, events)
     local dropped = events[i] == STP and tried[i]
     local late = held and held <= given.latest or not run and due and due <= given.latest
       or run and tonumber(run.deadline) <= given.latest
-    local ended_badly = events[i] == BAD or events[i] == DIE or outcome and outcome ~= OK
+    local ended_badly = events[i] == BAD or events[i] == DIE
+      or outcome and outcome ~= OK and outcome ~= WITH_RESULT
     if ended_badly or failed[i] or late or dropped then
       bad[#bad + 1] = job
     elseif not run then
