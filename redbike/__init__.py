@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from redbike.store.patterns import Steered, escape
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
-    from redbike.store.records import PauseDetails
+    from redbike.store.records import PauseDetails, ProgressDetails
     from redbike.store.run import Run, Stopping
     from redbike.store.totals import Queue
     from redbike.worker.calls import AnyRedbike, CallOptions, JobFunction, JobHandle, JobKey
@@ -136,6 +136,7 @@ __all__ = [
     "Plan",
     "Priority",
     "Process",
+    "ProgressDetails",
     "Quarter",
     "Queue",
     "QueueLimits",
@@ -199,6 +200,7 @@ _PLACES = {
     "PastRun": "redbike.store.history",
     "Pause": "redbike.store.queue_limits",
     "PauseDetails": "redbike.store.records",
+    "ProgressDetails": "redbike.store.records",
     "Plan": "redbike.queries.forecast",
     "Priority": "redbike.loop.worker_class",
     "Process": "redbike.store.processes",

@@ -603,6 +603,11 @@ def save(scene: Scene) -> None:
     raise Again(after=1000)
 
 
+def tell_progress(scene: Scene) -> None:
+    current_run().progress(0.5, "half")
+    scene.waits(lambda: scene.store.questions.inspect([JOB])[0].progress)
+
+
 def live_long(scene: Scene) -> None:
     lease = scene.store.questions.inspect([JOB])[0].lease or 0.0
     scene.waits(lambda: (scene.store.questions.inspect([JOB])[0].lease or 0.0) > lease)
@@ -705,6 +710,12 @@ WORKER = [
         acting(JOB, lambda scene: {"rows": 7}, waiting(JOB)),
         work_one,
         settings={"keep_result": "yes"},
+    ),
+    Operation(
+        "work_one that tells its progress",
+        acting(JOB, tell_progress, waiting(JOB)),
+        work_one,
+        patches={"redbike.worker.heartbeat.INTERVAL": 0.01},
     ),
     Operation("work_one that overruns", short_of_time, work_one),
     Operation("work_one that is rescheduled", short_of_time, work_one, settings={"on_timeout": "reschedule"}),

@@ -359,6 +359,7 @@ NEEDS = {
     "groups": ("unset", "waiting:A"),
     "outputs": ("unset", "waiting:A"),
     "saved": ("unset", "waiting:A"),
+    "progress": ("unset", "waiting:A"),
     "queue-limits": ("set", "job:A", "NOW"),
     "slots": ("rebuild_slots",),
     "timers": ("unset", "waiting:A"),

@@ -117,6 +117,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "forgotten", clock.measure(job["forget_at"])
     if worker := job.get("worker"):
         yield "worker", _show(worker)
+    if progress := job.get("progress"):
+        yield "progress", f"{progress['share']:.0%} {_show(progress['text'])}".rstrip()
     if "deadline" in job:
         is_limited = job["deadline"] - job["working_since"] < NO_TIMEOUT - 1
         yield "deadline", clock.name(job["deadline"]) if is_limited else "none"

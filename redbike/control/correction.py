@@ -152,7 +152,7 @@ def _clear_unscheduled(state: JobState) -> JobState:
     status, membership = (state.status, state.membership) if is_bad else (None, "")
     bare = replace(_take_from_queues(state), timeline=None, status=status, retry_state="", skipped={}, failure=None)
     bare = replace(bare, paused="", spent=None, options="", has_data=False, has_output=False, has_saved=False)
-    return replace(bare, membership=membership, history=b"")
+    return replace(bare, membership=membership, history=b"", progress="")
 
 
 def _correct_pause(state: JobState) -> JobState:
@@ -226,7 +226,7 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
 def _describe_counts(found: JobState, wanted: JobState) -> Iterator[str]:
     gone = {"retry state": found.retry_state, "skipped": found.skipped, "failure": found.failure is not None}
     gone |= {"options": found.options, "data": found.has_data, "output": found.has_output}
-    gone |= {"saved state": found.has_saved}
+    gone |= {"saved state": found.has_saved, "progress": found.progress}
     gone |= {"place among those to forget": found.spent is not None}
     gone |= {"group": found.membership and not wanted.membership, "history": found.history}
     if found.schedule is None:

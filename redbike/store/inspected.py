@@ -17,6 +17,8 @@ from redbike.store.records import (
     Membership,
     Pause,
     PauseDetails,
+    Progress,
+    ProgressDetails,
     RetryState,
     RunRecord,
     Waiting,
@@ -45,6 +47,7 @@ class JobDetails(TypedDict):
     working_since: NotRequired[float]  #: when its run began
     deadline: NotRequired[float]  #: of its run
     worker: NotRequired[str | None]  #: the id of the process that runs it, see `Process`; None if nobody knows
+    progress: NotRequired[ProgressDetails]  #: of its run, see `Run.progress`
     cancelled: NotRequired[bool]  #: whether its run was cancelled, but goes on
     failures: NotRequired[int]  #: in a row
     losses: NotRequired[int]  #: in a row
@@ -89,6 +92,7 @@ class JobState:
     membership: str = ""  # the record of whose row it is
     has_output: bool = False
     has_saved: bool = False  # for the next try of an occurrence
+    progress: str = ""  # the record of how far a run is
     history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
@@ -148,6 +152,8 @@ class JobState:
             found["worker"] = process.format_id(run.tag[:OWNER]) if process else None
             if run.cancelled:
                 found["cancelled"] = True
+            if progress := Progress.parse(self.progress, run.tag):
+                found["progress"] = {"share": progress.share, "text": progress.text}
         retry_state = RetryState.parse(self.retry_state)
         if retry_state.failures:
             found["failures"] = retry_state.failures
@@ -225,6 +231,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         membership=found.get("group", ""),
         has_output=found["has_output"],
         has_saved=found["has_saved"],
+        progress=found.get("progress", ""),
         history=b"" if "history" in unreadable else past,
         data=found.get("data", ""),
         output=found.get("output"),

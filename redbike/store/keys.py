@@ -35,6 +35,7 @@ key (after the prefix)    type    content
 ``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
 ``-outputs``              hash    job id → the end of the output of its last run, of jobs that keep it
 ``-saved``                hash    job id → ``KEY JSON``: what a run has saved for the next try, see below
+``-progress``             hash    job id → ``TAG SHARE TEXT``: how far the run with this tag says it is
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
@@ -154,6 +155,7 @@ FIXED = {
     "data": "hash",
     "outputs": "hash",
     "saved": "hash",
+    "progress": "hash",
     "groups": "hash",
     "log": "list",
     "workers": "hash",
@@ -184,8 +186,8 @@ class Keys:
         self.wakeup, self.dispatched, self.rewinds, self.spent, self.requests, *others = given[12:]
         self.control, self.halt, *others = others
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
-        self.outputs, self.saved, self.groups, self.log, self.workers, self.seen, self.agreed, *others = others
-        self.journal, self.history, self.counts, *others = others
+        self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
+        self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
         self.untold, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
@@ -224,11 +226,12 @@ class Keys:
 def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The keys that a script is given, each with the type that it has.
 
-    They are those of `given`, then those of queues, and then at most one that it is not always given.
+    They are those of `given`, then those of queues, and then up to two that it is not always given.
     """
-    has_more = (len(keys) - len(given)) % len(OF_QUEUE) == 1
-    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - has_more)
-    kinds = chain(map(FIXED.get, given), of_queues, [FIXED.get(keys[-1].rpartition("-")[2])] if has_more else ())
+    more = (len(keys) - len(given)) % len(OF_QUEUE)
+    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - more)
+    others = (FIXED.get(key.rpartition("-")[2]) for key in keys[len(keys) - more :])
+    kinds = chain(map(FIXED.get, given), of_queues, others)
     return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
 
 

@@ -25,6 +25,7 @@ COUNT = re.compile(r"\d{1,18}", re.ASCII)
 RETRY_STATE = re.compile(
     rf"(\d{{1,9}}) (\d{{1,9}})(?: (\d{{1,9}}) (-|{MOMENT}) (-|{MOMENT}))?(?: failed=(\d{{1,9}}))?( alone)?", re.ASCII
 )
+SHARE = re.compile(r"[01]\.\d{6}", re.ASCII)
 REWIND = re.compile(rf"({MOMENT}) ({MOMENT}) ({MOMENT})", re.ASCII)  # with its field
 PAUSE = re.compile(rf"(-|{MOMENT}) ({MOMENT}) (-|{MOMENT}) (.*)", re.ASCII | re.DOTALL)
 
@@ -158,6 +159,31 @@ class Pause:
             note = None
         note = note if isinstance(note, dict) else {}
         return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
+
+
+class ProgressDetails(TypedDict):
+    """How far a run is; see `Run.progress`."""
+
+    share: float  #: from 0 to 1
+    text: str
+
+
+class Progress(NamedTuple):
+    """How far a run says it is: a share from 0 to 1, and one line of text."""
+
+    share: float
+    text: str = ""
+
+    @classmethod
+    def parse(cls, record: str, tag: str) -> "Progress | None":
+        """Read the record of a job; None for that of a run with another tag, for a damaged one, and for none."""
+        owner, _, rest = record.partition(" ")
+        share, _, text = rest.partition(" ")
+        return cls(float(share), text) if owner == tag and SHARE.fullmatch(share) else None
+
+    def format(self, tag: str) -> str:
+        """Write the record for the run with this tag."""
+        return f"{tag} {self.share:.6f} {self.text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,17 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from redbike.config.parameters import read_share
 from redbike.store.enums import Outcome
+from redbike.store.records import Progress
+from redbike.text.printable import escape
 
 LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
 GRACE = 2.0  # seconds after its deadline in which a live worker says itself that a run is over
 CLOCKS_DIFFER = 2.0  # seconds by which two readings of Redis' clock may differ
 AHEAD = 60.0  # seconds by which a clock must have been ahead to be named: less is soon over
 SLACK = 1.0  # seconds by which what was made from a deadline may differ from it
+MOST_TEXT = 100  # characters of how far a run is
 SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what a key has of a job id as it is
 
 
@@ -113,6 +117,8 @@ class Run:
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
     saver: Saver | None = field(default=None, compare=False, repr=False)  # of its worker
     uses_saved: bool = field(default=False, compare=False, repr=False)  # whether it has saved something, or found it
+    reported: Progress | None = field(default=None, compare=False, repr=False)  # how far it says it is
+    told: Progress | None = field(default=None, compare=False, repr=False)  # what the server may know of that
     saved_text: str | None = field(default=None, compare=False, repr=False)  # JSON, "" for none; None: not read yet
 
     @property
@@ -151,9 +157,24 @@ class Run:
         """
         return self._find_saver().save(self, value)
 
+    def progress(self, share: float, text: str = "") -> None:
+        """Say how far it is: a share of its work from 0 to 1, and one line of up to 100 characters.
+
+        It costs no request: the next heartbeat has it, within three seconds. ``tell``, ``show`` and the page of the job
+        show the last one until the run ends. What cannot be printed of `text` is escaped, and a longer one is cut.
+        Raise `BadConfig` for another share, `TypeError` for what is no number and text, and `LookupError` where nobody
+        works the run.
+        """
+        self._find_saver()
+        if isinstance(share, str) or not isinstance(text, str):
+            raise TypeError(f"progress({share!r:.40}, {text!r:.40}): a number and a text are needed")
+        line = escape(" ".join(text.split()).encode(errors="replace"))
+        shown = line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
+        self.reported = Progress(read_share("share", share), shown)
+
     def _find_saver(self) -> Saver:
         if self.saver is None:
-            raise LookupError("only while it is worked, a run can save something")
+            raise LookupError("only while it is worked, a run can save something or say how far it is")
         return self.saver
 
     @property

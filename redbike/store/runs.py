@@ -16,10 +16,11 @@ from redbike.store.entries import NOT_BEGUN, pack_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
-from redbike.store.records import RetryState, decode, encode, format_time
+from redbike.store.records import Progress, RetryState, decode, encode, format_time
 from redbike.store.run import GRACE, LEASE, Answer, EndedRun, NextState, Poll, Run
 from redbike.store.scripts import Call, Reply
 
+NOTHING_TOLD = Progress(0.0)  # of a run that has tried to say how far it is
 _PLACES = ("timeline", "queue", "held", "stopped", "unset")  # where `end` may bring a job
 
 
@@ -116,8 +117,8 @@ class Runs:
             how = _format_how(next_state)
             if run.output is not None:
                 how["output"] = run.output
-            if next_state.place == "unset" or (run.uses_saved and _is_over(next_state)):
-                how["drops_saved"] = drops = True
+            if drop := _find_drop(run, next_state):
+                how["drops"], drops = drop, True
             if how:
                 hows[run.jobid] = how
         deadline = min(run.deadline for run, _ in ended)
@@ -126,8 +127,8 @@ class Runs:
             given["whole"] = True
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         # A key costs the server something: most runs do without.
-        keys = (*call.keys, self._namespace.keys.saved) if drops else call.keys
-        return replace(call, keys=keys, packed=(self._pack_entry(ended),))
+        more = (self._namespace.keys.saved, self._namespace.keys.progress) if drops else ()
+        return replace(call, keys=(*call.keys, *more), packed=(self._pack_entry(ended),))
 
     def _format_due(self, run: Run, next_state: NextState) -> str:
         """Return when a job is due next, for ``lua/end.lua``."""
@@ -169,10 +170,27 @@ class Runs:
         return decode(reply[1]).split(" ")
 
     def heartbeat(self, runs: Sequence[Run]) -> list[str]:
-        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each."""
+        """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each.
+
+        It also says how far they are, of those of which that is not known yet.
+        """
         jobs, tags = [run.jobid for run in runs], [run.tag for run in runs]
-        reply = self._namespace.run("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)
+        calls = [self._namespace.pack("heartbeat", jobs=jobs, tags=tags, lease=LEASE, grace=GRACE)]
+        news = [(run, run.reported) for run in runs if run.reported is not run.told]
+        if news:
+            calls.append(self._pack_progress(news))
+        reply, *_ = self._namespace.scripts.run_all(calls)
+        for run, reported in news:
+            run.told = reported
         return [decode(word) for word in reply[1:]]
+
+    def _pack_progress(self, news: Sequence[tuple[Run, Progress | None]]) -> Call:
+        for run, _ in news:
+            # If the reply is lost, it may be there all the same.
+            run.told = run.told or NOTHING_TOLD
+        records = [reported.format(run.tag) for run, reported in news if reported]
+        jobs, tags = [run.jobid for run, _ in news], [run.tag for run, _ in news]
+        return self._namespace.pack("progress", jobs=jobs, tags=tags, records=records)
 
     def save(self, run: Run, text: str) -> None:
         """Keep JSON for the next try of the occurrence of `run`; "" for none. Raise `LostRun`."""
@@ -189,9 +207,13 @@ class Runs:
         return text if key == run.key else ""
 
 
-def _is_over(next_state: NextState) -> bool:
-    """Tell whether an occurrence has ended so that nobody tries it again: ``redbike run`` does what has failed."""
-    return next_state.outcome in (Outcome.OK, Outcome.CANCELLED)
+def _find_drop(run: Run, next_state: NextState) -> str:
+    """Return what the end of a run removes: its ``progress``, or ``all`` that is kept for its job; "" for nothing."""
+    # What has failed keeps what it has saved: ``redbike run`` tries the same occurrence again.
+    is_over = next_state.outcome in (Outcome.OK, Outcome.CANCELLED)
+    if next_state.place == "unset" or (run.uses_saved and is_over):
+        return "all"
+    return "" if run.told is None else "progress"
 
 
 def measure(run: Run) -> tuple[float, float]:

@@ -29,6 +29,7 @@ REMOVABLE = {
     "group": "membership",
     "output": "has_output",
     "saved": "has_saved",
+    "progress": "progress",
 }
 
 

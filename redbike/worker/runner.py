@@ -170,10 +170,12 @@ class Runner:
             self._coroutines.forget(key)
             self._note_over(run)
             result, error = future.result()
-            if error is None:
+            try:
+                if error is not None:
+                    raise error
                 next_state = self._decide_done(run, result, settings)
-            else:
-                next_state = self._decide_raised(run, error, settings)
+            except BaseException as raised:
+                next_state = self._decide_raised(run, raised, settings)
             ended(run, self._conclude(run, next_state))
 
         context = contextvars.copy_context()
@@ -191,10 +193,9 @@ class Runner:
         return await result if inspect.isawaitable(result) else result
 
     def _decide_done(self, run: Run, result: object, settings: Settings) -> NextState:
-        try:
-            return decide_done(run, result, settings, run.now())
-        except Exception as error:
-            return self._decide_raised(run, error, settings)
+        if settings.keep_result == "yes":
+            run.result = pack_result(run, result)
+        return decide_done(run, result, settings, run.now())
 
     def _prepare(self, run: Run) -> tuple[Settings, NextState | None]:
         """Return the settings of a run, and where its job goes if it does not begin."""
@@ -225,10 +226,7 @@ class Runner:
     def _run_in_context(self, run: Run, settings: Settings) -> NextState:
         _current.set(run)
         try:
-            result = self._work(run)
-            if settings.keep_result == "yes":
-                run.result = pack_result(run, result)
-            return decide_done(run, result, settings, run.now())
+            return self._decide_done(run, self._work(run), settings)
         except BaseException as error:
             if interrupts_caller(error):
                 raise

@@ -20,6 +20,7 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
+from redbike.store.records import Progress
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
@@ -98,6 +99,10 @@ def save(store: Store, run: Run) -> None:
         store.at(NOW).runs.save(run, "5")
 
 
+def progress(store: Store, run: Run) -> None:
+    store.at(NOW).runs.heartbeat([replace(run, reported=Progress(0.5))])
+
+
 def own_and_unset(store: Store, own: str, group: str) -> None:
     store.jobs.set_groups({JOB: own})
     store.at(NOW).jobs.unset_rows([JOB], group)
@@ -125,6 +130,7 @@ VERBS: dict[str, Verb] = {
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
     "save": save,
+    "progress": progress,
     "end": lambda store, run: end(store, run, NextState("next", LATER), now=NOW),
     "end ran out": lambda store, run: end(store, run, NextState("next", None), now=NOW),
     "end at once": lambda store, run: end(store, run, NextState("next", "+0"), now=NOW),

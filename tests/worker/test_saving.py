@@ -176,7 +176,7 @@ def test_a_run_that_has_ended_saves_nothing(bike):
 def test_nobody_saves_for_a_run_that_nobody_works(bike):
     set_job(bike.store, JOB, YEARS, "now")
     run = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    with pytest.raises(LookupError, match="only while it is worked, a run can save something"):
+    with pytest.raises(LookupError, match="only while it is worked, a run can save something or say how far it is"):
         run.save(1)
     with pytest.raises(LookupError):
         print(run.saved)
@@ -259,10 +259,10 @@ def test_the_end_of_a_run_that_uses_none_of_it_has_neither_its_key_nor_its_flag(
     set_job(bike.store, JOB, YEARS, "now")
     run = take_one(bike.store, [("work-A", 1000.0)], "tag")
     call = bike.store.runs.pack_end([(run, NextState("next", 4e9))])
-    assert (bike.store.keys.saved in call.keys, "saved" in call.given) == (False, False)
+    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (False, False)
     run.uses_saved = True
     call = bike.store.runs.pack_end([(run, NextState("next", 4e9))])
-    assert (bike.store.keys.saved in call.keys, "saved" in call.given) == (True, True)
+    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (True, True)
 
 
 def test_a_key_of_a_wrong_type_is_named(bike):
@@ -277,7 +277,7 @@ def test_a_key_of_a_wrong_type_is_named(bike):
 
 def test_what_is_left_of_a_job_that_is_gone_is_found_and_removed(bike):
     bike.client.hset(bike.store.keys.saved, "gone:A", "key 1")
-    assert list(fsck(bike.store)) == ["'gone:A': it has no schedule, but a saved state"]
+    assert list(fsck(bike.store)) == ["'gone:A': it has no schedule, but a saved state or progress"]
     [(line, is_well)] = bike.repair()
     assert (is_well, "its saved state removed" in line) == (True, True)
     assert kept(bike) == {}

@@ -108,8 +108,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
     if state.retry_state or state.skipped or state.failure is not None:
         yield "it has no schedule, but counts or a failure"
     has_group = state.membership and not state.has_event(Event.BAD)
-    if state.has_saved:
-        yield "it has no schedule, but a saved state"
+    if state.has_saved or state.progress:
+        yield "it has no schedule, but a saved state or progress"
     if state.options or state.has_data or state.has_output or has_group or state.history:
         yield "it has no schedule, but options, data, output, a group or ended runs"
 

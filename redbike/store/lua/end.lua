@@ -8,8 +8,8 @@
 --        own; jobs, and of each: homes: its queue, if there are several; schedules: that from which
 --        its place was computed; dues: '' (never), 'spentN' (never, for a one-off; it is forgotten
 --        in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
---        runs.py}; if one has `drops_saved`, the last key is -saved. ARGV[2]: the entry of the
---        journal, see entries.py
+--        runs.py}; if one has `drops`, the last keys are -saved and -progress. ARGV[2]: the
+--        entry of the journal, see entries.py
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each
 --         'changed' its schedule, what was left behind, and its options}; a word is a place, or why
 --         it is not there, see `Answer` in runs.py
@@ -49,7 +49,10 @@ for i = 1, #jobs do
     if trying and not how.retry_state then calm[#calm + 1] = job end
     if failing and not (how.failure or how.why or how.retried) then well[#well + 1] = job end
     if how ~= USUAL then
-      if how.drops_saved then change('HDEL', KEYS[#KEYS], {job}) end
+      if how.drops then
+        change('HDEL', KEYS[#KEYS], {job})
+        if how.drops == 'all' then change('HDEL', KEYS[#KEYS - 1], {job}) end
+      end
       if words[i] ~= 'unset' then
         for reason, number in pairs(how.skipped or {}) do count(reason, job, number) end
         if how.retry_state then change('HSET', retry_states, {job, how.retry_state}) end

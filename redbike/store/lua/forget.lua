@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- forget: stopped → (unknown), one-offs that have ended long enough ago, the first of them.
--- keys   schedules, statuses, spent, saved, groups, counts, _forget, _write
+-- keys   schedules, statuses, spent, saved, progress, groups, counts, _forget, _write
 -- given  most: how many are looked at
 -- returns {'ok', how many were looked at, and how many were forgotten}: those that have failed
 --         since or were set again stay for good, and so does the row of a file, which would run
@@ -13,6 +13,7 @@ for _, job in ipairs(ripe) do
   if event == STP and call('HGET', schedules, job) == STOP and not is_row then
     forget(job)
     change('HDEL', saved, {job})
+    change('HDEL', progress, {job})
     number = number + 1
   elseif event == ENQ or event == WRK then
     change('ZADD', spent, {stamp(now + LATER), job})

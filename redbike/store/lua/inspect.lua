@@ -1,16 +1,17 @@
 #!lua flags=no-writes
 -- inspect: all that is kept of one job, at one instant; changes nothing.
 -- keys   schedules, statuses, timeline, queued, running, leases, retry_states, skipped, failures,
---        spent, pauses, timers, options, data, outputs, saved, groups, workers, journal, history,
---        inflight
+--        spent, pauses, timers, options, data, outputs, saved, progress, groups, workers,
+--        journal, history, inflight
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in
 --        flight, if it has no record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease,
 --         hold: milliseconds left to the in-flight key of that tag, retry state, skipped: [count,
 --         …], failure, pause (record), timer, spent (scores), options, data, has_data, output,
---         has_output, has_saved, group (record), now, worker: record of the process that runs it,
---         if data are told, entries: how often it is in each list, dead: for each list 1 if it has
---         a tombstone there}; what is not there is missing; and its history, if it has one}
+--         has_output, has_saved, progress, group (records), now, worker: record of the process that
+--         runs it, if data are told, entries: how often it is in each list, dead: for each list 1
+--         if it has a tombstone there}; what is not there is missing; and its history, if it has
+--         one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -34,6 +35,7 @@ return {'ok', cjson.encode({
   data = given.data and call('HGET', data, job) or nil,
   has_output = call('HEXISTS', outputs, job) == 1,
   output = given.data and call('HGET', outputs, job) or nil,
-  has_saved = call('HEXISTS', saved, job) == 1, group = call('HGET', groups, job) or nil,
+  has_saved = call('HEXISTS', saved, job) == 1,
+  progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}

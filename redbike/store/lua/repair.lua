@@ -3,14 +3,14 @@
 --         more.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failures,
 --        failure_times, queues, wakeup, spent, pauses, timers, options, data, outputs, saved,
---        groups, history, _write
+--        progress, groups, history, _write
 -- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause
 --        (records), where they are there; queues, with entries: for each how often the job was
 --        found there, wanted: how often it is to be, dead and buried: whether it was found to have
 --        a tombstone there (1 or 0), and is to have one; wanted: {status: its event, timeline,
 --        timer: times, queued, running, pause, retry_state, failure, options, data, output, saved,
---        group, history, spent}, of which those that are missing stay and those that are false go;
---        skips: {field in the hash of skips: how many more, or false}
+--        progress, group, history, spent}, of which those that are missing stay and those that are
+--        false go; skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two
 --         requests
 local job, found, wanted = given.job, given.found, given.wanted
@@ -47,7 +47,7 @@ end
 local removed = {
   status = statuses, queued = queued, running = running, pause = pauses,
   retry_state = retry_states, failure = failures, options = options, data = data,
-  output = outputs, saved = saved, group = groups, history = history
+  output = outputs, saved = saved, progress = progress, group = groups, history = history
 }
 for field, key in pairs(removed) do
   if wanted[field] == false then change('HDEL', key, {job}) end

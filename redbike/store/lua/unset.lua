@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- keys   schedules, statuses, timeline, queued, running, saved, groups, _forget, _write
+-- keys   schedules, statuses, timeline, queued, running, saved, progress, groups, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of
 --         that group, or {'elsewhere', queue} when the job waits in another queue than the one
@@ -22,6 +22,7 @@ if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
 change('HDEL', saved, {job})
+change('HDEL', progress, {job})
 if given.who and known > 0 then
   log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500))
 end
