@@ -36,6 +36,7 @@ class SimulatedWorker(Worker):
         # Each look is a second later: so queues that come and go count at once.
         self.queues = Queues(worker, settings.default_timeout, lambda: float(next(seconds)))
         self.runner: _Runner = _Runner(worker, settings, self.pings)
+        self.runner.saver = self.saver
         self.heartbeat = _Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.ran: Run | None = None  # the last one
         next(self.queues.polls())

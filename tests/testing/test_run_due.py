@@ -264,3 +264,22 @@ def test_a_job_sets_another_one_with_what_runs_it_and_hooks_are_called(redbike):
     assert times(bike.run_due(timedelta(hours=2))) == [0, 3600]
     bike.finish()
     assert notes == ["startup", START + 3600, "shutdown"]
+
+
+def test_a_run_saves_something_for_its_next_try_and_its_result_is_kept(redbike):
+    jobs, found = Jobs(), []
+
+    @jobs.job("import", keep_result=True)
+    def work_page():
+        run = current_run()
+        found.append(run.saved)
+        run.progress(run.attempt / 3)
+        if run.attempt < 3:
+            run.save(run.attempt)
+            raise Again(after=60)
+        return found
+
+    bike = redbike(jobs)
+    bike.set("import", "NOW")
+    assert len(bike.run_due(until=timedelta(hours=1))) == 3
+    assert bike.result("import") == found == [None, 1, 2]
