@@ -9,7 +9,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from redbike.config.parameters import OPTIONS, Catchup, OnError, OnLost, OnTimeout, Overlap, Value, fold
+from redbike.config.parameters import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
 
@@ -46,7 +46,7 @@ class JobOptions(TypedDict, total=False):
     spread: float | str | None
     forget_after: float | str | None
     history: int | None
-    keep_result: bool | str | None
+    keep_result: bool | NoOrYes | None
     ping_url: str | None
     data: Any
 

@@ -26,10 +26,11 @@ Catchup = Literal["last", "none", "all"]
 Overlap = Literal["skip", "queue"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["text", "json"]
+NoOrYes = Literal["no", "yes"]
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
-NO_OR_YES = ("no", "yes")  # in Python False and True, too
+NO_OR_YES = get_args(NoOrYes)  # in Python False and True, too
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)

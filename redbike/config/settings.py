@@ -8,7 +8,17 @@ from functools import lru_cache, partial
 from typing import Any, TypedDict
 
 from redbike.config.options import parse_options
-from redbike.config.parameters import SETTINGS, Catchup, LogFormat, LogLevel, OnError, OnLost, OnTimeout, Overlap
+from redbike.config.parameters import (
+    SETTINGS,
+    Catchup,
+    LogFormat,
+    LogLevel,
+    NoOrYes,
+    OnError,
+    OnLost,
+    OnTimeout,
+    Overlap,
+)
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone
 
@@ -41,7 +51,7 @@ class Settings:
     overlap: Overlap = "skip"  #: what comes due during a run: skip, queue
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
-    keep_result: bool | str = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
+    keep_result: bool | NoOrYes = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
     stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
@@ -73,7 +83,7 @@ class KeywordSettings(TypedDict, total=False):
     overlap: Overlap
     forget_after: float | str
     history: int
-    keep_result: bool | str
+    keep_result: bool | NoOrYes
     ping_url: str | None
     stop_within: float
     failures_limit: int

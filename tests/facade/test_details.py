@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from redbike import JobDetails, Redbike, RoundRobin
+from redbike.store.records import Progress
 from tests.states import JOB, STATES, flight
 
 
@@ -101,7 +102,21 @@ def damaged(bike):
     client.hset(keys.statuses, JOB, "nonsense")
 
 
-MORE = (cancelled, skipped, ended, failed, paused, lost, full, damaged)
+def with_results(bike):
+    results = [5, {5}]
+    bike.worker.work = lambda jobid: results.pop()
+    while results:
+        bike.set(JOB, "NOW", keep_result=True)
+        bike.work_one()
+
+
+def in_progress(bike):
+    flight(bike.store)
+    tag = bike.store.questions.inspect([JOB])[0].run.tag
+    bike.store.client.hset(bike.store.keys.progress, JOB, Progress(0.5, "half of it").format(tag))
+
+
+MORE = (with_results, in_progress, cancelled, skipped, ended, failed, paused, lost, full, damaged)
 ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
 ALL |= {make.__name__: make for make in MORE}
 
@@ -120,7 +135,7 @@ def test_every_key_of_the_type_is_there_at_times(bike):
         make(bike)
         told = bike.tell(JOB)
         seen |= told.keys()
-        for name in ("runs", "paused"):
+        for name in ("runs", "paused", "progress"):
             parts = told.get(name, [])
             for part in parts if isinstance(parts, list) else [parts]:
                 seen |= {f"{name}.{key}" for key in part}
@@ -128,6 +143,7 @@ def test_every_key_of_the_type_is_there_at_times(bike):
     hints = get_type_hints(JobDetails)
     inner = {f"paused.{key}" for key in hints["paused"].__annotations__}
     inner |= {f"runs.{key}" for key in get_args(hints["runs"])[0].__annotations__}
+    inner |= {f"progress.{key}" for key in hints["progress"].__annotations__}
     assert seen == {*hints, *inner}
 
 
