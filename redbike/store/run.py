@@ -39,7 +39,7 @@ class StopFlag(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stopping:
     """True once a worker is to stop. To await it is to wait for that."""
 
@@ -47,6 +47,15 @@ class Stopping:
 
     def __bool__(self) -> bool:
         return self._flag is not None and self._flag.is_set()
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other if isinstance(other, bool) else self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._wait().__await__()

@@ -13,13 +13,13 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Literal
 
-from redbike.errors import RedbikeError
+from redbike.errors import Overrun, RedbikeError
 from redbike.loop.worker_class import Manager, Middleware, WorkerClass
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
@@ -37,12 +37,14 @@ class Hooks:
         self._worker = worker
         self._coroutines = coroutines
         self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
-        self.state: Literal["new", "begun", "ending", "over"] = "new"
+        self.state: Literal["new", "beginning", "begun", "ending", "over"] = "new"
 
     def begin(self) -> None:
         """Call ``startup``, unless that was done. Raise `RedbikeError` if it fails."""
         if self.state == "new":
+            self.state = "beginning"
             if error := self._call("startup"):
+                self.state = "new"
                 raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
             self.state = "begun"
 
@@ -101,7 +103,14 @@ class Hooks:
 
         async def hold() -> object:
             async with AsyncExitStack() as stack:
-                await _enter_all(stack, run, first, rest)
+                limit = asyncio.timeout(run.deadline - run.now())
+                try:
+                    async with limit:
+                        await _enter_all(stack, run, first, rest)
+                except TimeoutError as late:
+                    if limit.expired():
+                        raise Overrun("a middleware was cancelled at its deadline") from late
+                    raise
                 entered.set_result(copy_context())
                 result, error = await asyncio.wrap_future(over)
                 if error is not None:
@@ -113,10 +122,13 @@ class Hooks:
         either: list[Future[Any]] = [entered, ending]
         wait(either, return_when=FIRST_COMPLETED)
         if entered.done():
+            outcome: tuple[object, BaseException | None]
             try:
-                over.set_result((entered.result().run(call), None))
+                outcome = entered.result().run(call), None
             except BaseException as error:
-                over.set_result((None, error))
+                outcome = None, error
+            with suppress(InvalidStateError):  # another job has stopped the event loop meanwhile
+                over.set_result(outcome)
         return self._coroutines.wait(ending)
 
 

@@ -117,9 +117,10 @@ class Leaving:
             # It began while that job ran, perhaps beside others.
             said = "%s: it has left a thread, %r, which goes on, %s; this process ends without it"
             log.error(said, jobid, thread.name, _place(thread.ident))
-        if self._runner.hooks.state == "ending":
-            said = "shutdown() of the worker class goes on, %s; this process ends without it"
-            log.error(said, _place(threading.main_thread().ident))
+        hook = {"beginning": "startup", "ending": "shutdown"}.get(self._runner.hooks.state)
+        if hook:
+            said = "%s() of the worker class goes on, %s; this process ends without it"
+            log.error(said, hook, _place(threading.main_thread().ident))
         elif not stuck and not left:
             # Nobody knows who has started a child, for example, for which Python waits.
             who = ", ".join(self._runner.registrars[-MOST:]) or self._runner.last_jobid or "this worker"

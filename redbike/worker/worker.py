@@ -90,6 +90,8 @@ class Worker:
         self._introduce()
         self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
         with self.loop.handle_signals():
+            # First: startup() may never end.
+            self.leaving.start()
             self.runner.hooks.begin()
             try:
                 self._loop_until_halted()
@@ -103,7 +105,6 @@ class Worker:
     def _loop_until_halted(self) -> None:
         with self.presence:
             self.notifier.start()
-            self.leaving.start()
             if self.concurrency == 1:
                 self.loop.run(self._turn, self.notifier.stop)
             else:

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, StopWork, current_run
+from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, Stopping, StopWork, current_run
 from tests.durations import set_lines
-from tests.loops import join, start
+from tests.loops import beside, join, start
 from tests.pages import find_block
 from tests.waiting import wait_until
 
@@ -326,22 +326,25 @@ def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(sh
     assert "OSError: lost it" in shell.log()
 
 
+@pytest.mark.parametrize("hook", ["startup", "shutdown"])
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_a_shutdown_that_never_ends_is_named_and_holds_nobody_up(shell, kind):
+def test_a_hook_that_never_ends_is_named_and_holds_nobody_up(shell, kind, hook):
     (shell.folder / "jobs.py").write_text(
         set_lines(leaving__CLOSING=0.3)
         + "import time\n"
         + "from redbike import RoundRobin\n"
         + "class Worker(RoundRobin):\n"
-        + f"    {kind} shutdown(self): time.sleep(1000)\n"
+        + f"    {kind} {hook}(self):\n"
+        + "        print('hangs', flush=True)\n"
+        + "        time.sleep(1000)\n"
         + "    def work(self, jobid): print('worked', flush=True)\n"
     )
     shell.run("set", "job:A", "NOW")
     worker = shell.start("work", "jobs:Worker('A')")
-    wait_until(lambda: "worked" in shell.log())
+    wait_until(lambda: ("hangs" if hook == "startup" else "worked") in shell.log())
     worker.terminate()
     assert worker.wait(60) == 0
-    assert "shutdown() of the worker class goes on, in line " in shell.log()
+    assert f"{hook}() of the worker class goes on, in line " in shell.log()
     assert shell.list_rows("workers") == []
 
 
@@ -370,3 +373,59 @@ def test_the_example_of_the_page(client, prefix, tmp_path):
     assert bike.work_one() == "job:A"
     assert [run.outcome for run in bike.runs("job:A")] == ["ok"]
     bike.close()
+
+
+def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, prefix):
+    @asynccontextmanager
+    async def hang(run):
+        await asyncio.sleep(1000)
+        yield
+
+    jobs = Jobs(middleware=[hang])
+    jobs.job("job", timeout=0.2)(lambda: None)
+    with Redbike(jobs, prefix, client) as bike:
+        bike.set("job", "NOW")
+        bike.work_one()
+        [failure] = bike.failures()
+    # The heartbeat may have been faster.
+    assert failure["error"] in ("Overrun: a middleware was cancelled at its deadline", "overran its timeout of 0.2 s")
+
+
+def test_a_job_whose_middleware_loses_its_event_loop_fails_with_the_reason(client, prefix):
+    inside, goes_on = threading.Event(), threading.Event()
+
+    @asynccontextmanager
+    async def wrap(run):
+        yield
+
+    jobs = Jobs(middleware=[wrap], concurrency=2)
+
+    @jobs.job("job")
+    def job() -> None:
+        inside.set()
+        assert goes_on.wait(60)
+
+    @jobs.job("stops")
+    async def stops() -> None:
+        asyncio.get_running_loop().stop()
+
+    with Redbike(jobs, prefix, client) as bike, beside(bike.store, bike.work):
+        bike.set("job", "NOW")
+        assert inside.wait(60)
+        bike.set("stops", "NOW")
+        wait_until(lambda: any(each["jobid"] == "stops" for each in bike.failures()))
+        goes_on.set()
+        wait_until(lambda: len(list(bike.failures())) == 2)
+        assert {each["error"] for each in bike.failures()} == {
+            "RedbikeError: the event loop of its worker was stopped by a job"
+        }
+
+
+def test_stopping_is_true_or_false():
+    flag = threading.Event()
+    stopping = Stopping(flag)
+    assert (stopping == False, stopping == True, f"{stopping}", bool(stopping)) == (True, False, "False", False)  # noqa: E712
+    flag.set()
+    assert (stopping == False, stopping == True, f"{stopping}", bool(stopping)) == (False, True, "True", True)  # noqa: E712
+    assert stopping != Stopping(flag)
+    assert len({stopping, Stopping(flag)}) == 2
