@@ -87,9 +87,9 @@ if TYPE_CHECKING:
     from redbike.store.run import Run, Stopping
     from redbike.store.totals import Queue
     from redbike.worker.calls import AnyRedbike, CallOptions, JobFunction, JobHandle, JobKey
+    from redbike.worker.current import current_run
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
-    from redbike.worker.runner import current_run
 
 __all__ = [
     "Again",
@@ -221,7 +221,7 @@ _PLACES = {
     "Stopping": "redbike.store.run",
     "WorkerClass": "redbike.loop.worker_class",
     "ZoneLike": "redbike.schedule.moments",
-    "current_run": "redbike.worker.runner",
+    "current_run": "redbike.worker.current",
     "escape": "redbike.store.patterns",
     "log": "redbike.facade.redbike",
 }

@@ -29,7 +29,7 @@ from redbike.importers.crontab_lines import Refused, read_lines
 from redbike.importers.crontab_system import LocalTime, read_variables
 from redbike.schedule.parser import parse
 from redbike.store.run import Run
-from redbike.worker.runner import _current
+from redbike.worker.current import _current
 
 ZONE = "Europe/Berlin"
 CRONTABS = Path(__file__).parent / "cases" / "crontabs"

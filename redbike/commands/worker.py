@@ -26,9 +26,9 @@ from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
 from redbike.text.printable import escape_lines
+from redbike.worker.current import current_run
 from redbike.worker.missing_commands import get_command_name
 from redbike.worker.notify import End
-from redbike.worker.runner import current_run
 
 log = logging.getLogger("redbike.commands")
 

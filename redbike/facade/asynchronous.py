@@ -33,7 +33,7 @@ from redbike.schedule.moments import InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
 from redbike.text.printable import describe
-from redbike.worker.runner import is_in_run
+from redbike.worker.current import is_in_run
 
 log = logging.getLogger("redbike")
 

@@ -26,7 +26,7 @@ from redbike.process.signals import StopFlag
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store import rights
 from redbike.store.store import Store
-from redbike.worker.runner import is_in_run
+from redbike.worker.current import is_in_run
 from redbike.worker.worker import Worker
 
 log = logging.getLogger("redbike")

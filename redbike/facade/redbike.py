@@ -32,8 +32,8 @@ from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import WorkerClass, check_worker
 from redbike.store.log import check_who
 from redbike.store.store import Store
+from redbike.worker.current import is_in_run
 from redbike.worker.loader import load_worker
-from redbike.worker.runner import is_in_run
 
 log = logging.getLogger("redbike")
 

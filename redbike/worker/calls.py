@@ -18,8 +18,8 @@ from redbike.config.options import DATA, JobOptions, format_data, read_changes
 from redbike.errors import RedbikeError
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.keys import check_jobid
+from redbike.worker.current import current_run, is_in_run
 from redbike.worker.keyword_schedules import make_schedule
-from redbike.worker.runner import current_run, is_in_run
 from redbike.worker.signatures import CallSignature
 
 P = ParamSpec("P")

@@ -18,21 +18,16 @@ from signal import Signals
 from typing import Any
 
 from redbike.config.settings import Settings, override
-from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, RedbikeError, StopWork, UnsetJob
+from redbike.errors import RedbikeError
 from redbike.loop.changes import decide_cancelled
 from redbike.loop.pings import Pings
 from redbike.loop.policies import (
-    decide_asked_again,
     decide_done,
     decide_failed,
     decide_handed_back,
-    decide_overrun,
     decide_unwanted,
     describe,
-    make_failure,
-    refuse,
 )
-from redbike.loop.retries import find_rules
 from redbike.loop.worker_class import WorkerClass, takes_data
 from redbike.process import leaving
 from redbike.process.leaving import leave_fork
@@ -40,31 +35,16 @@ from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
 from redbike.store.run import NextState, Run, Saver, StopFlag
 from redbike.text import printable
-from redbike.text.printable import get_message
 from redbike.worker.coroutines import Coroutines, Ending
+from redbike.worker.current import enter_run
 from redbike.worker.hooks import Hooks
-from redbike.worker.run_log import Tracebacks
+from redbike.worker.raised import RaisedErrors
 from redbike.worker.saving import pack_result
 
 log = logging.getLogger("redbike.worker")
 
 LAST_WISH = 2.0  # seconds for what coroutines do at their end
 _count_at_exit = getattr(atexit, "_ncallbacks", int)  # what is registered; not every Python counts it
-
-_current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
-
-
-def current_run() -> Run:
-    """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
-    run = _current.get(None)
-    if run is None:
-        raise LookupError("there is no run here: current_run() is for work(), and what that calls")
-    return run
-
-
-def is_in_run() -> bool:
-    """Tell whether the caller is ``work``, or what that calls."""
-    return _current.get(None) is not None
 
 
 class Runner:
@@ -95,7 +75,7 @@ class Runner:
         self._cancel = getattr(worker, "cancel", None)
         self._reads_options = bool(getattr(worker, "reads_options", False))
         self._takes_data = takes_data(worker)
-        self._tracebacks = Tracebacks()
+        self._raised = RaisedErrors(worker)
         self._coroutines = Coroutines(event_loop)
         self.hooks = Hooks(worker, self._coroutines)
         self._threads = threading.active_count()
@@ -161,7 +141,7 @@ class Runner:
         if decided is not None:
             ended(run, decided)
             return
-        _current.set(run)
+        enter_run(run)
         self._begin(run)
         limit, key = run.deadline - run.now(), (run.tag, run.jobid)
         future = self._coroutines.start(self._work_async(run), run.jobid, limit, key)
@@ -224,7 +204,7 @@ class Runner:
         return next_state
 
     def _run_in_context(self, run: Run, settings: Settings) -> NextState:
-        _current.set(run)
+        enter_run(run)
         try:
             return self._decide_done(run, self._work(run), settings)
         except BaseException as error:
@@ -309,60 +289,8 @@ class Runner:
             # It was interrupted, which is no failure. Who hands it back says so.
             return decide_handed_back(run)
         try:
-            return self._decide_by_error(run, error, settings)
+            return self._raised.decide(run, error, settings)
         except BaseException as another:
             # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
             log.error("%s: it raised what cannot be looked at: %s", run.jobid, printable.describe(another))
             return decide_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
-
-    def _decide_by_error(self, run: Run, error: BaseException, settings: Settings) -> NextState:
-        if isinstance(error, StopWork):
-            log.info("%s: stopped by its worker%s", run.jobid, _say_why(error))
-            return NextState("stop")
-        if isinstance(error, UnsetJob):
-            log.info("%s: unset by its worker%s", run.jobid, _say_why(error))
-            return NextState("unset")
-        if run.cancelled:
-            log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
-            return decide_cancelled(run, settings, run.now())
-        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
-            run.over = time.monotonic()
-            return unwanted
-        if isinstance(error, Again):
-            return self._decide_asked_again(run, error, settings)
-        if isinstance(error, Overrun):
-            log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
-            return self._decide_given_up(run, error, settings)
-        if isinstance(error, BadSchedule):
-            log.error("%s: %s", run.jobid, get_message(error))
-            return refuse(run, error, run.now())
-        next_state = decide_failed(run, error, settings, run.now(), find_rules(self.worker, run.jobid))
-        shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
-        if next_state.retried and isinstance(next_state.due, str):
-            said = "%s: %s; it is tried again in %g s"
-            log.warning(said, run.jobid, describe(error), float(next_state.due), exc_info=shown)
-        else:
-            log.error("%s: %s", run.jobid, next_state.error, exc_info=shown)
-        return next_state
-
-    def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:
-        try:
-            next_state = decide_asked_again(run, error.after, get_message(error) if error.reason else "")
-        except (TypeError, ValueError) as wrong:
-            log.error("%s: %s", run.jobid, describe(wrong))
-            return decide_failed(run, wrong, settings, run.now())
-        reason = f": {next_state.error}" if next_state.error else ""
-        log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(error.after, 3), reason)
-        return next_state
-
-    def _decide_given_up(self, run: Run, error: Overrun, settings: Settings) -> NextState:
-        # By on-timeout, but before the deadline: so it ends like a run that is in time.
-        next_state = replace(decide_overrun(run, settings, run.now()), why="")
-        failure = next_state.failure and make_failure(run, describe(error), "", run.now(), error.output)
-        return replace(next_state, failure=failure, error=describe(error))
-
-
-def _say_why(error: BaseException) -> str:
-    """Return the message of an exception as the end of a line; "" if it has none."""
-    message = get_message(error)
-    return f": {message}" if message else ""

@@ -13,8 +13,8 @@ from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.run import LEASE
+from redbike.worker.current import current_run
 from redbike.worker.heartbeat import INTERVAL
-from redbike.worker.runner import current_run
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, blocked, raising
 from tests.verbs import dispatch, set_job, survey

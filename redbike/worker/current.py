@@ -1,0 +1,25 @@
+"""The run in whose context a function is called."""
+
+import contextvars
+
+from redbike.store.run import Run
+
+_current: contextvars.ContextVar[Run] = contextvars.ContextVar("redbike_run")
+
+
+def current_run() -> Run:
+    """Return the run that the calling ``work`` belongs to. Raise `LookupError` outside of a run."""
+    run = _current.get(None)
+    if run is None:
+        raise LookupError("there is no run here: current_run() is for work(), and what that calls")
+    return run
+
+
+def enter_run(run: Run) -> None:
+    """Let `current_run` return this run, in the context of the caller."""
+    _current.set(run)
+
+
+def is_in_run() -> bool:
+    """Tell whether the caller is ``work``, or what that calls."""
+    return _current.get(None) is not None

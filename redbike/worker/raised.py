@@ -1,0 +1,86 @@
+"""What ``work`` of the worker class raises decides where the job goes."""
+
+import logging
+import time
+from dataclasses import replace
+
+from redbike.config.settings import Settings
+from redbike.errors import Again, BadSchedule, CommandFailed, Overrun, StopWork, UnsetJob
+from redbike.loop.changes import decide_cancelled
+from redbike.loop.policies import (
+    decide_asked_again,
+    decide_failed,
+    decide_overrun,
+    decide_unwanted,
+    describe,
+    make_failure,
+    refuse,
+)
+from redbike.loop.retries import find_rules
+from redbike.loop.worker_class import WorkerClass
+from redbike.store.run import NextState, Run
+from redbike.text.printable import get_message
+from redbike.worker.run_log import Tracebacks
+
+log = logging.getLogger("redbike.worker")
+
+
+class RaisedErrors:
+    """Decides by the exceptions that ``work`` of `worker` raises."""
+
+    def __init__(self, worker: WorkerClass) -> None:
+        self._worker = worker
+        self._tracebacks = Tracebacks()
+
+    def decide(self, run: Run, error: BaseException, settings: Settings) -> NextState:
+        """Return where the job goes after ``work`` has raised `error`, and log it."""
+        if isinstance(error, StopWork):
+            log.info("%s: stopped by its worker%s", run.jobid, _say_why(error))
+            return NextState("stop")
+        if isinstance(error, UnsetJob):
+            log.info("%s: unset by its worker%s", run.jobid, _say_why(error))
+            return NextState("unset")
+        if run.cancelled:
+            log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
+            return decide_cancelled(run, settings, run.now())
+        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
+            run.over = time.monotonic()
+            return unwanted
+        if isinstance(error, Again):
+            return self._decide_asked_again(run, error, settings)
+        if isinstance(error, Overrun):
+            log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
+            return self._decide_given_up(run, error, settings)
+        if isinstance(error, BadSchedule):
+            log.error("%s: %s", run.jobid, get_message(error))
+            return refuse(run, error, run.now())
+        next_state = decide_failed(run, error, settings, run.now(), find_rules(self._worker, run.jobid))
+        shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
+        if next_state.retried and isinstance(next_state.due, str):
+            said = "%s: %s; it is tried again in %g s"
+            log.warning(said, run.jobid, describe(error), float(next_state.due), exc_info=shown)
+        else:
+            log.error("%s: %s", run.jobid, next_state.error, exc_info=shown)
+        return next_state
+
+    def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:
+        try:
+            next_state = decide_asked_again(run, error.after, get_message(error) if error.reason else "")
+        except (TypeError, ValueError) as wrong:
+            log.error("%s: %s", run.jobid, describe(wrong))
+            return decide_failed(run, wrong, settings, run.now())
+        reason = f": {next_state.error}" if next_state.error else ""
+        log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(error.after, 3), reason)
+        return next_state
+
+    def _decide_given_up(self, run: Run, error: Overrun, settings: Settings) -> NextState:
+        # By on-timeout, but before the deadline: so it ends like a run that is in time.
+        next_state = replace(decide_overrun(run, settings, run.now()), why="")
+        failure = next_state.failure and make_failure(run, describe(error), "", run.now(), error.output)
+        return replace(next_state, failure=failure, error=describe(error))
+
+
+def _say_why(error: BaseException) -> str:
+    """Return the message of an exception as the end of a line; "" if it has none."""
+    message = get_message(error)
+    return f": {message}" if message else ""
