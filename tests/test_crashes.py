@@ -43,8 +43,9 @@ SHORT = {
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
 # A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
 ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|(?<=\d \d )\d+(?= [T-])')
-# What wakes and stops processes, who is there, and until when all is dispatched, may differ after a crash.
-PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen|agreed)$|^runs$")
+# What wakes and stops processes, who is there, until when all is dispatched, and how far a run was that is lost, may
+# differ after a crash.
+PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen|agreed|progress)$|^runs$")
 
 # Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every third one.
 FEW, LONG = 3, 14

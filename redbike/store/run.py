@@ -124,10 +124,10 @@ class Run:
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
-    saver: Any = field(default=None, compare=False, repr=False)  # the `Saver` of its worker, or None
+    saver: Any = field(default=None, compare=False, repr=False)  # a `Saver`, of its worker
     uses_saved: bool = field(default=False, compare=False, repr=False)  # whether it has saved something, or found it
     reported: Any = field(default=None, compare=False, repr=False)  # a `Progress`: how far it says it is
-    told: Any = field(default=None, compare=False, repr=False)  # what the server may know of that
+    told: Any = field(default=None, compare=False, repr=False)  # a `Progress`: what the server may know of that
     saved_text: str | None = field(default=None, compare=False, repr=False)  # JSON, "" for none; None: not read yet
 
     @property
@@ -184,8 +184,8 @@ class Run:
     def _find_saver(self) -> Saver:
         if self.saver is None:
             raise LookupError("only while it is worked, a run can save something or say how far it is")
-        saver: Saver = self.saver
-        return saver
+        found: Saver = self.saver
+        return found
 
     @property
     def attempt(self) -> int:
