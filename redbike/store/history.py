@@ -82,12 +82,19 @@ class PastRun:
     @property
     def has_result(self) -> bool:
         """Tell whether what ``work`` returned is kept, see ``keep-result``."""
-        return bool(self.stored_result) and not self.result_error
+        return self._parse_result()[0]
 
     @property
     def result(self) -> Any:
         """What ``work`` returned, a new copy each time; None if it is not kept: see `has_result`."""
-        return json.loads(self.stored_result) if self.has_result else None
+        return self._parse_result()[1]
+
+    def _parse_result(self) -> tuple[bool, Any]:
+        """Return whether a result is kept, and it; a damaged one counts as none."""
+        try:
+            return True, json.loads(self.stored_result)
+        except (ValueError, RecursionError):
+            return False, None
 
     @property
     def result_error(self) -> str:

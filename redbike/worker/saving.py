@@ -59,7 +59,11 @@ class RunSaver:
     def _read(self, run: Run) -> Any:
         if run.saved_text is None:
             run.saved_text = self._loop.retry_until_up(lambda _: self._runs.read_saved(run), patience=LEASE)
-        return json.loads(run.saved_text) if run.saved_text else None
+        try:
+            return json.loads(run.saved_text)
+        except (ValueError, RecursionError):
+            # There is none, or somebody has damaged it.
+            return None
 
 
 def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> Any:

@@ -117,8 +117,9 @@ def test_a_run_is_what_was_packed():
         ('{"é":[1]}', {"result": {"é": [1]}}),
         (f'"{"x" * 16382}"', {"result": "x" * 16382}),
         ("!too large", {"result_error": "too large"}),
+        ("{damaged", {}),
     ],
-    ids=["none", "null", "object", "large", "not kept"],
+    ids=["none", "null", "object", "large", "not kept", "damaged"],
 )
 def test_a_result_stands_behind_its_run(text, shown):
     packed = pack_run(1000.25, 0.5, 2.0, Outcome.OK, 3, "odd", text)
