@@ -8,8 +8,7 @@
 --        own; jobs, and of each: homes: its queue, if there are several; schedules: that from which
 --        its place was computed; dues: '' (never), 'spentN' (never, for a one-off; it is forgotten
 --        in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
---        runs.py}; if one has `drops`, the last keys are -saved and -progress. ARGV[2]: the
---        entry of the journal, see entries.py
+--        runs.py}; for `drops`, -saved and -progress are the last keys; ARGV[2]: see entries.py
 -- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each
 --         'changed' its schedule, what was left behind, and its options}; a word is a place, or why
 --         it is not there, see `Answer` in runs.py
