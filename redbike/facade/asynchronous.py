@@ -9,13 +9,13 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial, wraps
+from functools import partial
 from os import PathLike
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 import redis
@@ -23,6 +23,7 @@ import redis
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
 from redbike.facade.arguments import refuse_unknown, take_arguments
+from redbike.facade.awaiting import awaited, paged
 from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike
 from redbike.facade.results import AsyncResults, Reader, run_in_thread
@@ -39,39 +40,7 @@ log = logging.getLogger("redbike")
 
 THREADS = 16  # calls that run at once
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _awaited(
-    method: Callable[Concatenate[Redbike, P], T],
-) -> Callable[Concatenate["AsyncRedbike", P], Coroutine[Any, Any, T]]:
-    """Return the method that runs `method` in a thread."""
-
-    @wraps(method)
-    async def call(self: "AsyncRedbike", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._call(lambda bike: method(bike, *args, **kwargs))
-
-    return call
-
-
-def _paged(
-    method: Callable[Concatenate[Redbike, P], Iterator[T]], must_be_read: bool = False
-) -> Callable[Concatenate["AsyncRedbike", P], AsyncResults[T]]:
-    """Return the method that reads the results of `method` in a thread, a page at a time."""
-
-    @wraps(method)
-    def call(self: "AsyncRedbike", /, *args: P.args, **kwargs: P.kwargs) -> AsyncResults[T]:
-        name = f"{method.__name__}()" if must_be_read else None
-        return AsyncResults(self._call, self._discard, Reader(lambda bike: method(bike, *args, **kwargs)), name)
-
-    # `wraps` takes over what `method` returns, too. Documentation and editors read that here.
-    signature = inspect.signature(method)
-    results: Any = AsyncResults
-    returned = results[get_args(signature.return_annotation)]
-    call.__annotations__ = {**method.__annotations__, "return": returned}
-    vars(call)["__signature__"] = signature.replace(return_annotation=returned)
-    return call
 
 
 class AsyncRedbike(Overridable):
@@ -255,27 +224,27 @@ class AsyncRedbike(Overridable):
 
     # Entering and removing jobs
 
-    set = _awaited(Redbike.set)
-    enter = _awaited(Redbike.enter)
-    set_many = _paged(Redbike.set_many, must_be_read=True)
-    unset = _awaited(Redbike.unset)
-    load = _paged(Redbike.load, must_be_read=True)
-    sync_file = _paged(Redbike.sync_file, must_be_read=True)
-    sync = _awaited(Redbike.sync)
+    set = awaited(Redbike.set)
+    enter = awaited(Redbike.enter)
+    set_many = paged(Redbike.set_many, must_be_read=True)
+    unset = awaited(Redbike.unset)
+    load = paged(Redbike.load, must_be_read=True)
+    sync_file = paged(Redbike.sync_file, must_be_read=True)
+    sync = awaited(Redbike.sync)
 
     # Looking
 
-    tell = _awaited(Redbike.tell)
-    get_many = _paged(Redbike.get_many)
-    is_working = _awaited(Redbike.is_working)
-    get_statuses = _paged(Redbike.get_statuses)
-    get_schedules = _paged(Redbike.get_schedules)
-    get_rows = _paged(Redbike.get_rows)
-    jobs = _paged(Redbike.jobs)
-    why = _awaited(Redbike.why)
-    runs = _awaited(Redbike.runs)
-    result = _awaited(Redbike.result)
-    failures = _paged(Redbike.failures)
+    tell = awaited(Redbike.tell)
+    get_many = paged(Redbike.get_many)
+    is_working = awaited(Redbike.is_working)
+    get_statuses = paged(Redbike.get_statuses)
+    get_schedules = paged(Redbike.get_schedules)
+    get_rows = paged(Redbike.get_rows)
+    jobs = paged(Redbike.jobs)
+    why = awaited(Redbike.why)
+    runs = awaited(Redbike.runs)
+    result = awaited(Redbike.result)
+    failures = paged(Redbike.failures)
 
     def events(self) -> AsyncResults[PastRun | LogEntry]:
         """Listen from now on: give each run that ends, and what people change, as it happens; see `Redbike.events`."""
@@ -286,37 +255,37 @@ class AsyncRedbike(Overridable):
         self._listeners.add(reader)
         return AsyncResults(self._call_alone, self._discard, reader)
 
-    queues = _awaited(Redbike.queues)
-    workers = _awaited(Redbike.workers)
-    health = _awaited(Redbike.health)
-    metrics = _awaited(Redbike.metrics)
-    agenda = _awaited(Redbike.agenda)
-    log = _paged(Redbike.log)
+    queues = awaited(Redbike.queues)
+    workers = awaited(Redbike.workers)
+    health = awaited(Redbike.health)
+    metrics = awaited(Redbike.metrics)
+    agenda = awaited(Redbike.agenda)
+    log = paged(Redbike.log)
 
     # Steering
 
-    run = _awaited(Redbike.run)
-    run_failed = _awaited(Redbike.run_failed)
-    cancel = _awaited(Redbike.cancel)
-    pause = _awaited(Redbike.pause)
-    resume = _awaited(Redbike.resume)
-    pause_queue = _awaited(Redbike.pause_queue)
-    resume_queue = _awaited(Redbike.resume_queue)
-    pause_all = _awaited(Redbike.pause_all)
-    resume_all = _awaited(Redbike.resume_all)
-    limit = _awaited(Redbike.limit)
-    find_queue = _awaited(Redbike.find_queue)
-    queue_limits = _awaited(Redbike.queue_limits)
+    run = awaited(Redbike.run)
+    run_failed = awaited(Redbike.run_failed)
+    cancel = awaited(Redbike.cancel)
+    pause = awaited(Redbike.pause)
+    resume = awaited(Redbike.resume)
+    pause_queue = awaited(Redbike.pause_queue)
+    resume_queue = awaited(Redbike.resume_queue)
+    pause_all = awaited(Redbike.pause_all)
+    resume_all = awaited(Redbike.resume_all)
+    limit = awaited(Redbike.limit)
+    find_queue = awaited(Redbike.find_queue)
+    queue_limits = awaited(Redbike.queue_limits)
 
     # Keeping, single turns, control
 
-    fsck = _paged(Redbike.fsck)
-    check = _paged(Redbike.check)
-    repair = _paged(Redbike.repair)
-    acknowledge = _awaited(Redbike.acknowledge)
-    dispatch_due = _awaited(Redbike.dispatch_due)
-    work_one = _awaited(Redbike.work_one)
-    control = _awaited(Redbike.control)
-    clear_control = _awaited(Redbike.clear_control)
-    is_halted = _awaited(Redbike.is_halted)
-    flush = _awaited(Redbike.flush)
+    fsck = paged(Redbike.fsck)
+    check = paged(Redbike.check)
+    repair = paged(Redbike.repair)
+    acknowledge = awaited(Redbike.acknowledge)
+    dispatch_due = awaited(Redbike.dispatch_due)
+    work_one = awaited(Redbike.work_one)
+    control = awaited(Redbike.control)
+    clear_control = awaited(Redbike.clear_control)
+    is_halted = awaited(Redbike.is_halted)
+    flush = awaited(Redbike.flush)
