@@ -246,6 +246,15 @@ class AsyncRedbike(Overridable):
     result = awaited(Redbike.result)
     failures = paged(Redbike.failures)
 
+    async def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
+        """Wait until a run of `jobid` has ended that is not tried again; see `Redbike.wait`."""
+        is_over = threading.Event()
+        try:
+            # In a thread of its own, as it may wait for long.
+            return await self._call_alone(lambda bike: bike._queries.wait_until(jobid, timeout, is_over.is_set))
+        finally:
+            is_over.set()
+
     def events(self) -> AsyncResults[PastRun | LogEntry]:
         """Listen from now on: give each run that ends, and what people change, as it happens; see `Redbike.events`."""
         # It waits in a thread of its own, as it may wait for long.

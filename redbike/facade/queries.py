@@ -2,12 +2,14 @@
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, NoResult
+from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.part import Part, Whole
 from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
@@ -18,7 +20,7 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import InstantLike, read_instant
-from redbike.store.enums import Event
+from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
 from redbike.store.keys import check_known_jobid, check_queue_name
@@ -78,6 +80,38 @@ class Queries(Part):
         if last is None:
             raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
         return last.result
+
+    def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
+        """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
+
+        Then it is the last one. Raises `TimeoutError` after `timeout` seconds, or a little more, `NoSuchJob` if there
+        is no such job, or no run of it is kept, and `Unreachable` where the server goes away.
+        """
+        return self.wait_until(jobid, timeout, lambda: False)
+
+    def wait_until(self, jobid: str, timeout: float | None, is_over: Callable[[], bool]) -> PastRun:
+        """`wait`, but raise `TimeoutError` soon when `is_over`."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+
+        def gives_up() -> bool:
+            return is_over() or self._is_closing() or time.monotonic() >= end
+
+        events = self.store.events.listen(is_over=gives_up)
+        with closing(cast(Generator[PastRun | LogEntry], events)):
+            # It may have ended before anybody has listened.
+            state = self._inspect(jobid)
+            if not (state.run or state.waiting or state.timeline is not None or state.held is not None):
+                return self._find_last_run(jobid)
+            for event in events:
+                if isinstance(event, PastRun) and event.jobid == jobid and event.outcome != Outcome.RETRY:
+                    return event
+        raise TimeoutError(f"no run of {jobid!r} has ended in time")
+
+    def _find_last_run(self, jobid: str) -> PastRun:
+        last = max(self.store.journal.list_runs([jobid]), key=_STARTED, default=None)
+        if last is None:
+            raise NoSuchJob(f"no run of {jobid!r} is kept, and none is to come")
+        return last
 
     def _inspect(self, jobid: str) -> JobState:
         return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]

@@ -55,6 +55,11 @@ class AnyRedbike(Protocol):
         """Its method of this name."""
         ...
 
+    @property
+    def wait(self) -> Callable[..., Any]:
+        """Its method of this name."""
+        ...
+
 
 class CallOptions(JobOptions, total=False):
     """What `JobFunction.options` takes: the options of a job, and these.
@@ -75,6 +80,20 @@ class JobHandle(str):
     """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored."""
 
     _stored: "asyncio.Future[Any] | None" = None
+    _bike: "AnyRedbike | None" = None
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.
+
+        With an `AsyncRedbike` it is to be awaited.
+        """
+        if self._bike is None:
+            raise RedbikeError(f"nobody has set {str(self)!r} here: Redbike.wait() waits for any job")
+        return self._bike.wait(str(self), timeout) if self._stored is None else self._wait(self._bike, timeout)
+
+    async def _wait(self, bike: "AnyRedbike", timeout: float | None) -> Any:
+        await self
+        return await bike.wait(str(self), timeout)
 
     def __await__(self) -> Generator[Any, None, Self]:
         if self._stored is not None:
@@ -195,6 +214,7 @@ class JobFunction(Generic[P, R]):
         bike = self._options.get("bike") or self._bikes.find(self._signature.name)
         stored = getattr(bike, method)(jobid, schedule, **_leave_out(self._options), data=data)
         handle = JobHandle(jobid)
+        handle._bike = bike
         if inspect.iscoroutine(stored):
             handle._stored = _begin(stored)
         return handle

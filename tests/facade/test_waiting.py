@@ -1,0 +1,100 @@
+"""Waiting for the run of a job."""
+
+import asyncio
+import threading
+
+import pytest
+
+from redbike import AsyncRedbike, Jobs, NoSuchJob, Redbike, current_run
+from tests.loops import beside
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def jobs():
+    return Jobs(concurrency=3)
+
+
+@pytest.fixture
+def bike(client, prefix, jobs):
+    with Redbike(jobs, prefix, client) as bike:
+        yield bike
+
+
+def test_a_run_that_has_ended_is_returned_at_once(bike, jobs):
+    double = jobs.job("double")(lambda number: 2 * number)
+    handle = double.options(keep_result=True).enqueue(4)
+    bike.work_one()
+    run = handle.wait()
+    assert (run.jobid, run.outcome, run.result, run.attempt) == (handle, "ok", 8, 1)
+    assert bike.wait(handle) == run
+
+
+def test_the_end_of_a_run_is_waited_for_but_not_that_of_a_try(bike, jobs):
+    @jobs.job("job", retries=2, backoff="0.01s")
+    def job() -> None:
+        if current_run().attempt < 3:
+            raise ValueError("not yet")
+
+    with beside(bike.store, bike.work, bike.dispatch):
+        wait_until(lambda: len(bike.workers()) == 2)
+        run = job.enqueue().wait(60)
+    assert (run.outcome, run.attempt, run.error) == ("ok", 3, "")
+
+
+def test_a_failure_is_returned_as_what_it_is(bike, jobs):
+    @jobs.job("job")
+    def job() -> None:
+        raise ValueError("no")
+
+    with beside(bike.store, bike.work):
+        run = job.enqueue().wait(60)
+    assert (run.outcome, run.error, run.has_result) == ("failed", "ValueError: no", False)
+
+
+def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
+    jobs.job("job")(lambda: None)
+    bike.set("job", "EVERY:1h")
+    with pytest.raises(TimeoutError, match="no run of 'job' has ended in time"):
+        bike.wait("job", timeout=0.1)
+    ended = []
+    waiting = threading.Thread(target=lambda: ended.append(bike.wait("job", 60)))
+    waiting.start()
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    bike.run("job")
+    bike.work_one()
+    waiting.join(60)
+    assert [run.outcome for run in ended] == ["ok"]
+
+
+def test_what_nobody_knows_is_not_waited_for(bike, jobs):
+    jobs.job("job")(lambda: None)
+    with pytest.raises(NoSuchJob, match="no run of 'job' is kept, and none is to come"):
+        bike.wait("job")
+
+
+def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jobs):
+    goes_on = threading.Event()
+
+    @jobs.job("job")
+    def job(number: int) -> int:
+        assert goes_on.wait(60)
+        return number
+
+    async def main():
+        async with AsyncRedbike(jobs, prefix, client) as own:
+            handles = [await job.options(keep_result=True, bike=own).enqueue(number) for number in range(30)]
+            waits = [asyncio.create_task(handle.wait(60)) for handle in handles]
+            await asyncio.sleep(0)
+            assert (await own.tell(handles[0]))["status"]
+            cancelled = asyncio.create_task(own.wait(handles[0]))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            goes_on.set()
+            runs = await asyncio.gather(*waits)
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            return [run.result for run in runs]
+
+    with beside(bike.store, bike.work):
+        assert asyncio.run(main()) == list(range(30))
