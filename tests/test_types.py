@@ -137,11 +137,15 @@ WRONG = {
 UNTYPED = {"README", "django", "first-steps", "python", "scale"}
 
 
+# What other programs of the pages import.
+IMPORTED = {("jobs", "app.py"), ("testing", "signup.py")}
+
+
 def write_pages(folder):
-    """The programs of the pages, each under a name of its own; those of others import ``app`` of the page on jobs."""
+    """The programs of the pages, each under a name of its own, but for those that others import."""
     for page in PAGES.keys() - UNTYPED:
         for name, blocks in list_programs(page).items():
-            own = name if name == "app.py" and page == "jobs" else f"{page.replace('-', '_')}_{name}"
+            own = name if (page, name) in IMPORTED else f"{page.replace('-', '_')}_{name}"
             (folder / own).write_text("\n\n\n".join(block.text for block in blocks) + "\n")
 
 
