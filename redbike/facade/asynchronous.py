@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -52,7 +52,7 @@ class AsyncRedbike(Overridable):
     call does not take it back. `stop` is no coroutine: it never waits.
     """
 
-    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
+    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_begun", "_is_stopped", "_is_closed")
 
     @take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -94,6 +94,7 @@ class AsyncRedbike(Overridable):
         self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
+        self._begun: set[asyncio.Task[Any]] = set()  # calls that perhaps nobody awaits
         self._is_stopped = self._is_closed = False
 
     def _introduce(self, worker: WorkerClass | None) -> None:
@@ -127,6 +128,17 @@ class AsyncRedbike(Overridable):
             # A job that still runs: the threads of the calls may have ended.
             return await run_in_thread(run, "redbike-last-call")
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    def _start(self, call: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin a call, whether or not anybody awaits it; `close` waits for it. Raises `RedbikeError` in no loop."""
+        try:
+            task = asyncio.get_running_loop().create_task(call)
+        except RuntimeError:
+            call.close()
+            raise RedbikeError("an AsyncRedbike sets jobs only in a coroutine") from None
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return task
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
         """The same, in a thread of its own."""
@@ -179,6 +191,9 @@ class AsyncRedbike(Overridable):
 
         Cancelling it does not take it back: call it again to wait.
         """
+        loop = asyncio.get_running_loop()
+        if not is_in_run() and (begun := [call for call in self._begun if call.get_loop() is loop]):
+            await asyncio.wait(begun)
         self._is_closed = True
         context = copy_context()
         await run_in_thread(lambda: context.run(self._close), "redbike-close")

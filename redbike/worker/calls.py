@@ -8,9 +8,10 @@ import hashlib
 import inspect
 import json
 import weakref
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from datetime import datetime, timedelta
 from functools import update_wrapper
+from types import MethodType
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
@@ -29,7 +30,6 @@ JobKey = str | int | UUID
 """What names one job of a function: the part of its id behind the first colon."""
 
 _DIGITS = 20  # of the digest that stands for arguments
-_storing: set["asyncio.Future[Any]"] = set()  # an event loop does not keep them itself
 
 
 class AnyRedbike(Protocol):
@@ -154,8 +154,11 @@ class JobFunction(Generic[P, R]):
         self._function, self._jobid, self._signature, self._bikes = function, jobid, signature, bikes
         self._options: CallOptions = {} if options is None else options
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<job {self._jobid!r}: {self._signature}>"
@@ -186,7 +189,7 @@ class JobFunction(Generic[P, R]):
         _make_one_off(self._jobid, known)
         return type(self)(self._function, self._jobid, self._signature, self._bikes, known)
 
-    def set(self, key: JobKey, schedule: ScheduleLike, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
+    def set(self, key: JobKey, schedule: ScheduleLike, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.
 
         Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
@@ -197,7 +200,7 @@ class JobFunction(Generic[P, R]):
         data = self._signature.bind(args, kwargs)
         return self._store("enter", self.jobid(key), schedule, data)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Run the function once with these arguments, soon; `options` may name another time, and the job.
 
         Without a key, a digest of the arguments names the job. So while a job waits, the same call again adds no second
@@ -216,14 +219,14 @@ class JobFunction(Generic[P, R]):
         handle = JobHandle(jobid)
         handle._bike = bike
         if inspect.iscoroutine(stored):
-            handle._stored = _begin(stored)
+            handle._stored = cast(Any, bike)._start(stored)
         return handle
 
 
 class AsyncJobFunction(JobFunction[P, R]):
     """A coroutine function that was decorated: for whoever asks whether it is one."""
 
-    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
+    async def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
         return await cast(Any, self._function(*args, **kwargs))
 
 
@@ -252,15 +255,3 @@ def _is_in_loop() -> bool:
 
 def _is_awaited(bike: AnyRedbike) -> bool:
     return inspect.iscoroutinefunction(bike.set)
-
-
-def _begin(stored: Coroutine[Any, Any, Any]) -> "asyncio.Future[Any]":
-    """Begin to store a job, whether or not anybody awaits it."""
-    try:
-        task = asyncio.get_running_loop().create_task(stored)
-    except RuntimeError:
-        stored.close()
-        raise RedbikeError("an AsyncRedbike sets jobs only in a coroutine") from None
-    _storing.add(task)
-    task.add_done_callback(_storing.discard)
-    return task

@@ -8,10 +8,12 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Hashable, Iterator
 from concurrent.futures import Future, wait
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 from redbike.errors import Overrun, RedbikeError
@@ -111,7 +113,7 @@ class _Loop:
         self._changing = changing
         self._pending: set[Future[Ending]] = set()
         self._tasks: dict[Future[Ending], asyncio.Task[Any] | None] = {}  # those that have begun
-        self._starting: deque[tuple[Coroutine[Any, Any, None], Context]] = deque()
+        self._starting: deque[tuple[Future[Ending], Awaitable[Any], Coroutine[Any, Any, None], Context]] = deque()
         self._is_woken = False  # whether the loop is to begin these
         self._is_own = given is None
         self._loop = given or asyncio.new_event_loop()
@@ -123,7 +125,8 @@ class _Loop:
         future: Future[Ending] = Future()
         self._pending.add(future)
         # In the context of the caller: it has the current run.
-        self._starting.append((self._finish(awaitable, jobid, seconds, future), copy_context()))
+        until = None if seconds is None else time.monotonic() + seconds
+        self._starting.append((future, awaitable, self._finish(awaitable, jobid, until, future), copy_context()))
         return future
 
     def wake(self) -> None:
@@ -135,18 +138,28 @@ class _Loop:
     def _begin_all(self) -> None:
         self._is_woken = False  # first: what is added from now on wakes the loop again
         while self._starting:
-            coroutine, context = self._starting.popleft()
-            self._loop.create_task(coroutine, context=context)
+            future, awaitable, coroutine, context = self._starting.popleft()
+            task = self._loop.create_task(coroutine, context=context)
+            task.add_done_callback(partial(self._note_done, future, awaitable))
+
+    def _note_done(self, future: "Future[Ending]", awaitable: Awaitable[Any], _: "asyncio.Task[None]") -> None:
+        # A task that is cancelled before it begins never says that it has ended.
+        _discard(awaitable)
+        self._end(future, (None, asyncio.CancelledError()))
 
     async def _finish(
-        self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, future: "Future[Ending]"
+        self, awaitable: Awaitable[Any], jobid: str, until: float | None, future: "Future[Ending]"
     ) -> None:
+        """Await it, until an instant of the monotonic clock: the loop may have been blocked before it begins."""
         process, result = os.getpid(), None
         failure: BaseException | None = None
-        limit = asyncio.timeout(seconds)
+        left = None if until is None else until - time.monotonic()
+        limit = asyncio.timeout(left)
         self._tasks[future] = asyncio.current_task()
         try:
             async with limit:
+                if left is not None and left <= 0:
+                    await asyncio.sleep(3600)  # the limit ends that at once
                 result = await awaitable
         except BaseException as error:
             # Whatever would end the loop is the failure of this run alone.
@@ -194,7 +207,9 @@ class _Loop:
             pending = list(self._pending)
             self._pending.clear()
             while self._starting:
-                self._starting.popleft()[0].close()
+                _, awaitable, coroutine, _ = self._starting.popleft()
+                coroutine.close()
+                _discard(awaitable)
         for future in pending:
             future.set_result((None, RedbikeError(why)))
         self._close()
@@ -207,3 +222,9 @@ class _Loop:
             if tasks:
                 self._loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_WORDS))
             self._loop.close()
+
+
+def _discard(awaitable: Awaitable[Any]) -> None:
+    """Give up a coroutine that has not begun; nothing happens to one that is over."""
+    if asyncio.iscoroutine(awaitable):
+        awaitable.close()

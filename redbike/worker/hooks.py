@@ -151,8 +151,22 @@ async def _run_within(run: Run, first: Manager, rest: Sequence[Middleware], call
     async with AsyncExitStack() as stack:
         await _enter_all(stack, run, first, rest)
         result = call()
-        return await result if inspect.isawaitable(result) else result
+        return await _await_unforked(result, run.jobid) if inspect.isawaitable(result) else result
     return None
+
+
+async def _await_unforked(awaitable: Awaitable[Any], jobid: str) -> object:
+    """Return the result. A fork that comes out of it ends here, as with `_call_unforked`."""
+    process = os.getpid()
+    try:
+        result = await awaitable
+    except BaseException as error:
+        if os.getpid() != process:
+            leave_fork(jobid, error)
+        raise
+    if os.getpid() != process:
+        leave_fork(jobid, None)
+    return result
 
 
 async def _enter_all(stack: AsyncExitStack, run: Run, first: Manager, rest: Sequence[Middleware]) -> None:

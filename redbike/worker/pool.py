@@ -238,8 +238,9 @@ class Pool:
         """Run batches of very short jobs in one slot, for as long as there are any."""
         is_free = True
         try:
-            while runs and is_free:
-                runs, is_free = self._run_batch(threads, self._source.keep_own(runs))
+            with self._slots.leave_ends():
+                while runs and is_free:
+                    runs, is_free = self._run_batch(threads, self._source.keep_own(runs))
         finally:
             if is_free:
                 self._slots.free(1)

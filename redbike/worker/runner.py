@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, CancelledError
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -150,6 +150,10 @@ class Runner:
             self._coroutines.forget(key)
             self._note_over(run)
             result, error = future.result()
+            if isinstance(error, CancelledError) and not run.cancelled and self.stop_flag and self.stop_flag.is_set():
+                # The program ends, and cancels all its tasks.
+                ended(run, decide_handed_back(run))
+                return
             try:
                 if error is not None:
                     raise error

@@ -245,7 +245,7 @@ def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix):
     async def second(number: int) -> None:
         seen.append(number)
         if number < 3:
-            assert await second.enqueue(number + 1) == second.enqueue(number + 1)
+            assert (await second.enqueue(number + 1)).startswith("second:")
 
     with Redbike(own, prefix, client) as bike, Redbike(own, f"{prefix}-other", client) as other:
         first.options(bike=bike).enqueue(1)
@@ -340,3 +340,29 @@ def test_a_worker_calls_a_function_as_the_program_has(args, kwargs):
         data = signature.bind(args, kwargs)
         assert signature.check(data) == ""
         assert function(**signature.make_arguments("x", data)) == expected
+
+
+def test_what_nobody_awaits_is_stored_before_the_redbike_is_closed(client, prefix, bike):
+    async def main():
+        async with AsyncRedbike(jobs, prefix, client):
+            return [greet.enqueue(f"user {number}") for number in range(30)]
+
+    handles = asyncio.run(main())
+    assert {each[0] for each in bike.get_statuses()} == set(handles)
+
+
+def test_a_function_may_have_parameters_of_any_name(client, prefix, calls):
+    own = Jobs()
+
+    @own.job("job")
+    def job(*, key: int, schedule: int, self: int) -> None:
+        calls.append((key, schedule, self))
+
+    class Holder:
+        kept = job
+
+    with Redbike(own, prefix, client) as bike:
+        job.set("a", "NOW", key=1, schedule=2, self=3)
+        assert work_all(bike) == ["job:a"]
+    assert calls == [(1, 2, 3)]
+    assert Holder.kept is job

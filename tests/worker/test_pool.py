@@ -255,3 +255,67 @@ def test_what_has_ended_but_was_not_told_is_known(client, prefix):
     assert slots.wait(0.0) == (ended, 2)
     slots.free(free, ended)
     assert slots.list_untold() == []
+
+
+def test_a_coroutine_does_not_begin_after_its_deadline(make):
+    jobs, begun = Jobs(concurrency=10), []
+
+    @jobs.job("blocks", timeout=30)
+    async def blocks() -> None:
+        time.sleep(0.6)  # it holds up the event loop
+
+    @jobs.job("job", timeout=0.2)
+    async def job() -> None:
+        begun.append(current_run().jobid)
+
+    bike = make(jobs)
+    bike.set("blocks", "NOW")
+    set_jobs(bike, "job", 5)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: is_idle(bike))
+    ended = {jobid: [run.outcome for run in bike.runs(jobid)] for jobid in begun}
+    assert all(outcomes == ["ok"] for outcomes in ended.values())
+    assert len(begun) + len(list(bike.failures())) == 5
+
+
+def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(make):
+    jobs, begun = Jobs(concurrency=10), []
+
+    @jobs.job("job")
+    async def job() -> None:
+        begun.append(current_run().jobid)
+        if len(begun) == 1:
+            for task in asyncio.all_tasks():
+                task.cancel()
+        await asyncio.sleep(0)
+
+    bike = make(jobs)
+    set_jobs(bike, "job", 30)
+    with beside(bike.store, bike.work):
+        wait_until(lambda: is_idle(bike))
+    assert count_ok(bike) >= 20
+    assert count_ok(bike) + len(list(bike.failures())) == 30
+
+
+def test_a_program_that_ends_has_its_jobs_handed_back(client, prefix):
+    jobs, begun, kept = Jobs(), [], []
+
+    @jobs.job("job")
+    async def job() -> None:
+        begun.append(current_run().attempt)
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        bike = AsyncRedbike(jobs, prefix, client)
+        await bike.set("job", "NOW")
+        kept.append(asyncio.create_task(bike.work()))
+        while not begun:
+            await asyncio.sleep(0.01)
+        # It does not wait for the task: asyncio.run() cancels all.
+
+    asyncio.run(main())
+    with Redbike(jobs, prefix, client) as bike:
+        assert [(run.outcome, run.error) for run in bike.runs("job")] == [
+            ("retry", "its worker was stopped, and has handed it back")
+        ]
+        assert bike.tell("job").get("failures") is None
