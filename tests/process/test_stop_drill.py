@@ -25,12 +25,18 @@ SHORT = set_lines(
     heartbeat__INTERVAL=0.3,
     dispatcher__LONGEST_SLEEP=0.5,
 )
+# Only who holds Python's lock is ended like that. All others are to hear of the signal, however long the others take to
+# begin: so none of them ends or replaces itself before, as its function goes on after its deadline.
+PATIENT = {"leaving__MARGIN": 120.0, "heartbeat__STUCK_AFTER": 120.0}
 WORKER = f"""
+import sys
 from functools import partial
 from redbike import Jobs, RoundRobin
 from redbike.commands import Commands
 from tests.process.mischief import ACTIONS, act
 {SHORT}
+if any(kind in each for kind in {{*ACTIONS}} - {{"gil"}} for each in sys.argv[2:]):
+    tests.durations.set_all({PATIENT})
 class Worker(RoundRobin):
     def work(self, jobid):
         return act(jobid.partition(":")[0])
