@@ -460,7 +460,8 @@ def test_no_file_stays_open(work):
             work("sleep 300", "timeout = 0.05")
         with pytest.raises(CommandFailed):
             work("/no/such/program")
-    assert len(os.listdir("/dev/fd")) == before
+    # Something that an earlier test has left may have been closed meanwhile.
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 def test_many_run_at_once(commands, as_run, logged):
