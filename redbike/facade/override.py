@@ -6,6 +6,7 @@ that of a test. Nothing of this counts in a process without the plugin for pytes
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ class Override:
     clock: Clock
 
 
-class Overridable:
+class Overridable(ABC):
     """What follows an override. `_state` are the attributes that `_assemble` sets, and that an override replaces."""
 
     _state: tuple[str, ...] = ()
@@ -44,9 +45,9 @@ class Overridable:
         elif note := getattr(worker, "note_bike", None):
             note(self)
 
+    @abstractmethod
     def _assemble(self) -> None:
         """Set the attributes of `_state`, for the override that counts now."""
-        raise NotImplementedError
 
     def _set_aside(self) -> dict[str, Any]:
         """Remove the attributes of `_state`, and return them. The next use of one of them calls `_assemble`."""

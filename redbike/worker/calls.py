@@ -73,7 +73,8 @@ class CallOptions(JobOptions, total=False):
     bike: AnyRedbike | None
 
 
-_OWN = ("key", "after", "at", "bike")  # of these
+_OF_ENQUEUE = ("key", "after", "at")
+_NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
 
 
 class JobHandle(str):
@@ -195,7 +196,7 @@ class JobFunction(Generic[P, R]):
         Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
         `RedbikeError` without a `Redbike`.
         """
-        if misplaced := [name for name in _OWN[:3] if self._options.get(name) is not None]:
+        if misplaced := [name for name in _OF_ENQUEUE if self._options.get(name) is not None]:
             raise TypeError(f"{', '.join(misplaced)}: that is for enqueue(); set() is given a key and a schedule")
         data = self._signature.bind(args, kwargs)
         return self._store("enter", self.jobid(key), schedule, data)
@@ -232,7 +233,7 @@ class AsyncJobFunction(JobFunction[P, R]):
 
 def _leave_out(options: CallOptions) -> dict[str, Any]:
     """Return the options of a job."""
-    return {name: value for name, value in options.items() if name not in _OWN}
+    return {name: value for name, value in options.items() if name not in _NOT_OF_JOBS}
 
 
 def _make_one_off(jobid: str, options: CallOptions) -> str | None:

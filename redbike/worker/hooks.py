@@ -12,9 +12,16 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    contextmanager,
+    suppress,
+)
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Literal
@@ -132,41 +139,33 @@ class Hooks:
         return self._coroutines.wait(ending)
 
 
-def _call_unforked(call: Callable[[], object], jobid: str) -> object:
-    """Return what `call` returns. A fork that comes out of it ends here: it must leave no context manager."""
+@contextmanager
+def _end_forks(jobid: str) -> Iterator[None]:
+    """End a fork that comes out of the block: it must leave no context manager of the middleware."""
     process = os.getpid()
     try:
-        result = call()
+        yield
     except BaseException as error:
         if os.getpid() != process:
             leave_fork(jobid, error)
         raise
     if os.getpid() != process:
         leave_fork(jobid, None)
-    return result
+
+
+def _call_unforked(call: Callable[[], object], jobid: str) -> object:
+    with _end_forks(jobid):
+        return call()
 
 
 async def _run_within(run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]) -> object:
     """Run an async job in one task with its managers: what they set in its context is seen by the job."""
     async with AsyncExitStack() as stack:
         await _enter_all(stack, run, first, rest)
-        result = call()
-        return await _await_unforked(result, run.jobid) if inspect.isawaitable(result) else result
+        with _end_forks(run.jobid):
+            result = call()
+            return await result if inspect.isawaitable(result) else result
     return None
-
-
-async def _await_unforked(awaitable: Awaitable[Any], jobid: str) -> object:
-    """Return the result. A fork that comes out of it ends here, as with `_call_unforked`."""
-    process = os.getpid()
-    try:
-        result = await awaitable
-    except BaseException as error:
-        if os.getpid() != process:
-            leave_fork(jobid, error)
-        raise
-    if os.getpid() != process:
-        leave_fork(jobid, None)
-    return result
 
 
 async def _enter_all(stack: AsyncExitStack, run: Run, first: Manager, rest: Sequence[Middleware]) -> None:
