@@ -10,6 +10,7 @@ import pytest
 
 from redbike import AsyncRedbike, Jobs, Redbike, current_run
 from redbike.worker import pool
+from redbike.worker.slots import Slots
 from tests.loops import beside
 from tests.waiting import wait_until
 
@@ -243,7 +244,7 @@ def test_an_async_program_runs_coroutines_in_its_own_loop(client, prefix):
 
 
 def test_what_has_ended_but_was_not_told_is_known(client, prefix):
-    slots = pool.Slots(3)
+    slots = Slots(3)
     assert slots.wait(0.0) == ([], 3)
     slots.free(1)
     slots.note_end("run", "next")

@@ -1,0 +1,87 @@
+"""The slots of a worker that runs several jobs at once, and the ends of runs of which the server may not know yet."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from redbike.store.run import EndedRun, NextState, Run
+from redbike.worker.batch import TOGETHER
+
+
+class Slots:
+    """Counts what runs: a slot is free again once the server knows how its run has ended."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._free = size
+        self._ended: list[EndedRun] = []
+        self._told: list[EndedRun] = []
+        self._changed = threading.Condition()
+        self._is_left = False  # to `wait_for_ends`: what ends is for another thread to tell
+        self._is_over = False
+
+    def note_end(self, run: Run, next_state: NextState) -> None:
+        """Note how a run has ended."""
+        with self._changed:
+            self._ended.append((run, next_state))
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> tuple[list[EndedRun], int]:
+        """Wait until slots are free, or have runs that have ended; return these, and how many slots there are then."""
+        with self._changed:
+            if not (self._free or self._ended):
+                self._changed.wait(seconds)
+            ended, free = self._take_ended(), self._free
+            self._free = 0
+            return ended, free + len(ended)
+
+    def _take_ended(self) -> list[EndedRun]:
+        ended, self._ended = self._ended[:TOGETHER], self._ended[TOGETHER:]
+        self._told = [*self._told, *ended]
+        return ended
+
+    def free(self, number: int, told: Sequence[EndedRun] = ()) -> None:
+        """Give slots back; the server knows of those ends that were `told`."""
+        with self._changed:
+            self._free += number
+            known = set(map(id, told))
+            self._told = [each for each in self._told if id(each) not in known]
+            self._changed.notify_all()
+
+    def put_back(self, ended: list[EndedRun], number: int) -> None:
+        """Give back what `wait` has returned: nothing has come of it."""
+        with self._changed:
+            self._ended = [*ended, *self._ended]
+        self.free(number - len(ended), ended)
+
+    @contextmanager
+    def leave_ends(self) -> Iterator[None]:
+        """Leave what ends in the block to `wait_for_ends`."""
+        with self._changed:
+            self._is_left = True
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            self._is_left = False
+
+    def wait_for_ends(self) -> list[EndedRun]:
+        """Wait for ends that another thread than that of `wait` is to tell; none when it is over."""
+        with self._changed:
+            while not (self._is_over or (self._is_left and self._ended)):
+                self._changed.wait()
+            return self._take_ended()
+
+    def wait_until_all_free(self) -> None:
+        """Wait until nothing runs any more."""
+        with self._changed:
+            self._is_left = True
+            self._changed.notify_all()
+            while self._free < self._size:
+                self._changed.wait()
+            self._is_over = True
+            self._changed.notify_all()
+
+    def list_untold(self) -> list[EndedRun]:
+        """Return the ends of which the server may not know yet."""
+        with self._changed:
+            return [*self._told, *self._ended]
