@@ -10,9 +10,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Hashable, Iterator
-from concurrent.futures import Future, wait
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from concurrent.futures import Future
 from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -31,9 +32,9 @@ class Coroutines:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._given = loop
         self._loop: _Loop | None = None
-        self._changing = threading.Lock()
+        self._changing = threading.Condition(threading.Lock())
         self._is_held = False  # whether what is started waits for the end of `together`
-        self._running: dict[Hashable, tuple[_Loop, Future[Ending]]] = {}
+        self._running: dict[Hashable, tuple[_Loop, _Started]] = {}
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -52,25 +53,42 @@ class Coroutines:
 
         It is cancelled after `seconds`, if they are given; that raises `Overrun`. `key` is its name for `cancel`.
         """
-        future = self.start(awaitable, jobid, seconds, key)
+        future = self.begin(awaitable, jobid, seconds, key)
         try:
             return self.wait(future)
         finally:
-            self._running.pop(key, None)
+            self.forget(key)
 
-    def start(
+    def begin(
         self, awaitable: Awaitable[Any], jobid: str, seconds: float | None, key: Hashable = None
     ) -> Future[Ending]:
-        """Start `awaitable`, as `run` does, and return a future for `wait`. Without a `key`, nothing cancels it."""
+        """Start `awaitable`, as `run` does, and return a future for `wait`."""
+        future: Future[Ending] = Future()
+        self.start(awaitable, jobid, seconds, future.set_result, key)
+        return future
+
+    def start(
+        self,
+        awaitable: Awaitable[Any],
+        jobid: str,
+        seconds: float | None,
+        note_end: Callable[[Ending], object],
+        key: Hashable = None,
+    ) -> None:
+        """Start `awaitable`, as `run` does, in the context of the caller; `note_end` hears how it ends, in any thread.
+
+        Without a `key`, nothing cancels it. With one, `forget` is to be called when it has ended.
+        """
+        until = float("inf") if seconds is None else time.monotonic() + seconds
         with self._changing:
             if self._loop is None or self._loop.is_over:
                 self._loop = _Loop(self._changing, self._given)
-            future = self._loop.start(awaitable, jobid, seconds)
+            started = _Started(awaitable, jobid, until, note_end)
+            self._loop.start(started)
             if not self._is_held:
                 self._loop.wake()
             if key is not None:
-                self._running[key] = self._loop, future
-        return future
+                self._running[key] = self._loop, started
 
     def forget(self, key: Hashable) -> None:
         """Let `cancel` not find what was started under this name any more."""
@@ -86,17 +104,17 @@ class Coroutines:
 
     def cancel(self, key: Hashable) -> None:
         """Cancel the coroutine that runs under the name `key`, if there is one."""
-        with self._changing:
-            if key in self._running:
-                loop, future = self._running[key]
-                loop.cancel(future)
+        if found := self._running.get(key):
+            loop, started = found
+            loop.cancel(started)
 
     def cancel_all(self, seconds: float) -> None:
         """Cancel all coroutines; wait for up to so many `seconds` until they have ended."""
         running = list(self._running.values())
-        for loop, future in running:
-            loop.cancel(future)
-        wait([future for _, future in running], seconds)
+        for loop, started in running:
+            loop.cancel(started)
+        with self._changing:
+            self._changing.wait_for(lambda: not any(loop.has(started) for loop, started in running), seconds)
 
     def stop(self) -> None:
         """End the thread; nothing runs in it any more."""
@@ -105,29 +123,41 @@ class Coroutines:
                 self._loop.stop()
 
 
+@dataclass(slots=True, eq=False)
+class _Started:
+    """What was started, and how it has ended."""
+
+    awaitable: Awaitable[Any]
+    jobid: str
+    until: float  # its deadline, by the monotonic clock
+    note_end: Callable[[Ending], object]
+    context: Context = field(default_factory=copy_context)  # that of the caller: it has the current run
+    task: asyncio.Task[None] | None = None  # None until it begins
+    is_cancelled: bool = False  # before it has begun
+    is_late: bool = False  # it was cancelled at its deadline
+    ending: Ending | None = None  # a task that is cancelled before it begins has none
+
+
 class _Loop:
     """One event loop, that of the program if it is `given`; `changing` guards what is pending in it."""
 
-    def __init__(self, changing: threading.Lock, given: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, changing: threading.Condition, given: asyncio.AbstractEventLoop | None) -> None:
         self.is_over = False
         self._changing = changing
-        self._pending: set[Future[Ending]] = set()
-        self._tasks: dict[Future[Ending], asyncio.Task[Any] | None] = {}  # those that have begun
-        self._starting: deque[tuple[Future[Ending], Awaitable[Any], Coroutine[Any, Any, None], Context]] = deque()
+        self._pending: set[_Started] = set()
+        self._begun: set[_Started] = set()  # those of them with a task
+        self._starting: deque[_Started] = deque()  # those without one
         self._is_woken = False  # whether the loop is to begin these
+        self._next_check = float("inf")  # when it looks for deadlines that have passed
         self._is_own = given is None
         self._loop = given or asyncio.new_event_loop()
         if self._is_own:
             threading.Thread(target=self._serve, name="redbike-async", daemon=True).start()
 
-    def start(self, awaitable: Awaitable[Any], jobid: str, seconds: float | None) -> "Future[Ending]":
-        """Let `wake` start `awaitable`; the future that is returned gets its result or exception."""
-        future: Future[Ending] = Future()
-        self._pending.add(future)
-        # In the context of the caller: it has the current run.
-        until = None if seconds is None else time.monotonic() + seconds
-        self._starting.append((future, awaitable, self._finish(awaitable, jobid, until, future), copy_context()))
-        return future
+    def start(self, started: _Started) -> None:
+        """Let `wake` start it."""
+        self._pending.add(started)
+        self._starting.append(started)
 
     def wake(self) -> None:
         """Begin what was started."""
@@ -135,40 +165,51 @@ class _Loop:
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._begin_all)
 
+    def has(self, started: _Started) -> bool:
+        """Tell whether it has not ended."""
+        return started in self._pending
+
     def _begin_all(self) -> None:
         self._is_woken = False  # first: what is added from now on wakes the loop again
         while self._starting:
-            future, awaitable, coroutine, context = self._starting.popleft()
-            task = self._loop.create_task(coroutine, context=context)
-            task.add_done_callback(partial(self._note_done, future, awaitable))
+            started = self._starting.popleft()
+            started.task = task = self._loop.create_task(self._finish(started), context=started.context)
+            self._begun.add(started)
+            task.add_done_callback(partial(self._end, started), context=started.context)
+            if started.is_cancelled:
+                task.cancel()
+            self._check_at(started.until)
 
-    def _note_done(self, future: "Future[Ending]", awaitable: Awaitable[Any], _: "asyncio.Task[None]") -> None:
-        # A task that is cancelled before it begins never says that it has ended.
-        _discard(awaitable)
-        self._end(future, (None, asyncio.CancelledError()))
+    def _check_at(self, until: float) -> None:
+        """See that deadlines are checked at this instant: a timer for each coroutine would cost more than all else."""
+        if until < self._next_check:
+            self._next_check = until
+            self._loop.call_later(until - time.monotonic(), self._check)
 
-    async def _finish(
-        self, awaitable: Awaitable[Any], jobid: str, until: float | None, future: "Future[Ending]"
-    ) -> None:
-        """Await it, until an instant of the monotonic clock: the loop may have been blocked before it begins."""
+    def _check(self) -> None:
+        """Cancel what has outlived its deadline."""
+        now, self._next_check = time.monotonic(), float("inf")
+        for started in self._begun:
+            if started.until <= now and not started.is_late and started.task:
+                started.is_late = True
+                started.task.cancel()
+        self._check_at(min((each.until for each in self._begun if not each.is_late), default=float("inf")))
+
+    async def _finish(self, started: _Started) -> None:
+        """Await it, unless it begins too late: the loop may have been blocked."""
         process, result = os.getpid(), None
         failure: BaseException | None = None
-        left = None if until is None else until - time.monotonic()
-        limit = asyncio.timeout(left)
-        self._tasks[future] = asyncio.current_task()
         try:
-            async with limit:
-                if left is not None and left <= 0:
-                    await asyncio.sleep(3600)  # the limit ends that at once
-                result = await awaitable
+            if started.until <= time.monotonic():
+                raise Overrun("it was cancelled at its deadline")
+            result = await started.awaitable
         except BaseException as error:
             # Whatever would end the loop is the failure of this run alone.
-            overran = limit.expired() and isinstance(error, TimeoutError)
+            overran = started.is_late and isinstance(error, asyncio.CancelledError)
             failure = Overrun("it was cancelled at its deadline") if overran else error
         if os.getpid() != process:
-            leave_fork(jobid, failure)
-        # Not at once: a coroutine that has stopped the loop has failed, whatever it returns.
-        self._loop.call_soon(self._end, future, (result, failure))
+            leave_fork(started.jobid, failure)
+        started.ending = result, failure
 
     def stop(self) -> None:
         """End the loop and its thread, but not the loop of the program."""
@@ -176,25 +217,27 @@ class _Loop:
         if self._is_own:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def cancel(self, future: "Future[Ending]") -> None:
+    def cancel(self, started: _Started) -> None:
         """Cancel what was started; if it is over, nothing happens."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._cancel, future)
+            self._loop.call_soon_threadsafe(self._cancel, started)
 
-    def _cancel(self, future: "Future[Ending]") -> None:
-        if task := self._tasks.get(future):
-            task.cancel()
-        elif future in self._pending:
-            # A task that is cancelled before it begins never says that it has ended.
-            self._loop.call_soon(self._cancel, future)
+    def _cancel(self, started: _Started) -> None:
+        if started.task is None:
+            started.is_cancelled = True
+        else:
+            started.task.cancel()
 
-    def _end(self, future: "Future[Ending]", ending: Ending) -> None:
-        self._tasks.pop(future, None)
+    def _end(self, started: _Started, _: "asyncio.Task[None]") -> None:
+        # Called after its last step: a coroutine that has stopped the loop has failed, whatever it returns.
+        self._begun.discard(started)
+        _discard(started.awaitable)
         with self._changing:
-            is_pending = future in self._pending
-            self._pending.discard(future)
+            is_pending = started in self._pending
+            self._pending.discard(started)
+            self._changing.notify_all()
         if is_pending:
-            future.set_result(ending)
+            started.note_end(started.ending or (None, asyncio.CancelledError()))
 
     def _serve(self) -> None:
         why = "the event loop of its worker was stopped by a job"
@@ -206,12 +249,11 @@ class _Loop:
             self.is_over = True
             pending = list(self._pending)
             self._pending.clear()
+            self._changing.notify_all()
             while self._starting:
-                _, awaitable, coroutine, _ = self._starting.popleft()
-                coroutine.close()
-                _discard(awaitable)
-        for future in pending:
-            future.set_result((None, RedbikeError(why)))
+                _discard(self._starting.popleft().awaitable)
+        for started in pending:
+            started.note_end((None, RedbikeError(why)))
         self._close()
 
     def _close(self) -> None:

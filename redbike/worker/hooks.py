@@ -125,7 +125,7 @@ class Hooks:
                 return result
             return None
 
-        ending = self._coroutines.start(hold(), run.jobid, None)
+        ending = self._coroutines.begin(hold(), run.jobid, None)
         either: list[Future[Any]] = [entered, ending]
         wait(either, return_when=FIRST_COMPLETED)
         if entered.done():

@@ -10,7 +10,6 @@ import time
 import weakref
 from asyncio import AbstractEventLoop, CancelledError
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -144,12 +143,11 @@ class Runner:
         enter_run(run)
         self._begin(run)
         limit, key = run.deadline - run.now(), (run.tag, run.jobid)
-        future = self._coroutines.start(self._work_async(run), run.jobid, limit, key)
 
-        def decide(future: "Future[Ending]") -> None:
+        def decide(ending: Ending) -> None:
             self._coroutines.forget(key)
             self._note_over(run)
-            result, error = future.result()
+            result, error = ending
             if isinstance(error, CancelledError) and not run.cancelled and self.stop_flag and self.stop_flag.is_set():
                 # The program ends, and cancels all its tasks.
                 ended(run, decide_handed_back(run))
@@ -162,8 +160,7 @@ class Runner:
                 next_state = self._decide_raised(run, raised, settings)
             ended(run, self._conclude(run, next_state))
 
-        context = contextvars.copy_context()
-        future.add_done_callback(lambda future: context.run(decide, future))
+        self._coroutines.start(self._work_async(run), run.jobid, limit, decide, key)
 
     def together(self) -> AbstractContextManager[None]:
         """Return a context manager in which `start` costs less for each of several runs."""

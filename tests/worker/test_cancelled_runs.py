@@ -233,7 +233,7 @@ def test_a_coroutine_that_is_cancelled_before_it_begins_ends_all_the_same():
     held.set()
     join(thread)
     assert len(errors) == 1
-    assert (loop._tasks, loop._pending, coroutines._running) == ({}, set(), {})
+    assert (loop._begun, loop._pending, coroutines._running) == (set(), set(), {})
     # What is over cannot be cancelled any more.
     coroutines.cancel("key")
     assert coroutines.run(answer(), "last", 10.0) == 42
