@@ -279,6 +279,7 @@ def works(bike, helper):
         store.runs.save(runs[0], text)
         assert store.runs.read_saved(runs[0]) == text
     store.runs.save(runs[1], "5")
+    assert store.log.find_order(runs[1].jobid, runs[1].due, runs[1].start) is None
     runs[1].uses_saved = True
     assert store.runs.release(runs[:1]) == ["queue"]
     (held,) = take_many(store, [("work-A", 500.0)], [1], "held", 1)

@@ -90,6 +90,15 @@ class Log(Part):
             if parse_entry(kept) is None:
                 yield self._namespace.keys.log, kept, f"holds {decode(kept[:80])!r}, which is no entry of the log"
 
+    def find_order(self, jobid: str, due: float, started: float) -> LogEntry | None:
+        """Return who had set `jobid`, or ordered its run for `due`, last before that `started`; None if nobody knows.
+
+        Both are epoch seconds. It takes one request.
+        """
+        _, *found = self._namespace.run("find_order", job=jobid, due=due, started=started)
+        entries = parse_entry(found[0]) if found else None
+        return next((entry for entry in entries or () if entry.jobid == jobid), None)
+
     @contextmanager
     def note_when_done(self, action: str, subject: str, *words: str) -> Iterator[Tally]:
         """Note what a loop has done to `subject` when that is over, also if it was interrupted.

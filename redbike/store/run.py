@@ -78,7 +78,7 @@ class Stopping:
 
 
 class Saver(Protocol):
-    """What keeps something for the next try of an occurrence; in a coroutine, both return what is to be awaited."""
+    """What keeps something for the next try of an occurrence; in a coroutine, all return what is to be awaited."""
 
     def save(self, run: "Run", value: Any) -> Any:
         """Keep `value`."""
@@ -86,6 +86,10 @@ class Saver(Protocol):
 
     def read(self, run: "Run") -> Any:
         """Return what is kept."""
+        ...
+
+    def find_order(self, run: "Run") -> Any:
+        """Return who has ordered it."""
         ...
 
 
@@ -165,6 +169,15 @@ class Run:
         the server is away for 12 seconds, and `LookupError` where nobody works the run.
         """
         return self._find_saver().save(self, value)
+
+    @property
+    def scheduled_by(self) -> Any:
+        """Who had set its job, or ordered this run, last before it started: a `LogEntry`, with ``who`` and ``action``.
+
+        It is read from the log, in one request, each time it is asked for. None where the log does not know: it has no
+        changes by programs without ``noted_as``. In a coroutine it is awaited, as `saved` is. Raise as `saved` does.
+        """
+        return self._find_saver().find_order(self)
 
     def progress(self, share: float, text: str = "") -> None:
         """Say how far it is: a share of its work from 0 to 1, and one line of up to 100 characters.

@@ -16,6 +16,7 @@ from redbike.config.options import format_json
 from redbike.errors import BadConfig
 from redbike.loop.loop import Loop
 from redbike.store.history import NOT_KEPT
+from redbike.store.log import Log, LogEntry
 from redbike.store.run import LEASE, Run
 from redbike.store.runs import Runs
 from redbike.text.printable import describe, get_message
@@ -27,13 +28,14 @@ MAX_REASON = 200  # characters
 
 
 class RunSaver:
-    """Saves and reads, each in one round trip. Called in a coroutine, it does so in a thread, and that is awaited.
+    """Saves and reads for a run, each in one round trip. In a coroutine, a thread does that, and it is awaited.
 
     While the server is away, it waits for as long as the lease of a run lasts.
     """
 
-    def __init__(self, runs: Runs, loop: Loop) -> None:
+    def __init__(self, runs: Runs, changes: Log, loop: Loop) -> None:
         self._runs = runs
+        self._changes = changes
         self._loop = loop
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="redbike-save")
 
@@ -45,6 +47,10 @@ class RunSaver:
     def read(self, run: Run) -> Any:
         """Return what is kept, a new copy each time."""
         return _call_or_start(self._threads, partial(self._read, run))
+
+    def find_order(self, run: Run) -> Any:
+        """Return the entry of the log that has set its job, or ordered it; None if there is none."""
+        return _call_or_start(self._threads, partial(self._find_order, run))
 
     def stop(self) -> None:
         """End the thread."""
@@ -64,6 +70,10 @@ class RunSaver:
         except (ValueError, RecursionError):
             # There is none, or somebody has damaged it.
             return None
+
+    def _find_order(self, run: Run) -> LogEntry | None:
+        find = self._changes.find_order
+        return self._loop.retry_until_up(lambda _: find(run.jobid, run.due, run.start), patience=LEASE)
 
 
 def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> Any:

@@ -67,7 +67,7 @@ class Worker:
         leave = self.missing.decide if self.missing.is_wanted else None
         self.runner = Runner(worker, settings, self.pings, leave, event_loop)
         self.runner.stop_flag = self.loop.stopping
-        self.runner.saver = self.saver = RunSaver(store.runs, self.loop)
+        self.runner.saver = self.saver = RunSaver(store.runs, store.log, self.loop)
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
         self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)

@@ -1,0 +1,158 @@
+"""``current_run().scheduled_by``: who set a job, or ordered its run, as the log of changes knows it."""
+
+import asyncio
+import json
+
+import pytest
+
+from redbike import AsyncRedbike, Jobs, Redbike, RoundRobin, current_run
+from tests.loops import Doing
+from tests.states import JOB
+
+YEARS = "EVERY:10000d@0"
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Doing(), prefix, client, retries=1, backoff=0.0)
+
+
+@pytest.fixture
+def people(client, prefix):
+    """Who changes jobs: two people, and a program that nobody is named for."""
+    names = ("ann@here", "bob@there", None)
+    return [Redbike(RoundRobin("A"), prefix, client, noted_as=name) for name in names]
+
+
+@pytest.fixture
+def asked(bike):
+    """Runs JOB once, and returns who is said to have ordered that."""
+    found = []
+
+    def act():
+        found.append(current_run().scheduled_by)
+
+    bike.worker.acts[JOB] = act
+
+    def ask():
+        found.clear()
+        assert bike.work_one() == JOB
+        [order] = found
+        return order and (order.who, order.action, order.jobid)
+
+    return ask
+
+
+def test_whoever_set_the_job_last_did(asked, people):
+    ann, bob, _ = people
+    ann.set(JOB, "NOW")
+    assert asked() == ("ann@here", "set", JOB)
+    ann.set(JOB, "@daily")
+    bob.set(JOB, "NOW")
+    bob.set("other:A", "STOP")
+    assert asked() == ("bob@there", "set", JOB)
+
+
+def test_an_order_counts_for_its_own_run_alone(asked, people):
+    ann, bob, program = people
+    ann.set(JOB, YEARS)
+    bob.run(JOB)
+    bob.pause("other:*")
+    assert asked() == ("bob@there", "run", JOB)
+    program.set(JOB, "NOW")
+    assert asked() == ("ann@here", "set", JOB), "the log does not know of programs"
+
+
+def test_each_try_was_ordered_by_the_same_person(bike, people):
+    found = []
+
+    def act():
+        found.append(current_run().scheduled_by.who)
+        if len(found) == 1:
+            raise OSError("no luck")
+
+    bike.worker.acts[JOB] = act
+    people[0].set(JOB, YEARS)
+    people[1].run(JOB)
+    while bike.work_one() or bike.dispatch_due():
+        pass
+    assert found == ["bob@there"] * 2
+
+
+def test_of_several_that_are_run_at_once_each_was_ordered(asked, people):
+    ann, bob, _ = people
+    for jobid in ("other:A", JOB):
+        ann.set(jobid, YEARS)
+    ann.client.delete(ann.store.keys.queue("work-A"))
+    bob.run("other:A", JOB)
+    bob.cancel("other:A")
+    assert asked() == ("bob@there", "run", JOB)
+
+
+def test_what_comes_after_its_start_does_not_count(bike, people):
+    ann, bob, _ = people
+    found = []
+
+    def act():
+        bob.set(JOB, YEARS)
+        bob.run(JOB)
+        found.append(current_run().scheduled_by.who)
+
+    bike.worker.acts[JOB] = act
+    ann.set(JOB, "NOW")
+    assert bike.work_one() == JOB
+    assert found == ["ann@here"]
+
+
+def test_nobody_is_known_of_a_job_that_was_unset_since_or_that_a_program_set(asked, people):
+    ann, bob, program = people
+    ann.set(JOB, "@daily")
+    bob.unset(JOB)
+    program.set(JOB, "NOW")
+    assert asked() is None
+    ann.client.delete(ann.store.keys.log)
+    program.set(JOB, "NOW")
+    assert asked() is None
+
+
+def test_damaged_entries_and_names_within_others_are_passed_over(asked, people, client):
+    ann, bob, _ = people
+    ann.set(JOB, "NOW")
+    bob.set(f"x{JOB}", "STOP")
+    for kept in ("no JSON", f'["{JOB}"]', json.dumps([JOB] * 9), json.dumps(["1.0", "eve", "set", json.dumps(JOB)])):
+        client.lpush(ann.store.keys.log, kept)
+    assert asked() == ("ann@here", "set", JOB)
+
+
+def test_only_the_newest_megabyte_is_looked_at(asked, people, client):
+    people[0].set(JOB, "NOW")
+    entry = json.dumps(["1.000000", "ann@here", "set", "x" * 400, *[f"{number}" * 9 for number in range(100)]])
+    client.lpush(people[0].store.keys.log, *[entry] * 900)
+    assert asked() is None
+
+
+def test_it_takes_one_request_and_a_coroutine_awaits_it(client, prefix):
+    found, jobs = [], Jobs()
+
+    @jobs.job("job")
+    async def job():
+        found.append(await current_run().scheduled_by)
+
+    async def work():
+        async with AsyncRedbike(jobs, prefix=prefix, redis_config=client, noted_as="ann@here") as bike:
+            await bike.set("job", "NOW")
+            assert await bike.work_one() == "job"
+
+    asyncio.run(work())
+    [order] = found
+    assert (order.who, order.action, order.jobid) == ("ann@here", "set", "job")
+
+
+def test_where_nobody_works_the_run_nobody_can_tell(bike, people):
+    people[0].set(JOB, "NOW")
+    runs = []
+    bike.worker.acts[JOB] = lambda: runs.append(current_run())
+    bike.work_one()
+    runs[0].saver = None
+    with pytest.raises(LookupError, match="only while it is worked"):
+        runs[0].scheduled_by  # noqa: B018
