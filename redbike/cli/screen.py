@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from redbike.cli.tables import (
+    BUSY,
     DIM,
     GOOD,
     WRONG,
@@ -74,6 +75,12 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
 
 def _list_sections(view: View, clock: Clock) -> list[Section]:
     glance = view.glance
+    reported = (
+        Column("RUNS", lambda run: make_text(run.jobid, BUSY), Width.FOLDED),
+        Column("SINCE", lambda run: clock.measure(run.start)),
+        Column("DONE", lambda run: f"{run.progress.share:.0%}", is_number=True),
+        Column("PROGRESS", lambda run: run.progress.text or NOTHING, Width.CUT),
+    )
     soonest = (
         Column("DUE NEXT", lambda job: job.jobid, Width.FOLDED),
         Column("DUE", lambda job: make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")),
@@ -88,6 +95,7 @@ def _list_sections(view: View, clock: Clock) -> list[Section]:
     return [
         Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
         Section(list_worker_columns(clock), glance.processes, len(glance.processes)),
+        Section(reported, view.reported, view.reporting),
         Section(soonest, view.soonest, glance.total.timeline),
         Section(failures, view.failures, glance.total.failing),
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from redbike.store.overview import Job
 from redbike.store.past_runs import Dead, Failure
 from redbike.store.processes import Process
-from redbike.store.questions import Refusal
+from redbike.store.questions import Refusal, Reported
 from redbike.store.store import Store
 from redbike.store.totals import Queue, Total
 from redbike.store.upkeep import Rewind
@@ -40,6 +40,8 @@ class View:
     glance: Glance
     soonest: Sequence[Job]  # those that are due first; their last runs are not told
     failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
+    reported: Sequence[Reported]  # runs that say how far they are, the longest first
+    reporting: int  # how many do
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
@@ -67,9 +69,9 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
 
 
 def read_view(store: Store, number: int, max_lag: float = 0.0) -> View:
-    """Read a glance, the `number` jobs that are due first, and as many failures."""
+    """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
     glance = read_glance(store, max_lag)
     first, known = glance.dead.failures, set(glance.dead.jobids)
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]
-    return View(glance, store.overview.list_soonest(number), failures[:number])
+    return View(glance, store.overview.list_soonest(number), failures[:number], *store.questions.list_progress(number))

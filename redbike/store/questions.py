@@ -11,7 +11,7 @@ from redbike.connection.refusals import is_out_of_memory, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.inspected import JobState, TagState, read_job, read_tag
 from redbike.store.namespace import PAGE, Part, read_json
-from redbike.store.records import Pause, decode, encode, parse_number
+from redbike.store.records import Pause, Progress, RunRecord, decode, encode, parse_number
 from redbike.store.scripts import Call
 
 log = logging.getLogger("redbike")
@@ -41,6 +41,14 @@ class Refusal(NamedTuple):
 
     text: str
     is_full: bool
+
+
+class Reported(NamedTuple):
+    """How far a run in flight says it is."""
+
+    jobid: str
+    start: float  # of the run
+    progress: Progress
 
 
 class Questions(Part):
@@ -107,6 +115,19 @@ class Questions(Part):
         kept = self._namespace.ask("hmget", self._namespace.keys.pauses, names) if names else ()
         found = {jobid: Pause.parse(decode(record)) for jobid, record in zip(jobids, kept, strict=True)}
         return {jobid: pause for jobid, pause in found.items() if pause}
+
+    def list_progress(self, most: int) -> tuple[list[Reported], int]:
+        """Return up to `most` runs in flight that say how far they are, the longest first, and how many there are."""
+        keys, ask = self._namespace.keys, self._namespace.ask
+        number = int(ask("hlen", keys.progress))
+        kept = ask("hscan", keys.progress, 0, count=most)[1] if number else {}
+        records = ask("hmget", keys.running, list(kept)) if kept else ()
+        found = []
+        for (jobid, record), running in zip(kept.items(), records, strict=True):
+            run = RunRecord.parse(decode(running))
+            if run and (progress := Progress.parse(decode(record), run.tag)):
+                found.append(Reported(decode(jobid), run.start, progress))
+        return sorted(found, key=lambda each: each.start)[:most], number
 
     def has_options(self) -> bool:
         """Tell whether any job has options."""

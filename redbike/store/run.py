@@ -182,10 +182,10 @@ class Run:
     def progress(self, share: float, text: str = "") -> None:
         """Say how far it is: a share of its work from 0 to 1, and one line of up to 100 characters.
 
-        It costs no request: the next heartbeat has it, within three seconds. ``tell``, ``show`` and the page of the job
-        show the last one until the run ends. What cannot be printed of `text` is escaped, and a longer one is cut.
-        Raise `BadConfig` for another share, `TypeError` for what is no number and text, and `LookupError` where nobody
-        works the run.
+        It costs no request: the next heartbeat has it, within three seconds. ``tell``, ``show``, ``top`` and the page
+        of the job show the last one until the run ends. What cannot be printed of `text` is escaped, and a longer one
+        is cut. Raise `BadConfig` for another share, `TypeError` for what is no number and text, and `LookupError` where
+        nobody works the run.
         """
         self._find_saver()
         if isinstance(share, str) or not isinstance(text, str):

@@ -138,6 +138,36 @@ def test_it_fits_into_a_window_whose_size_changes(bike, shell):
     assert screen.end() == 0
 
 
+REPORTING = """
+import time
+from pathlib import Path
+from redbike import RoundRobin, current_run
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        current_run().progress(0.25, "page 1\\x1b of 4")
+        while not Path("go").exists():
+            time.sleep(0.01)
+"""
+
+
+def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
+    (shell.folder / "jobs.py").write_text(REPORTING)
+    bike.set("export:C", "NOW")
+    bike.set("import:C", "STOP")
+    bike.client.hset(bike.store.keys.progress, "import:C", "tag 0.500000 of a run that is lost")
+    shell.start("work", "jobs:Worker('C')")
+    screen = Screen(shell, columns=100, lines=40)
+    screen.wait_for("PROGRESS")
+    [line] = [line for line in screen.last() if "export:C" in line and "%" in line]
+    assert re.fullmatch(r"export:C +\d+ \w+ ago +25% +page 1\\x1b of 4", line)
+    assert "50%" not in "\n".join(screen.last())
+    (shell.folder / "go").touch()
+    wait_until(lambda: "PROGRESS" not in "\n".join(screen.last()))
+    screen.type(b"q")
+    assert screen.end() == 0
+
+
 def fits(shown, columns, lines):
     return len(shown) <= lines and max(map(cell_len, shown)) <= columns
 
