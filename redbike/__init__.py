@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from redbike.queries.health import Health
     from redbike.schedule.moments import InstantLike, ZoneLike
     from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
-    from redbike.store.enums import Difference, Event, Outcome
+    from redbike.store.enums import Difference, Event, EventName, Outcome
     from redbike.store.history import PastRun, RunDetails
     from redbike.store.inspected import JobDetails
     from redbike.store.log import LogEntry
@@ -108,6 +108,7 @@ __all__ = [
     "Difference",
     "End",
     "Event",
+    "EventName",
     "Finding",
     "Forecast",
     "Health",
@@ -179,6 +180,7 @@ _PLACES = {
     "Difference": "redbike.store.enums",
     "End": "redbike.worker.notify",
     "Event": "redbike.store.enums",
+    "EventName": "redbike.store.enums",
     "Finding": "redbike.queries.check.findings",
     "QueueLimits": "redbike.store.queue_limits",
     "Health": "redbike.queries.health",

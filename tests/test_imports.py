@@ -43,6 +43,7 @@ EXTRAS = {
 BROUGHT = {"h11": "uvicorn", "markupsafe": "jinja2"}
 # Only pytest imports this module.
 PLUGIN, RUNNER = "redbike.testing.plugin", "pytest"
+CHECKERS = "typing_extensions"  # all type checkers have it, and nothing else imports it
 
 TREES = {
     ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
@@ -123,7 +124,8 @@ def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
 
 
 def test_nothing_is_installed_with_it_that_it_does_not_use():
-    others = {*chain(*FOREIGN.values())} - {*sys.stdlib_module_names}
+    others = {*chain(*FOREIGN.values())} - {*sys.stdlib_module_names} - {CHECKERS}
+    assert [name for name, needed in FOREIGN.items() if CHECKERS in needed] == ["redbike.worker.calls"]
     assert others == {*filter(None, REQUIRED.values()), *chain(*(names for names, _ in EXTRAS.values())), RUNNER}
     assert [name for name, needed in FOREIGN.items() if RUNNER in needed] == [PLUGIN]
     setup = configparser.ConfigParser()

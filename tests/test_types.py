@@ -25,9 +25,9 @@ from dateutil.rrule import DAILY, rrule, rruleset
 
 import redbike
 from redbike import (
-    Again, AsyncRedbike, AsyncResults, End, InstantLike, JobDetails, JobOptions, Limit, Limits, PastRun, PauseDetails,
-    QueueLimits, Redbike, Results, RoundRobin, Run, RunDetails, ScheduleLike, ServerError, Settings, Source, Steered,
-    WorkerClass, ZoneLike, current_run,
+    Again, AsyncRedbike, AsyncResults, End, EventName, InstantLike, JobDetails, JobHandle, JobOptions, Jobs, Limit,
+    Limits, PastRun, PauseDetails, QueueLimits, Redbike, Results, RoundRobin, Run, RunDetails, ScheduleLike,
+    ServerError, Settings, Source, Steered, WorkerClass, ZoneLike, current_run,
 )
 
 
@@ -81,6 +81,26 @@ def look(bike: Redbike) -> None:
     print(next_run, [run["outcome"].name for run in runs], pause and pause["until"])
 
 
+jobs = Jobs()
+
+
+@jobs.job("double")
+def double(number: int) -> int:
+    return 2 * number
+
+
+def wait(bike: Redbike, status: EventName) -> PastRun:
+    handle: JobHandle = double.enqueue(4)
+    events: list[EventName] = [event for _, event, _ in bike.get_statuses() if event == status or event == "DIE"]
+    print(events, [job.jobid for name in events for job in bike.jobs(status=name)], bike.jobs(status=redbike.Event.DIE))
+    return handle.wait(timeout=5)
+
+
+async def wait_in_loop() -> PastRun:
+    handle = await double.enqueue(4)
+    return await handle.wait(timeout=5)
+
+
 def work() -> None:
     workers: list[WorkerClass] = [Own(), RoundRobin("A")]
     for worker in workers:
@@ -132,6 +152,10 @@ WRONG = {
     "Redbike(RoundRobin('A'), on_eror='stop')": 'Unexpected keyword argument "on_eror"',
     "Redbike(RoundRobin('A'), on_lost='retry')": "incompatible type",
     "redbike.Redbik": 'Module has no attribute "Redbik"',
+    "Redbike(RoundRobin('A')).jobs(status='DYE')": "incompatible type",
+    "[event == 'DYE' for _, event, _ in Redbike(RoundRobin('A')).get_statuses()]": "Non-overlapping equality check",
+    "redbike.JobHandle('a').wait().outcom": '"PastRun" has no attribute "outcom"',
+    "async def act(a: redbike.JobHandle) -> None: print((await a).wait().outcome)": 'has no attribute "outcome"',
 }
 # Django has no types, and what is to be as short as can be has no annotations.
 UNTYPED = {"README", "django", "first-steps", "python", "scale"}

@@ -20,7 +20,7 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import InstantLike, read_instant
-from redbike.store.enums import Event, Outcome
+from redbike.store.enums import Event, EventName, Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
 from redbike.store.keys import check_known_jobid, check_queue_name
@@ -120,7 +120,7 @@ class Queries(Part):
         """Whether a run of `jobid` is in flight."""
         return self._inspect(jobid).to_dict()["working"]
 
-    def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, str, int]]:
+    def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, EventName, int]]:
         """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
         return self.store.questions.list_events(read_instant("before", before))
 
@@ -133,8 +133,8 @@ class Queries(Part):
         return self.store.rows.list_all()
 
     def jobs(
-        self, *patterns: str, queue: str | None = None, status: str | None = None, failed: bool = False,
-        paused: bool = False, overdue: bool = False, never_ran: bool = False,
+        self, *patterns: str, queue: str | None = None, status: Event | EventName | None = None,
+        failed: bool = False, paused: bool = False, overdue: bool = False, never_ran: bool = False,
         report: Callable[[int, int], None] | None = None, with_data: bool = False
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.

@@ -1,6 +1,7 @@
 """The words that Redis holds and users see, each defined once. The scripts get them as constants of the same names."""
 
 from enum import StrEnum
+from typing import Literal, get_args
 
 
 class Event(StrEnum):
@@ -12,6 +13,11 @@ class Event(StrEnum):
     STP = "STP"  #: it is stopped: nothing is left to run
     DIE = "DIE"  #: it is stopped, because it failed
     BAD = "BAD"  #: its schedule was refused, and it has no other
+
+
+EventName = Literal["TML", "ENQ", "WRK", "STP", "DIE", "BAD"]
+"""The name of an `Event`, for annotations of texts."""
+EVENT_NAMES: dict[str, EventName] = {name: name for name in get_args(EventName)}
 
 
 class Difference(StrEnum):

@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 
 from redbike.connection.refusals import is_out_of_memory, translate_errors
 from redbike.errors import Unreachable
+from redbike.store.enums import EVENT_NAMES, EventName
 from redbike.store.inspected import JobState, TagState, read_job, read_tag
 from redbike.store.namespace import PAGE, Part, read_json
 from redbike.store.records import Pause, Progress, RunRecord, decode, encode, parse_number
@@ -167,11 +168,12 @@ class Questions(Part):
     def _pack_triage(self, cursor: str, pattern: str, count: int, latest: float) -> Call:
         return self._namespace.pack("triage", cursor=cursor, pattern=pattern, count=count, latest=latest)
 
-    def list_events(self, before: float | None) -> Iterator[tuple[str, str, int]]:
+    def list_events(self, before: float | None) -> Iterator[tuple[str, EventName, int]]:
         """Yield the id of every job, its last event and the time of that; or of those with no event since `before`."""
         for jobid, status in self.list_statuses():
-            event, _, moment = status.partition(":")
-            if not moment.isdecimal():
+            text, _, moment = status.partition(":")
+            event = EVENT_NAMES.get(text)
+            if event is None or not moment.isdecimal():
                 log.warning("%s: %r is no status", jobid, status)
             elif before is None or int(moment) < before:
                 yield jobid, event, int(moment)

@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, cast
 from urllib.parse import urlencode
 
 from starlette.datastructures import ImmutableMultiDict
 
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
+from redbike.store.enums import EventName
 from redbike.store.keys import check_known_jobid
 from redbike.store.overview import Wanted
 from redbike.store.patterns import expand
@@ -127,7 +128,7 @@ class Selection:
         jobs = bike.jobs(
             *patterns,
             queue=self.queue or None,
-            status=self.status or None,
+            status=cast(EventName, self.status) if self.status else None,
             report=lambda done, number: check_time(until),
             **flags,
         )

@@ -8,11 +8,11 @@ import hashlib
 import inspect
 import json
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 from uuid import UUID
 
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
@@ -23,6 +23,14 @@ from redbike.worker.current import current_run, is_in_run
 from redbike.worker.keyword_schedules import make_schedule
 from redbike.worker.signatures import CallSignature
 
+if TYPE_CHECKING:  # only type checkers have the package
+    import typing_extensions
+
+    from redbike.store.history import PastRun
+
+    W = typing_extensions.TypeVar("W", default=PastRun)
+else:
+    W = TypeVar("W")
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
@@ -77,29 +85,33 @@ _OF_ENQUEUE = ("key", "after", "at")
 _NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
 
 
-class JobHandle(str):
-    """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored."""
+class JobHandle(str, Generic[W]):
+    """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored.
+
+    For type checkers, `wait` of one that was awaited is to be awaited, too; of another one it returns the run.
+    """
 
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: float | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.
 
         With an `AsyncRedbike` it is to be awaited.
         """
         if self._bike is None:
             raise RedbikeError(f"nobody has set {str(self)!r} here: Redbike.wait() waits for any job")
-        return self._bike.wait(str(self), timeout) if self._stored is None else self._wait(self._bike, timeout)
+        waits: Any = self._bike.wait(str(self), timeout) if self._stored is None else self._wait(self._bike, timeout)
+        return cast(W, waits)
 
     async def _wait(self, bike: "AnyRedbike", timeout: float | None) -> Any:
         await self
         return await bike.wait(str(self), timeout)
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> "Generator[Any, None, JobHandle[Coroutine[Any, Any, PastRun]]]":
         if self._stored is not None:
             yield from asyncio.shield(self._stored).__await__()
-        return self
+        return cast("JobHandle[Coroutine[Any, Any, PastRun]]", self)
 
 
 class Bikes:
