@@ -88,14 +88,18 @@ class Jobs:
         middleware: Iterable[Middleware] = (),
     ) -> None:
         self.concurrency = concurrency
-        self.startup, self.shutdown, self.middleware = startup, shutdown, middleware
+        self.startup, self.shutdown = startup, shutdown
+        # Read once, as it may be an iterator. What is no list is named below.
+        is_list = isinstance(middleware, Iterable) and not isinstance(middleware, str)
+        self.middleware = tuple(middleware) if is_list else middleware
         self._limits = {} if limits is None else limits
         self._functions: dict[str, _Function] = {}
         self._bikes = Bikes()
         read_concurrency(self)
         read_limits(self)
         check_hooks(self)
-        self.middleware = tuple(middleware)
+        if middleware is None:
+            raise BadConfig(f"bad middleware of {type(self).__name__}: a list of functions is needed, not None")
 
     def job(
         self,

@@ -202,6 +202,13 @@ def test_one_that_returns_no_context_manager_fails_the_run(client, prefix, made,
     assert " returned no context manager, but " in run.error
 
 
+def test_the_middleware_of_functions_may_be_any_iterable_but_none(recorder):
+    around = recorder.sync("A")
+    assert Jobs(middleware=(each for each in [around])).middleware == (around,)
+    with pytest.raises(BadConfig, match="bad middleware of Jobs: a list of functions is needed, not None"):
+        Jobs(middleware=None)
+
+
 @pytest.mark.parametrize("name", ["startup", "shutdown", "middleware"])
 @pytest.mark.parametrize("value", [3, "app.open", [3]])
 def test_what_cannot_be_called_is_refused(client, prefix, name, value):
