@@ -198,6 +198,9 @@ class JobFunction(Generic[P, R]):
         known = cast(CallOptions, {**self._options, **options})
         if known.get("key") is not None:
             self.jobid(known["key"] or "")
+        bike = known.get("bike")
+        if bike is not None and (isinstance(bike, type) or not callable(getattr(bike, "enter", None))):
+            raise TypeError(f"bad bike {bike!r:.80}: a Redbike or an AsyncRedbike is needed")
         read_changes(_leave_out(known))
         _make_one_off(self._jobid, known)
         return type(self)(self._function, self._jobid, self._signature, self._bikes, known)
@@ -216,13 +219,13 @@ class JobFunction(Generic[P, R]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Run the function once with these arguments, soon; `options` may name another time, and the job.
 
-        Without a key, a digest of the arguments names the job. So while a job waits, the same call again adds no second
-        one; while it runs, it runs once more. To run the function for each call, give each a `key` of its own. Raise
-        as `set` does.
+        Without a key, a digest of the arguments names the job; those that equal their defaults count as left out. So
+        while a job waits, the same call again adds no second one; while it runs, it runs once more. To run the function
+        for each call, give each a `key` of its own. Raise as `set` does.
         """
         data = self._signature.bind(args, kwargs)
         key = self._options.get("key")
-        jobid = self.jobid(_digest(data) if key is None else key)
+        jobid = self.jobid(_digest(self._signature.drop_defaults(data)) if key is None else key)
         return self._store("set", jobid, _make_one_off(jobid, self._options) or "NOW", data)
 
     def _store(self, method: str, jobid: str, schedule: ScheduleLike, data: Any) -> JobHandle:

@@ -8,6 +8,7 @@ A function has one of these forms; each may also have ``jobid``, and more parame
 """
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,14 @@ class CallSignature:
             raise TypeError(f"{self}: {JOBID!r} is the id of its job, not an argument")
         return data or None
 
+    def drop_defaults(self, data: Any) -> Any:
+        """Return what `bind` has returned without the arguments that are the same JSON as their defaults."""
+        if not self.reads_arguments or data is None:
+            return data
+        known = self.arguments.parameters
+        kept = {name: value for name, value in data.items() if name not in known or _differs(value, known[name])}
+        return kept or None
+
     def check(self, data: Any) -> str:
         """Return what is wrong with these data; "" if the function can be called with them."""
         if not self.reads_arguments:
@@ -76,6 +85,14 @@ class CallSignature:
     def __str__(self) -> str:
         parameters = [each.replace(annotation=each.empty) for each in self.arguments.parameters.values()]
         return f"{self.name}{inspect.Signature(parameters)}"
+
+
+def _differs(value: Any, parameter: inspect.Parameter) -> bool:
+    try:
+        return json.dumps(value, sort_keys=True) != json.dumps(parameter.default, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        # One of them is no JSON, or there is no default.
+        return True
 
 
 def read_signature(function: object) -> CallSignature:

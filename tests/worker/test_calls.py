@@ -1,6 +1,7 @@
 """Functions that are decorated: a program calls them, and sets and enqueues jobs for them."""
 
 import asyncio
+import hashlib
 import inspect
 import pickle
 import re
@@ -97,6 +98,24 @@ def test_arguments_are_kept_as_the_data_of_a_job_of_their_own(bike, calls):
     assert work_all(bike) == [ids[0]], "it ended, and runs once more"
 
 
+def test_arguments_that_equal_their_defaults_name_the_same_job_as_without_them(bike):
+    digest = hashlib.sha256(b'{"name":"ann"}').hexdigest()[:20]
+    assert {greet.enqueue("ann"), greet.enqueue("ann", 1), greet.enqueue(times=1, name="ann")} == {f"greet:{digest}"}
+    assert bike.tell(f"greet:{digest}")["data"] == {"name": "ann", "times": 1}
+    others = {greet.enqueue("ann", 2), greet.enqueue("ann", True), greet.enqueue("ann", None)}
+    assert len(others - {f"greet:{digest}"}) == 3
+
+    own = Jobs()
+
+    @own.job("count")
+    def count(first=(1, 2), *, more=frozenset(), **rest):
+        pass
+
+    count = count.options(bike=Redbike(own, f"{bike.prefix}-own", bike.client))
+    assert count.enqueue() == count.enqueue([1, 2]) != count.enqueue(more=[])
+    assert count.enqueue(other=1) == count.enqueue((1, 2), other=1) != count.enqueue()
+
+
 def test_a_function_without_arguments_and_one_of_data_are_enqueued_beside_their_schedules(bike, calls):
     bike.set("tidy", "EVERY:1h")
     before = bike.tell("tidy")
@@ -170,6 +189,8 @@ def test_a_job_is_set_with_any_schedule(bike, calls):
         (lambda: greet.options(data=5), TypeError, "the data of a job of greet are its arguments"),
         (lambda: greet.options(retires=5), TypeError, "unexpected option 'retires'"),
         (lambda: greet.options(retries=-5), BadConfig, "-5"),
+        (lambda: greet.options(bike="x"), TypeError, "bad bike 'x': a Redbike or an AsyncRedbike is needed"),
+        (lambda: greet.options(bike=Redbike), TypeError, "bad bike <class"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_it_is_set(bike, call, error, said):
