@@ -17,12 +17,14 @@ from pathlib import Path
 
 from bench.burst import burst
 from bench.drain import drain
+from bench.drive import OWN
 from bench.enqueue import enqueue
 from bench.figures import Plan
 from bench.floor import floor
 from bench.idle import idle
 from bench.install import install, interpreter
 from bench.memory import memory
+from bench.pool import pool
 from bench.punctuality import punctuality
 from bench.raw import raw
 from bench.recurring import recurring
@@ -53,6 +55,7 @@ BOTH, SCHEDULES = ("redbike", "raw"), ("schedule", "schedule_many", "run_schedul
 BENCHMARKS = {
     "raw": Benchmark(raw, ("raw",)),
     "drain": Benchmark(drain, needs=("enqueue",)),
+    "pool": Benchmark(pool, ("redbike, coroutines", "redbike, threads"), needs=("enqueue",)),
     "floor": Benchmark(floor),
     "recurring": Benchmark(recurring),
     "burst": Benchmark(burst, needs=SCHEDULES),
@@ -149,7 +152,7 @@ def takes_part(contender: Contender, benchmark: Benchmark) -> bool:
 
 def contenders(peers: list[str], folder: Path) -> list[Contender]:
     """Redbike, raw Redis, and those of the peers that are installed."""
-    found = [described("redbike", sys.executable), described("raw", sys.executable)]
+    found = [described(name, sys.executable) for name in OWN]
     for name in peers:
         python = interpreter(folder, name)
         found.append(described(name, str(python) if python.exists() else sys.executable))

@@ -20,7 +20,12 @@ from typing import Any
 
 from bench import record
 
-OWN = {"redbike": "bench.ours", "raw": "bench.bare"}
+OWN = {
+    "redbike": "bench.ours",
+    "redbike, coroutines": "bench.coroutines",
+    "redbike, threads": "bench.functions",
+    "raw": "bench.bare",
+}
 
 
 def main(name: str, verb: str, *arguments: str) -> None:
@@ -58,6 +63,8 @@ async def describe(adapter: ModuleType) -> None:
 async def timed(function: Any, bulk: bool, first: int, count: int) -> float:
     """Seconds for `count` jobs after a first one, which opens the connection."""
     await call(function, [first] if bulk else first)
+    if count == 1:
+        return 0.0
     numbers = range(first + 1, first + count)
     began = time.perf_counter()
     if bulk:
@@ -100,7 +107,7 @@ async def schedule(adapter: ModuleType, path: str) -> None:
     print(len(jobs))
 
 
-TIMED = ("enqueue", "enqueue_many", "cron", "cron_many")
+TIMED = ("enqueue", "enqueue_many", "enqueue_waiting_many", "cron", "cron_many")
 VERBS: dict[str, Any] = {"describe": describe, "wakeups": wakeups, "schedule": schedule}
 
 if __name__ == "__main__":

@@ -5,21 +5,26 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 
-from redbike import Redbike, RoundRobin
+from redbike import Jobs, Redbike, RoundRobin
 
 PACKAGES = ("redbike", "redis")
 SETTINGS = "redbike work, redbike dispatch"
 JOBS = 200_000
 
-_bike: Redbike | None = None
+STOCK = RoundRobin("A")
+_bikes: dict[object, Redbike] = {}
 
 
-def bike() -> Redbike:
-    """One for the server of this measurement."""
-    global _bike
-    if _bike is None:
-        _bike = Redbike(RoundRobin("A"), redis_config=os.environ["BENCH_URL"])
-    return _bike
+def bike(worker: RoundRobin | Jobs = STOCK) -> Redbike:
+    """One for the server of this measurement, and for a worker."""
+    if worker not in _bikes:
+        _bikes[worker] = Redbike(worker, redis_config=os.environ["BENCH_URL"])
+    return _bikes[worker]
+
+
+def set_with_argument(jobs: Jobs, numbers: Iterable[int]) -> None:
+    """Set jobs of the function ``job``, with their numbers as its argument."""
+    check(bike(jobs).set_many((f"job:{number}", "NOW", {"data": {"number": number}}) for number in numbers))
 
 
 def enqueue(number: int) -> None:
@@ -27,7 +32,7 @@ def enqueue(number: int) -> None:
 
 
 def enqueue_many(numbers: Iterable[int]) -> None:
-    _check(bike().set_many((f"{number}:A", "NOW") for number in numbers))
+    check(bike().set_many((f"{number}:A", "NOW") for number in numbers))
 
 
 def cron(number: int) -> None:
@@ -35,11 +40,11 @@ def cron(number: int) -> None:
 
 
 def cron_many(numbers: Iterable[int]) -> None:
-    _check(bike().set_many((f"{number}:A", cron_line(number)) for number in numbers))
+    check(bike().set_many((f"{number}:A", cron_line(number)) for number in numbers))
 
 
 def schedule_many(jobs: Iterable[tuple[int, float]]) -> None:
-    _check(bike().set_many((f"{number}:A", f"AT:{moment:.6f}") for number, moment in jobs))
+    check(bike().set_many((f"{number}:A", f"AT:{moment:.6f}") for number, moment in jobs))
 
 
 def cron_line(number: int) -> str:
@@ -47,21 +52,21 @@ def cron_line(number: int) -> str:
     return f"{number % 60} {number // 60 % 24} * * {number // 1440 % 7} {number // 10080 % 4}"
 
 
-def _check(results: Iterator[tuple[str, bool | ValueError]]) -> None:
+def check(results: Iterator[tuple[str, bool | ValueError]]) -> None:
     for jobid, result in results:
         if result is not True:
             raise ValueError(f"{jobid}: {result}")
 
 
 def work(queues: str = "A") -> None:
-    _command("work", f"bench.jobs:Job({queues!r})")
+    run_command("work", f"bench.jobs:Job({queues!r})")
 
 
 def dispatch() -> None:
-    _command("dispatch")
+    run_command("dispatch")
 
 
-def _command(*words: str) -> None:
+def run_command(*words: str) -> None:
     url = os.environ["BENCH_URL"]
     os.execv(sys.executable, [sys.executable, "-m", "redbike", f"--url={url}", *words])
 

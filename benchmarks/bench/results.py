@@ -35,12 +35,13 @@ class Results:
         names = self.values.get(figure.key, {})
         sign = -1 if figure.more else 1
         first = {"redbike": 0, "raw": 1}
-        return sorted(names, key=lambda name: (first.get(name, 2), sign * median(names[name])))
+        return sorted(names, key=lambda name: (first.get(name.partition(",")[0], 2), sign * median(names[name])))
 
     def _row(self, figure: Figure, name: str, value: float) -> "Row":
         raw = self._median(figure.raw, "raw")
-        peers = [peer for peer in self._order(figure) if peer not in ("redbike", "raw", name)]
-        best = self._median(figure.key, peers[0]) if peers and name == "redbike" and figure.compared else None
+        peers = [peer for peer in self._order(figure) if peer != "raw" and not peer.startswith("redbike")]
+        is_ours = name.startswith("redbike") and figure.compared
+        best = self._median(figure.key, peers[0]) if peers and is_ours else None
         return Row(figure, name, value, _ratio(value, raw), _ratio(value, best), peers[0] if best else "")
 
     def _median(self, key: str, name: str) -> float | None:

@@ -40,7 +40,7 @@ class Contender:
 
     @property
     def is_peer(self) -> bool:
-        return self.name not in ("redbike", "raw")
+        return self.name != "raw" and not self.name.startswith("redbike")
 
 
 class Site:

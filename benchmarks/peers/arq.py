@@ -1,6 +1,8 @@
 """arq: one worker with 100 coroutines that polls every 10 ms, results are not kept."""
 
+import asyncio
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +24,11 @@ async def job(context: dict[Any, Any], number: int) -> None:
     ran(number)
 
 
+async def wait(context: dict[Any, Any], number: int) -> None:
+    ran(number)
+    await asyncio.sleep(3600)
+
+
 async def pool() -> ArqRedis:
     global _pool
     if _pool is None:
@@ -33,16 +40,25 @@ async def enqueue(number: int) -> None:
     await (await pool()).enqueue_job("job", number)
 
 
+async def enqueue_waiting_many(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        await (await pool()).enqueue_job("wait", number)
+
+
 async def schedule(number: int, moment: float) -> None:
     await (await pool()).enqueue_job("job", number, _defer_until=datetime.fromtimestamp(moment, UTC))
 
 
 def work() -> None:
+    work_waiting(str(COROUTINES))
+
+
+def work_waiting(at_once: str) -> None:
     worker = Worker(
-        [func(job, keep_result=0)],
+        [func(job, keep_result=0), func(wait, keep_result=0)],
         redis_settings=settings,
-        max_jobs=COROUTINES,
+        max_jobs=int(at_once),
         poll_delay=POLL,
-        queue_read_limit=5 * COROUTINES,
+        queue_read_limit=5 * int(at_once),
     )
     worker.run()

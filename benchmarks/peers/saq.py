@@ -3,6 +3,7 @@
 import asyncio
 import math
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from bench.record import ran
@@ -22,9 +23,19 @@ async def job(context: dict[str, Any], *, number: int) -> None:
     ran(number)
 
 
+async def wait(context: dict[str, Any], *, number: int) -> None:
+    ran(number)
+    await asyncio.sleep(3600)
+
+
 async def enqueue(number: int) -> None:
     # A ttl of -1 keeps no result.
     await queue.enqueue(Job("job", kwargs={"number": number}, ttl=-1))
+
+
+async def enqueue_waiting_many(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        await queue.enqueue(Job("wait", kwargs={"number": number}, ttl=-1, timeout=0))
 
 
 async def schedule(number: int, moment: float) -> None:
@@ -33,5 +44,9 @@ async def schedule(number: int, moment: float) -> None:
 
 
 def work() -> None:
-    worker = Worker(queue, [job], concurrency=COROUTINES)
+    work_waiting(str(COROUTINES))
+
+
+def work_waiting(at_once: str) -> None:
+    worker = Worker(queue, [job, wait], concurrency=int(at_once))
     asyncio.run(worker.start())
