@@ -15,21 +15,23 @@ class Slots:
         self._size = self._free = size
         self._ended: list[EndedRun] = []
         self._told: list[EndedRun] = []
-        self._changed = threading.Condition()
+        self._changing = threading.Lock()
+        # Two: to wake a thread that has nothing to do costs more than a short job.
+        self._for_taker, self._for_ender = threading.Condition(self._changing), threading.Condition(self._changing)
         self._is_left = False  # to `wait_for_ends`: what ends is for another thread to tell
         self._is_over = False
 
     def note_end(self, run: Run, next_state: NextState) -> None:
         """Note how a run has ended."""
-        with self._changed:
+        with self._changing:
             self._ended.append((run, next_state))
-            self._changed.notify_all()
+            (self._for_ender if self._is_left else self._for_taker).notify()
 
     def wait(self, seconds: float) -> tuple[list[EndedRun], int]:
         """Wait until slots are free, or have runs that have ended; return these, and how many slots there are then."""
-        with self._changed:
+        with self._changing:
             if not (self._free or self._ended):
-                self._changed.wait(seconds)
+                self._for_taker.wait(seconds)
             ended, free = self._take_ended(), self._free
             self._free = 0
             return ended, free + len(ended)
@@ -41,24 +43,24 @@ class Slots:
 
     def free(self, number: int, told: Sequence[EndedRun] = ()) -> None:
         """Give slots back; the server knows of those ends that were `told`."""
-        with self._changed:
+        with self._changing:
             self._free += number
             known = set(map(id, told))
             self._told = [each for each in self._told if id(each) not in known]
-            self._changed.notify_all()
+            self._for_taker.notify()
 
     def put_back(self, ended: list[EndedRun], number: int) -> None:
         """Give back what `wait` has returned: nothing has come of it."""
-        with self._changed:
+        with self._changing:
             self._ended = [*ended, *self._ended]
         self.free(number - len(ended), ended)
 
     @contextmanager
     def leave_ends(self) -> Iterator[None]:
         """Leave what ends in the block to `wait_for_ends`."""
-        with self._changed:
+        with self._changing:
             self._is_left = True
-            self._changed.notify_all()
+            self._for_ender.notify()
         try:
             yield
         finally:
@@ -66,22 +68,22 @@ class Slots:
 
     def wait_for_ends(self) -> list[EndedRun]:
         """Wait for ends that another thread than that of `wait` is to tell; none when it is over."""
-        with self._changed:
+        with self._changing:
             while not (self._is_over or (self._is_left and self._ended)):
-                self._changed.wait()
+                self._for_ender.wait()
             return self._take_ended()
 
     def wait_until_all_free(self) -> None:
         """Wait until nothing runs any more."""
-        with self._changed:
+        with self._changing:
             self._is_left = True
-            self._changed.notify_all()
+            self._for_ender.notify()
             while self._free < self._size:
-                self._changed.wait()
+                self._for_taker.wait()
             self._is_over = True
-            self._changed.notify_all()
+            self._for_ender.notify()
 
     def list_untold(self) -> list[EndedRun]:
         """Return the ends of which the server may not know yet."""
-        with self._changed:
+        with self._changing:
             return [*self._told, *self._ended]
