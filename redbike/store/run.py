@@ -97,6 +97,10 @@ def _refuse_bike() -> Any:
     raise LookupError("only while it is worked, a run has a bike")
 
 
+def _refuse_to_predict(run: "Run", error: BaseException) -> bool:
+    raise LookupError("only for a middleware, a run can tell whether it is tried again")
+
+
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
 class Run:
     """A run in flight, as its worker holds it. Times are epoch seconds by Redis' clock."""
@@ -128,6 +132,7 @@ class Run:
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop
     find_bike: Callable[[], Any] = field(default=_refuse_bike, compare=False, repr=False)  # what runs it
+    predict_retry: "Callable[[Run, BaseException], bool]" = field(default=_refuse_to_predict, compare=False, repr=False)
     saver: Any = field(default=None, compare=False, repr=False)  # a `Saver`, of its worker
     uses_saved: bool = field(default=False, compare=False, repr=False)  # whether it has saved something, or found it
     reported: Any = field(default=None, compare=False, repr=False)  # a `Progress`: how far it says it is
@@ -193,6 +198,13 @@ class Run:
         line = escape(" ".join(text.split()).encode(errors="replace"))
         shown = line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
         self.reported = Progress(read_share("share", share), shown)
+
+    def will_retry(self, error: BaseException) -> bool:
+        """Tell whether this occurrence runs again if ``work`` raises `error`, as ``retries`` and ``retry_on`` say.
+
+        It is for a middleware. Raise `LookupError` if the worker has none.
+        """
+        return self.predict_retry(self, error)
 
     def _find_saver(self) -> Saver:
         if self.saver is None:

@@ -38,11 +38,14 @@ log = logging.getLogger("redbike.worker")
 
 
 class Hooks:
-    """Calls the hooks of `worker`; its coroutines run in `coroutines`."""
+    """Calls the hooks of `worker`; its coroutines run in `coroutines`. `predict_retry` is for the runs."""
 
-    def __init__(self, worker: WorkerClass, coroutines: Coroutines) -> None:
+    def __init__(
+        self, worker: WorkerClass, coroutines: Coroutines, predict_retry: Callable[[Run, BaseException], bool]
+    ) -> None:
         self._worker = worker
         self._coroutines = coroutines
+        self._predict_retry = predict_retry
         self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
         self.state: Literal["new", "beginning", "begun", "ending", "over"] = "new"
 
@@ -82,6 +85,7 @@ class Hooks:
         `finish` runs an awaitable to its end, with the deadline of the run.
         """
         call = partial(_call_unforked, call, run.jobid)
+        run.predict_retry = self._predict_retry
         with ExitStack() as stack:
             for number, make in enumerate(self.middleware):
                 manager = _make(make, run)
@@ -97,6 +101,7 @@ class Hooks:
     async def run_async(self, run: Run, call: Callable[[], object]) -> object:
         """Return what the coroutine of `call` returns, with the middleware around it, all in one task."""
         first, *rest = self.middleware
+        run.predict_retry = self._predict_retry
         return await _run_within(run, _make(first, run), rest, call)
 
     def is_async(self, jobid: str) -> bool:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from redbike.config.settings import Settings
@@ -16,7 +17,7 @@ from redbike.loop.policies import (
     make_failure,
     refuse,
 )
-from redbike.loop.retries import find_rules
+from redbike.loop.retries import count_retries, find_rules
 from redbike.loop.worker_class import WorkerClass
 from redbike.store.run import NextState, Run
 from redbike.text.printable import get_message
@@ -28,8 +29,8 @@ log = logging.getLogger("redbike.worker")
 class RaisedErrors:
     """Decides by the exceptions that ``work`` of `worker` raises."""
 
-    def __init__(self, worker: WorkerClass) -> None:
-        self._worker = worker
+    def __init__(self, worker: WorkerClass, settings_for: Callable[[Run], Settings]) -> None:
+        self._worker, self._settings_for = worker, settings_for
         self._tracebacks = Tracebacks()
 
     def decide(self, run: Run, error: BaseException, settings: Settings) -> NextState:
@@ -62,6 +63,18 @@ class RaisedErrors:
         else:
             log.error("%s: %s", run.jobid, next_state.error, exc_info=shown)
         return next_state
+
+    def will_retry(self, run: Run, error: BaseException) -> bool:
+        """Tell whether `decide` lets the same occurrence run again."""
+        if isinstance(error, StopWork | UnsetJob | BadSchedule) or run.cancelled:
+            return False
+        if isinstance(error, Again):
+            return True
+        settings = self._settings_for(run)
+        if isinstance(error, Overrun):
+            return settings.on_timeout == "requeue"
+        rules = find_rules(self._worker, run.jobid)
+        return rules.find_stop(error) is None and rules.allow_retry(error) and run.failures < count_retries(settings)
 
     def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:
         try:

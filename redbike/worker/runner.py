@@ -74,9 +74,9 @@ class Runner:
         self._cancel = getattr(worker, "cancel", None)
         self._reads_options = bool(getattr(worker, "reads_options", False))
         self._takes_data = takes_data(worker)
-        self._raised = RaisedErrors(worker)
+        self._raised = RaisedErrors(worker, self.settings_for)
         self._coroutines = Coroutines(event_loop)
-        self.hooks = Hooks(worker, self._coroutines)
+        self.hooks = Hooks(worker, self._coroutines, self._raised.will_retry)
         self._threads = threading.active_count()
         self._at_exit = _count_at_exit()
         self.last_jobid = ""  # of the run that has begun last

@@ -5,7 +5,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from redbike import Again, BadConfig, Jobs, Redbike, RoundRobin
+from redbike import (
+    Again,
+    BadConfig,
+    BadSchedule,
+    Jobs,
+    Overrun,
+    Redbike,
+    RoundRobin,
+    StopWork,
+    UnsetJob,
+    current_run,
+)
 from tests.loops import join, start
 from tests.waiting import wait_until
 
@@ -203,3 +214,64 @@ def test_show_and_why_tell_what_has_ended_the_job(work_off, shell):
     shell.environment["REDBIKE_PREFIX"] = bike.prefix
     for command in ("show", "why", "runs"):
         assert STOPPED in shell.run(command, "pay").stdout
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("error", "options", "retried"),
+    [
+        (OSError("full"), {}, False),
+        (OSError("full"), {"retries": 1}, True),
+        (ValueError("bad"), {"retries": 1}, False),
+        (PermissionError("no"), {"retries": 1}, False),
+        (Again(), {}, True),
+        (StopWork(), {"retries": 1}, False),
+        (UnsetJob(), {"retries": 1}, False),
+        (BadSchedule("bad"), {"retries": 1}, False),
+        (Overrun("late"), {"on_timeout": "requeue"}, True),
+        (Overrun("late"), {"on_timeout": "stop", "retries": 1}, False),
+    ],
+)
+def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind, error, options, retried):
+    told = []
+
+    @contextmanager
+    def tell(run):
+        try:
+            yield
+        except BaseException as raised:
+            told.append(run.will_retry(raised))
+            raise
+
+    jobs = Jobs(middleware=[tell])
+
+    def fail():
+        raise error
+
+    async def fail_in_loop():
+        raise error
+
+    rules = {"retry_on": OSError, "stop_on": PermissionError}
+    jobs.job("job", **rules)(fail if kind == "sync" else fail_in_loop)
+    with Redbike(jobs, prefix, client, backoff=0) as bike:
+        bike.set("job", "NOW", **options)
+        assert bike.work_one() == "job"
+        assert told == [retried]
+        waiting = [job.jobid for job in bike.jobs() if job.status in ("TML", "ENQ")]
+    assert waiting == ["job"] * retried
+
+
+def test_a_run_tells_no_more_than_its_worker_has_said(client, prefix):
+    said = []
+    jobs = Jobs()
+
+    @jobs.job("job")
+    def job():
+        with pytest.raises(LookupError, match="only for a middleware"):
+            current_run().will_retry(OSError("full"))
+        said.append(current_run().jobid)
+
+    with Redbike(jobs, prefix, client) as bike:
+        bike.set("job", "NOW")
+        bike.work_one()
+    assert said == ["job"]
