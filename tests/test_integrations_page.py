@@ -1,0 +1,140 @@
+"""The examples of docs/integrations.rst, as a reader saves them: real workers run their jobs."""
+
+import json
+import re
+import sqlite3
+from itertools import pairwise
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.collected import collect
+from tests.pages import find_block, list_programs, run_line, write
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
+
+# The jobs of the page, and some that see the connections of Django when they begin, in the thread of the queries.
+OBSERVER = """
+from accounts import jobs
+from asgiref.sync import sync_to_async
+from django.db import connection
+
+def observe(kind):
+    print(kind, "reuses" if connection.connection else "opens", flush=True)
+    connection.ensure_connection()
+
+@jobs.job("observe")
+def observe_plain():
+    observe("plain")
+
+@jobs.job("observe-async")
+async def observe_async():
+    await sync_to_async(observe)("async")
+"""
+
+
+@pytest.fixture
+def bike(shell):
+    with Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]) as bike:
+        yield bike
+
+
+@pytest.fixture
+def save(shell):
+    """Save a program of the page."""
+
+    def save(name):
+        write(shell, name, "\n\n\n".join(block.text for block in list_programs("integrations")[name]) + "\n")
+
+    return save
+
+
+def start_worker(shell, worker):
+    up = shell.start("up", worker)
+    wait_until(lambda: len(shell.list_rows("workers")) == 2, 60)
+    return up
+
+
+def stop(worker):
+    worker.terminate()
+    assert worker.wait(60) == 0
+
+
+def run_jobs(shell, bike, *rows):
+    """Set jobs, and return how their runs have ended."""
+    for jobid, data in rows:
+        assert shell.run("set", jobid, "NOW", f"--data={json.dumps(data)}").returncode == 0
+    wait_until(lambda: all(bike.runs(jobid) and not bike.is_working(jobid) for jobid, _ in rows), 60)
+    wait_until(lambda: all(bike.tell(jobid)["next_run"] is None for jobid, _ in rows), 60)
+    return [[run.outcome for run in bike.runs(jobid)][::-1] for jobid, _ in rows]
+
+
+def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(shell, bike, save):
+    save("orders.py")
+    text = (shell.folder / "orders.py").read_text()
+    more = '\n\n@jobs.job("{0}"{2})\ndef {0}(number: int) -> None:\n    pay(number, 1)\n    {1}\n'
+    text += more.format("stop", "raise StopWork", "")
+    text += more.format("late", "__import__('time').sleep(0.3)", ", timeout=0.2, on_timeout='stop'")
+    (shell.folder / "orders.py").write_text(text)
+    worker = start_worker(shell, "orders:jobs")
+    rows = [(f"pay:{number}", {"number": number, "amount": amount}) for number, amount in ((1, 5), (2, 0), (3, 5))]
+    assert run_jobs(shell, bike, *rows) == [["ok"], ["failed"], ["ok"]]
+    assert run_jobs(shell, bike, ("stop", {"number": 4}), ("late", {"number": 5})) == [["ok"], ["overrun"]]
+    stop(worker)
+    found = sqlite3.connect(shell.folder / "orders.db").execute("select number, is_paid from orders order by number")
+    assert found.fetchall() == [(1, 1), (3, 1), (4, 1)]
+
+
+def test_connections_of_django_are_closed_around_each_run(shell, bike, save):
+    assert run_line(shell, "django-admin startproject mysite .").returncode == 0
+    assert run_line(shell, "python -m django migrate --settings=mysite.settings --pythonpath=.").returncode == 0
+    save("accounts.py")
+    write(shell, "observer.py", OBSERVER)
+    worker = start_worker(shell, "observer:jobs")
+    names = ("count", "count-async", "observe", "observe", "observe-async", "observe-async")
+    for number, name in enumerate(names):
+        assert run_jobs(shell, bike, (f"{name}:{number}", None)) == [["ok"]]
+    stop(worker)
+    for line, number in (("0 users\n", 1), ("0 users, async\n", 1), ("plain opens\n", 2), ("async opens\n", 2)):
+        assert shell.log().count(line) == number
+
+
+def test_each_line_of_structlog_has_its_run(shell, bike, save):
+    save("parcels.py")
+    worker = start_worker(shell, "parcels:jobs")
+    rows = [("send:7", {"weight": 2.5}), ("send:8", {"weight": 31}), ("track", None)]
+    assert run_jobs(shell, bike, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
+    stop(worker)
+    found = [json.loads(line) for line in re.findall(r"^work-1 +\| (\{.*)", shell.log(), re.MULTILINE)]
+    assert sorted((each["job"], each["attempt"], each["event"], each.get("weight")) for each in found) == [
+        ("send:7", 1, "sending", 2.5),
+        ("send:8", 1, "sending", 31),
+        ("send:8", 2, "sending", 31),
+        ("track", 1, "tracking", None),
+    ]
+    assert {each["key"].partition("@")[0] for each in found} == {"send:7", "send:8", "track"}
+    shown, [printed] = (
+        json.loads(find_block("integrations", '{"weight"')),
+        [each for each in found if each["job"] == "send:7"],
+    )
+    assert shown | {name: printed[name] for name in ("key", "timestamp")} == printed
+
+
+def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, bike, save):
+    save("invoices.py")
+    with collect() as collected:
+        shell.environment["SENTRY_DSN"] = collected.url.replace("://", "://key@") + "/1"
+        worker = start_worker(shell, "invoices:jobs")
+        rows = [("charge:1", {"amount": 5}), ("charge:2", {"amount": 0}), ("remind", None)]
+        assert run_jobs(shell, bike, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
+        stop(worker)
+    lines = [json.loads(line) for _, body in collected.posted for line in body.splitlines() if line]
+    # An item of an envelope is a line that says what it is, and then that.
+    events = [item for header, item in pairwise(lines) if header.get("type") == "event"]
+    [event] = events
+    [error] = event["exception"]["values"]
+    assert (error["type"], error["value"]) == ("ValueError", "no amount: 0")
+    assert event["tags"] == {"job": "charge:2", "queue": "work-charge"}
+    assert event["contexts"]["run"]["attempt"] == 2
+    assert event["contexts"]["run"]["key"].startswith("charge:2@")
