@@ -6,8 +6,8 @@ Usage:
                         [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
                         [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>]
-                        [--history=<N>] [--keep-result=<POLICY>] [--ping-url=<URL>] [--except=<ICS>]
-                        [--] <JOBID> <SCHEDULE>
+                        [--history=<N>] [--keep-result=<POLICY>] [--ping-url=<URL>]
+                        [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
@@ -53,8 +53,8 @@ Usage:
 
 Commands:
   set        Enter a job: its id and when it runs. It need not wait for a dispatcher. The options from --data to
-             --ping-url are those of the job, and override the settings. It keeps those that are not given; "default"
-             takes one back, and "null" the data.
+             --traceparent are those of the job, and override the settings. It keeps those that are not given;
+             "default" takes one back, and "null" the data.
   unset      Take a job out of the rotation; a run in flight completes.
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
@@ -132,6 +132,7 @@ Options:
   --history=<N>            How many ended runs are kept.
   --keep-result=<POLICY>   Whether what work returns is kept with the run: no, yes.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
+  --traceparent=<TRACEPARENT>  The span that its runs are linked to, in the format of W3C Trace Context.
   --except=<ICS>           Leave out the days of a calendar of holidays, such as holidays.ics: its all-day events of the
                            next two years. For cron and rules.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.

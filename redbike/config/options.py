@@ -48,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     history: int | None
     keep_result: bool | NoOrYes | None
     ping_url: str | None
+    traceparent: str | None
     data: Any
 
 

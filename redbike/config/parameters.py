@@ -34,6 +34,8 @@ NO_OR_YES = get_args(NoOrYes)  # in Python False and True, too
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
+# W3C Trace Context: the version, the trace, the span, and the flags. A trace or a span of zeros is none.
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Parameter:
     """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
 
     name: str
-    kind: Literal["duration", "count", "share", "choice", "url", "text"]
+    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "text"]
     default: Any
     help: str
     choices: tuple[str, ...] = ()
@@ -64,6 +66,8 @@ class Parameter:
             return read_choice(self.name, self.choices[value] if is_flag else value, self.choices)
         if self.kind == "url":
             return check_ping_url(value)
+        if self.kind == "traceparent":
+            return read_traceparent(self.name, value)
         if self.kind == "share":
             return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
@@ -81,6 +85,7 @@ _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
 _RESULT_HELP = "Whether what work returns is kept with the run"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
+_TRACEPARENT_HELP = "The span that its runs are linked to, in the format of W3C Trace Context"
 
 PARAMETERS = {
     row.key: row
@@ -110,6 +115,7 @@ PARAMETERS = {
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
         Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
+        Parameter("traceparent", "traceparent", None, _TRACEPARENT_HELP, is_setting=False),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
         Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),
         Parameter("log-level", "choice", "info", "The lowest level to log", get_args(LogLevel), is_option=False),
@@ -139,6 +145,14 @@ def read_share(name: str, value: Any) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise BadConfig(f"bad {name} {quote(value)}: a share from 0 to 1, such as 0.25, is needed")
     return round(float(share), 6) + 0.0  # without the sign that a zero may have
+
+
+def read_traceparent(name: str, value: Any) -> str:
+    """Return `value` if it names a span as W3C Trace Context has it. Raise `BadConfig`."""
+    if not isinstance(value, str) or not _TRACEPARENT.fullmatch(value):
+        example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        raise BadConfig(f"bad {name} {quote(value)}: 55 characters such as {example} are needed")
+    return value
 
 
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:

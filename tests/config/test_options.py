@@ -43,6 +43,7 @@ FULL = {
     "spread": 60,
     "forget-after": "never",
     "ping-url": "http://host/{jobid}",
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 }
 # What is shown of them: who knows a URL can call it.
 SHOWN = FULL | {"ping-url": "http://host/…"}

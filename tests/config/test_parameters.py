@@ -17,7 +17,7 @@ from redbike.config.parameters import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
-PYTHON = {"duration": float, "count": int, "share": float, "url": str, "text": str}
+PYTHON = {"duration": float, "count": int, "share": float, "url": str, "traceparent": str, "text": str}
 # For each setting, a value that is not its default, as a text and as it is read.
 OTHERS = {
     key: {
@@ -73,6 +73,18 @@ BAD = {
     "share": ["half", "20%", "1/2", "", "-0.1", -0.1, 1.5, "1.5", True, float("nan"), [1]],
     "choice": ["explode", "s\u212aip", 7],
     "url": ["ftp://host", 7],
+    "traceparent": [
+        7,
+        "",
+        "4bf92f3577b34da6a3ce929d0e0e4736",
+        f"00-{'0' * 32}-{'b7' * 8}-01",
+        f"00-{'4b' * 16}-{'0' * 16}-01",
+        f"ff-{'4b' * 16}-{'b7' * 8}-01",
+        f"00-{'4B' * 16}-{'b7' * 8}-01",
+        f"00-{'4b' * 16}-{'b7' * 8}-01-",
+        f"00-{'4b' * 16}-{'b7' * 8}-01\n",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-" + "\u0667" * 16 + "-01",
+    ],
     "text": [7],
 }
 MORE = {
@@ -122,6 +134,7 @@ def test_the_page_has_every_setting_with_its_default():
 def test_the_page_has_each_option_with_its_kind():
     rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
     kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
+    kinds["traceparent"] = "text"
     assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
 
 
