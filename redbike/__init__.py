@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from redbike.worker.current import current_run
     from redbike.worker.functions import Jobs
     from redbike.worker.notify import End
+    from redbike.worker.tracing import Tracing
 
 __all__ = [
     "Again",
@@ -158,6 +159,7 @@ __all__ = [
     "StopWork",
     "Stopping",
     "TooManyRuns",
+    "Tracing",
     "Unreachable",
     "UnsetJob",
     "WorkerClass",
@@ -221,6 +223,7 @@ _PLACES = {
     "Source": "redbike.importers.rows",
     "Steered": "redbike.store.patterns",
     "Stopping": "redbike.store.run",
+    "Tracing": "redbike.worker.tracing",
     "WorkerClass": "redbike.loop.worker_class",
     "ZoneLike": "redbike.schedule.moments",
     "current_run": "redbike.worker.current",

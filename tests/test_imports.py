@@ -37,6 +37,7 @@ REQUIRED = {
 EXTRAS = {
     "ics": ({"icalendar"}, "redbike.importers.calendar"),
     "metrics": ({"prometheus_client"}, "redbike.queries.metrics"),
+    "opentelemetry": ({"opentelemetry"}, "redbike.worker.tracing"),
     "web": ({"h11", "jinja2", "markupsafe", "starlette", "uvicorn"}, "redbike.web"),
 }
 # What another package brings along, whose extra names that.

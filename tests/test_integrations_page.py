@@ -6,6 +6,7 @@ import sqlite3
 from itertools import pairwise
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from redbike import Redbike, RoundRobin
 from tests.collected import collect
@@ -138,3 +139,47 @@ def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, bike, save):
     assert event["tags"] == {"job": "charge:2", "queue": "work-charge"}
     assert event["contexts"]["run"]["attempt"] == 2
     assert event["contexts"]["run"]["key"].startswith("charge:2@")
+
+
+def read_spans(posted):
+    """The spans of all requests to a collector, by their names, with their attributes as a dict."""
+    spans = {}
+    for path, body in posted:
+        assert path == "/v1/traces"
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            for span in (span for scope in resource.scope_spans for span in scope.spans):
+                spans.setdefault(span.name, []).append((span, {each.key: each.value for each in span.attributes}))
+    return spans
+
+
+def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors(shell, bike, save):
+    save("shipping.py")
+    save("checkout.py")
+    with collect() as collected:
+        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collected.url
+        worker = start_worker(shell, "shipping:jobs")
+        done = run_line(shell, "python checkout.py")
+        assert (done.returncode, done.stderr) == (0, "")
+        wait_until(lambda: sorted(run.outcome for run in bike.runs()) == ["failed", "ok", "ok", "retry"], 60)
+        stop(worker)
+    spans = read_spans(collected.posted)
+    [(checkout, _)] = spans["checkout"]
+    runs = spans["process work-ship"] + spans["process work-notify"]
+    assert len(runs) == 4
+    for run, own in runs:
+        assert (run.kind, run.parent_span_id) == (run.SPAN_KIND_CONSUMER, b"")
+        assert [(link.trace_id, link.span_id) for link in run.links] == [(checkout.trace_id, checkout.span_id)]
+        [child] = [child for name in ("print label", "send mail") for child, _ in spans[name]
+                   if child.parent_span_id == run.span_id]  # fmt: skip
+        assert child.trace_id == run.trace_id != checkout.trace_id
+        assert run.start_time_unix_nano <= child.start_time_unix_nano < child.end_time_unix_nano
+        assert child.end_time_unix_nano <= run.end_time_unix_nano
+        is_error = own["messaging.redbike.outcome"].string_value in ("retry", "failed")
+        assert (run.status.code, run.status.message) == ((2, "ValueError: no order: 0") if is_error else (0, ""))
+        assert [event.name for event in run.events] == ["exception"] * is_error
+    found = [(own["messaging.redbike.job.id"].string_value, own["messaging.redbike.outcome"].string_value,
+              own["messaging.redbike.message.delivery_attempt"].int_value) for _, own in runs]  # fmt: skip
+    assert sorted(each[1:] for each in found) == [("failed", 2), ("ok", 1), ("ok", 1), ("retry", 1)]
+    assert {each[0] for each in found if each[1] != "ok"} == {"ship:0"}
+    [(notified, _)] = spans["process work-notify"]
+    assert notified.end_time_unix_nano - notified.start_time_unix_nano >= 10_000_000

@@ -162,7 +162,7 @@ UNTYPED = {"README", "django", "first-steps", "python", "scale"}
 
 
 # What other programs of the pages import.
-IMPORTED = {("jobs", "app.py"), ("testing", "signup.py")}
+IMPORTED = {("integrations", "shipping.py"), ("jobs", "app.py"), ("testing", "signup.py")}
 
 
 def write_pages(folder):

@@ -119,6 +119,7 @@ class Bikes:
 
     def __init__(self) -> None:
         self._all: list[weakref.ref[AnyRedbike]] = []
+        self.find_traceparent: Callable[[], str | None] | None = None  # of the current span, if they are traced
 
     def add(self, bike: AnyRedbike) -> None:
         """Note one that was made; one that is noted already becomes the last one."""
@@ -231,7 +232,11 @@ class JobFunction(Generic[P, R]):
     def _store(self, method: str, jobid: str, schedule: ScheduleLike, data: Any) -> JobHandle:
         format_data(data)  # before it is sent: what is wrong is the caller's
         bike = self._options.get("bike") or self._bikes.find(self._signature.name)
-        stored = getattr(bike, method)(jobid, schedule, **_leave_out(self._options), data=data)
+        options = _leave_out(self._options)
+        if self._bikes.find_traceparent and "traceparent" not in options:
+            # None without a span: that of an earlier call does not count any more.
+            options["traceparent"] = self._bikes.find_traceparent()
+        stored = getattr(bike, method)(jobid, schedule, **options, data=data)
         handle = JobHandle(jobid)
         handle._bike = bike
         if inspect.iscoroutine(stored):

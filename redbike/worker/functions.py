@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from redbike.config.limits import Limit
 from redbike.config.options import JobOptions, format_options, parse_options, read_changes
@@ -100,6 +100,10 @@ class Jobs:
         check_hooks(self)
         if middleware is None:
             raise BadConfig(f"bad middleware of {type(self).__name__}: a list of functions is needed, not None")
+        for each in self.middleware:
+            # Its module is only loaded where there is one.
+            if getattr(each, "gives_traceparent", None) is True:
+                self._bikes.find_traceparent = cast(Any, each).traceparent
 
     def job(
         self,

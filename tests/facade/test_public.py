@@ -128,9 +128,10 @@ def list_functions(name):
         f"{name}.{each}": value
         for each, value in functions.items()
         if (each == "__init__" or not each.startswith("_")) and (inspect.isfunction(value) or inspect.ismethod(value))
-        # Python makes those of enums and protocols, and only Redbike asynchronous results and decorated functions.
+        # Python makes those of enums and protocols, and only Redbike asynchronous results and decorated functions. The
+        # provider of `Tracing` is one of OpenTelemetry, whose names are only loaded when one is made.
         if value.__module__.startswith("redbike")
-        and f"{name}.{each}" not in ("AsyncResults.__init__", "JobFunction.__init__")
+        and f"{name}.{each}" not in ("AsyncResults.__init__", "JobFunction.__init__", "Tracing.__init__")
     }
 
 
