@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import sqlite3
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from redbike import Redbike, RoundRobin
 from tests.collected import collect
+from tests.durations import SOON_AGAIN
 from tests.pages import find_block, list_programs, run_line, write
 from tests.waiting import wait_until
 
@@ -32,6 +34,31 @@ def observe_plain():
 @jobs.job("observe-async")
 async def observe_async():
     await sync_to_async(observe)("async")
+"""
+# Its spans are sent when they end: a worker that is ended at once does not call `shutdown`.
+CUT_OFF = f"""
+import asyncio, time
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from redbike import Jobs, Tracing, current_run
+{SOON_AGAIN}
+
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+jobs = Jobs(middleware=[Tracing(provider)])
+
+@jobs.job("wait", timeout=600)
+async def wait():
+    print("begun", flush=True)
+    await asyncio.sleep(600)
+
+@jobs.job("loop", timeout=600)
+def loop():
+    print("begun", flush=True)
+    while not current_run().cancelled:
+        time.sleep(0.01)
+    raise OSError("cut off")
 """
 
 
@@ -183,3 +210,24 @@ def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors
     assert {each[0] for each in found if each[1] != "ok"} == {"ship:0"}
     [(notified, _)] = spans["process work-notify"]
     assert notified.end_time_unix_nano - notified.start_time_unix_nano >= 10_000_000
+
+
+def test_the_spans_of_runs_that_are_cancelled_or_handed_back_have_no_error(shell, save):
+    write(shell, "cut.py", CUT_OFF)
+    with collect() as collected:
+        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collected.url
+        worker = shell.start("work", "cut:jobs")
+        wait_until(lambda: shell.list_rows("workers"), 60)
+        for jobid in ("wait:1", "wait:2", "loop"):
+            assert shell.run("set", jobid, "NOW").returncode == 0
+        wait_until(lambda: shell.log().count("begun\n") == 3, 60)
+        assert shell.run("cancel", "wait:1", "loop").returncode == 0
+        wait_until(lambda: len(collected.posted) == 2, 60)
+        worker.terminate()
+        wait_until(lambda: worker.send_signal(signal.SIGTERM) or worker.poll() is not None, 60)
+    spans = read_spans(collected.posted)
+    found = {
+        own["messaging.redbike.job.id"].string_value: (own["messaging.redbike.outcome"].string_value, run.status.code)
+        for run, own in spans["process work-wait"] + spans["process work-loop"]
+    }
+    assert found == {"wait:1": ("cancelled", 0), "loop": ("cancelled", 0), "wait:2": ("retry", 0)}
