@@ -107,7 +107,13 @@ def _override(settings: Settings, options: str) -> Settings:
     if own.get("on_error") in ("stop", "reschedule"):
         # Whoever says so of a job does not mean the retries of all others.
         own.setdefault("retries", 0)
-    return dataclasses.replace(settings, **own)
+    return _replace(settings, frozenset(own.items())) if own else settings
+
+
+@lru_cache(1024)
+def _replace(settings: Settings, own: frozenset[tuple[str, Any]]) -> Settings:
+    # Settings check all of their values. Each job may have a traceparent of its own, and the same settings.
+    return dataclasses.replace(settings, **dict(own))
 
 
 def describe_shared(settings: Settings) -> dict[str, str]:
