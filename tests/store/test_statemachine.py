@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
+    RULE_MARKER,
     RuleBasedStateMachine,
     initialize,
     invariant,
@@ -21,7 +22,7 @@ from hypothesis.stateful import (
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.errors import NoSuchJob
+from redbike.errors import LostRun, NoSuchJob
 from redbike.loop.resuming import resume, resume_over
 from redbike.store.entries import read_entry
 from redbike.store.enums import Outcome, Skip
@@ -30,7 +31,7 @@ from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES, OWNER
 from redbike.store.processes import LOST
 from redbike.store.queue_limits import QueueLimits
-from redbike.store.records import RetryState, parse_batch
+from redbike.store.records import Progress, RetryState, parse_batch
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
@@ -119,6 +120,8 @@ class Jobs(RuleBasedStateMachine):
         self.told: Counter[tuple[str, str]] = Counter()
         self.archivers: dict[int, Iterator[None]] = {}
         self.runs: dict[tuple[str, str], Run] = {}  # by tag and job, also those that ended long ago
+        self.saved: dict[str, str] = {}  # by job, what it has saved for its next try
+        self.shares: dict[str, str] = {}  # by job, how far its run says it is
 
     def teardown(self):
         if hasattr(self, "store"):
@@ -159,6 +162,9 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
     def set_now(self, jobid, text):
+        self._set_now(jobid, text)
+
+    def _set_now(self, jobid, text):
         set_job(self.store.at(self.now), jobid, text, "now", once=text == "NOW")
         self.model.set(self.now, jobid, text, self.now, once=text == "NOW", begins=text == "CONTINUE")
 
@@ -354,8 +360,49 @@ class Jobs(RuleBasedStateMachine):
     def heartbeat(self, number):
         """Also for a part of those that were taken together."""
         runs = list(self.runs.items())[-number:]
+        for (tag, jobid), run in runs:
+            if run.reported is not run.told and self._is_flying(run) and self.model.job(jobid).schedule is not None:
+                self.shares[jobid] = run.reported.format(tag)
         words = self.store.at(self.now).runs.heartbeat([run for _, run in runs])
         assert words == self.model.heartbeat(self.now, [key for key, _ in runs])
+
+    @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
+    def begin_run(self, jobid, text):
+        self._set_now(jobid, text)
+        self.tags += 1
+        self._take(self._name_tag(), [queue_for(jobid)], 1)
+
+    @has_run
+    @rule(which=which, text=st.sampled_from(["", "1", "2"]))
+    def save(self, which, text):
+        _, run = self._one(which)
+        run.uses_saved = True
+        if not self._is_flying(run):
+            with pytest.raises(LostRun):
+                self.store.at(self.now).runs.save(run, text)
+            return
+        self.store.at(self.now).runs.save(run, text)
+        if self.model.job(run.jobid).schedule is not None:
+            self.saved.pop(run.jobid, None)
+            self.saved |= {run.jobid: f"{run.key} {text}"} if text else {}
+
+    @has_run
+    @rule(which=which, share=st.sampled_from([0.0, 0.5, 1.0]))
+    def say_how_far(self, which, share):
+        """The next heartbeat tells the server."""
+        self._one(which)[1].reported = Progress(share)
+
+    def _is_flying(self, run):
+        flight = self.model.job(run.jobid).flight
+        return flight is not None and flight.tag == run.tag
+
+    @has_run
+    @rule(which=which)
+    def read_saved(self, which):
+        """Only the next try of the same occurrence finds it."""
+        _, run = self._one(which)
+        key, _, text = self.saved.get(run.jobid, "").partition(" ")
+        assert self.store.at(self.now).runs.read_saved(run) == (text if key == run.key else "")
 
     @has_run
     @rule(which=which, first=st.integers(0, 2), hows=st.lists(ways, min_size=1, max_size=4), whole=st.booleans())
@@ -369,8 +416,9 @@ class Jobs(RuleBasedStateMachine):
             answers = self.store.runs.read_end(self.store.scripts.run(call))
             asked = [(run.jobid, run.schedule, end) for run, end in ends]
             assert answers == self.model.end(self.now, runs[0].tag, asked, whole)
-            if not whole:
-                for (run, outcome), (_, end), answer in zip(given, ends, answers, strict=True):
+            for (run, outcome), (_, end), answer in zip(given, ends, answers, strict=True):
+                self._drop(run, outcome, answer)
+                if not whole:
                     self._conclude(run, outcome, end, answer)
 
     @has_run
@@ -381,6 +429,7 @@ class Jobs(RuleBasedStateMachine):
         outcome = outcome_of(end, self.now)
         answer = self.store.at(self.now).runs.end(run, outcome)
         assert [answer] == self.model.end(self.now, run.tag, [(run.jobid, run.schedule, end)])
+        self._drop(run, outcome, answer)
         if lives:
             self._conclude(run, outcome, end, answer)
 
@@ -410,9 +459,21 @@ class Jobs(RuleBasedStateMachine):
             overrun = End("die", why="overrun", failure=failure, outcome="overrun", output=run.output)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Run, "now", lambda run: self.now)
-                answer, _ = commit(self.store.at(self.now), run, outcome, Settings(), answer)
+                answer, outcome = commit(self.store.at(self.now), run, outcome, Settings(), answer)
             expected = self.model.conclude(self.now, run.jobid, run.tag, end, overrun)
             assert (answer.word, answer.detail) == expected
+            self._drop(run, outcome, answer)
+
+    def _drop(self, run, outcome, answer):
+        """What its run has saved goes with the last try of an occurrence, and how far it was with each."""
+        if answer.word != "ok":
+            return
+        is_over = outcome.outcome in (Outcome.OK, Outcome.CANCELLED)
+        if outcome.place == "unset" or (is_over and run.uses_saved):
+            self.saved.pop(run.jobid, None)
+            self.shares.pop(run.jobid, None)
+        if run.told is not None:
+            self.shares.pop(run.jobid, None)
 
     # What is kept of runs
 
@@ -530,6 +591,17 @@ class Jobs(RuleBasedStateMachine):
                 assert (run.failures, run.losses) == (flight.failures, flight.losses)
 
     @invariant()
+    def what_runs_save_and_say_is_as_the_model_says(self):
+        keys = self.store.keys
+        for jobid in JOBIDS:
+            if self.model.job(jobid).schedule is None:
+                # It was unset, or never set: nothing is kept of it.
+                self.saved.pop(jobid, None)
+                self.shares.pop(jobid, None)
+        for key, expected in ((keys.saved, self.saved), (keys.progress, self.shares)):
+            assert {jobid.decode(): text.decode() for jobid, text in self.client.hgetall(key).items()} == expected
+
+    @invariant()
     def each_tag_is_as_the_model_says(self):
         keys, batches = self.store.keys, self.model.batches
         found = self.client.hgetall(keys.batches).items()
@@ -574,17 +646,39 @@ class Jobs(RuleBasedStateMachine):
         assert list_problems(self.store) == []
 
 
+# Few of the steps above are of those that save something: here most are.
+SAVING = ("begin_run", "unset", "heartbeat", "end", "save", "say_how_far", "read_saved")
+LEFT_OUT = ("each_", "the_invariants_hold")  # for more steps a second
+Savers = type(
+    "Savers",
+    (RuleBasedStateMachine,),
+    {
+        name: value
+        for name, value in vars(Jobs).items()
+        if name in SAVING or not (hasattr(value, RULE_MARKER) or name.startswith(LEFT_OUT))
+    },
+)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "examples", [12, pytest.param(40, marks=pytest.mark.acceptance), pytest.param(400, marks=pytest.mark.nightly)]
+    ("machine", "examples"),
+    [
+        (Jobs, 12),
+        (Savers, 20),
+        pytest.param(Jobs, 40, marks=pytest.mark.acceptance),
+        pytest.param(Savers, 100, marks=pytest.mark.acceptance),
+        pytest.param(Jobs, 400, marks=pytest.mark.nightly),
+        pytest.param(Savers, 1000, marks=pytest.mark.nightly),
+    ],
 )
-def test_random_operations_agree_with_the_model(client, monkeypatch, examples):
+def test_random_operations_agree_with_the_model(client, monkeypatch, machine, examples):
     # So that a few runs are archived in several steps.
     monkeypatch.setattr("redbike.store.journal.READ_STEP", 2)
     monkeypatch.setattr("redbike.store.journal.WRITE_STEP", 1)
-    monkeypatch.setattr(Jobs, "client", client)
+    monkeypatch.setattr(machine, "client", client)
     run_state_machine_as_test(
-        Jobs,
+        machine,
         settings=settings(
             max_examples=examples,
             stateful_step_count=40,
