@@ -5,9 +5,9 @@ Usage:
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
                         [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
-                        [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>]
-                        [--history=<N>] [--keep-result=<POLICY>] [--ping-url=<URL>]
-                        [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
+                        [--expires=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>]
+                        [--forget-after=<DURATION>] [--history=<N>] [--keep-result=<POLICY>]
+                        [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
@@ -126,6 +126,7 @@ Options:
   --catchup-limit=<N>      How many missed occurrences catchup=all runs.
   --stop-after=<N>         Stop it after so many failed occurrences in a row, each with its retries.
   --grace=<DURATION>       Skip an occurrence that is later than this.
+  --expires=<DURATION>     Skip an occurrence that has not begun in this time.
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.

@@ -113,6 +113,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "result", _show(json.dumps(job["result"], ensure_ascii=False))
     if group := job.get("group"):
         yield "group", _show(group)
+    if "expires_at" in job:
+        yield "expires", f"{clock.name(job['expires_at'])}, {clock.measure(job['expires_at'])}"
     if "forget_at" in job:
         yield "forgotten", clock.measure(job["forget_at"])
     if worker := job.get("worker"):

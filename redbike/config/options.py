@@ -42,6 +42,7 @@ class JobOptions(TypedDict, total=False):
     catchup_limit: int | None
     stop_after: int | None
     grace: float | str | None
+    expires: float | str | None
     overlap: Overlap | None
     spread: float | str | None
     forget_after: float | str | None

@@ -109,6 +109,7 @@ PARAMETERS = {
         Parameter("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
         Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
         Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
+        Parameter("expires", "duration", 0.0, "Skip an occurrence that has not begun in this time", zero="none"),
         Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", get_args(Overlap)),
         Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),

@@ -48,6 +48,7 @@ class Settings:
     max_losses: int = 3  #: losses in a row after which a job has failed for good: it may kill its workers
     stop_after: int = 0  #: failed occurrences in a row that stop a job, whatever the policies say; 0: never
     grace: float = 0.0  #: seconds after which an occurrence that is not enqueued is skipped; 0: none is
+    expires: float = 0.0  #: seconds after which an occurrence that has not begun is skipped; 0: none is
     overlap: Overlap = "skip"  #: what comes due during a run: skip, queue
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
@@ -80,6 +81,7 @@ class KeywordSettings(TypedDict, total=False):
     max_losses: int
     stop_after: int
     grace: float
+    expires: float
     overlap: Overlap
     forget_after: float | str
     history: int
@@ -92,7 +94,17 @@ class KeywordSettings(TypedDict, total=False):
 
 
 # Of all processes of a prefix, as each of them may be the one that places a job.
-SHARED = ("catchup", "catchup_limit", "grace", "overlap", "stop_after", "on_lost", "max_losses", "forget_after")
+SHARED = (
+    "catchup",
+    "catchup_limit",
+    "grace",
+    "expires",
+    "overlap",
+    "stop_after",
+    "on_lost",
+    "max_losses",
+    "forget_after",
+)
 
 
 def override(settings: Settings, options: str) -> Settings:

@@ -21,7 +21,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.jobs import find_place
+from redbike.store.inspection.jobs import find_missing_expiry, find_place
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
@@ -52,7 +52,7 @@ class Correction:
         # As if a paused job waited on the timeline, until it has its place.
         due = state.held if due is None else due
         whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
-        return _correct_pause(self._place(replace(whole, running=self._correct_run(whole))))
+        return _correct_timers(self._place(replace(whole, running=self._correct_run(whole))))
 
     def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
@@ -151,13 +151,17 @@ def _clear_unscheduled(state: JobState) -> JobState:
     is_bad = state.has_event(Event.BAD)
     status, membership = (state.status, state.membership) if is_bad else (None, "")
     bare = replace(_take_from_queues(state), timeline=None, status=status, retry_state="", skipped={}, failure=None)
-    bare = replace(bare, paused="", spent=None, options="", has_data=False, has_output=False, has_saved=False)
+    bare = replace(
+        bare, paused="", spent=None, expires_at=None, options="", has_data=False, has_output=False, has_saved=False
+    )
     return replace(bare, membership=membership, history=b"", progress="")
 
 
-def _correct_pause(state: JobState) -> JobState:
-    """Hold a paused job that waits on the timeline; let its timer agree with the pause."""
+def _correct_timers(state: JobState) -> JobState:
+    """Hold a paused job that waits on the timeline; let its timers agree with the pause, and with its place."""
     pause = state.pause
+    if (expiry := find_missing_expiry(state)) is not None:
+        state = replace(state, expires_at=expiry)
     if pause is None:
         return replace(state, timer=None)
     paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
@@ -218,6 +222,8 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
         )
     if wanted.timer != found.timer:
         yield "its pause ends by itself" if wanted.timer is not None else "no end of its pause"
+    if wanted.expires_at != found.expires_at:
+        yield "no timer to expire" if wanted.expires_at is None else f"to expire at {wanted.expires_at:.6f}"
     if wanted.status != found.status:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
     yield from _describe_counts(found, wanted)

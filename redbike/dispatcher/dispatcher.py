@@ -2,9 +2,10 @@
 
 1. Survey: one read-only script tells what is due, which tags have lost their worker, and what comes next.
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
-   moved at their instant, without another survey. What is late by more than its grace is skipped.
+   moved at their instant, without another survey. What is late by more than its grace, or has expired, is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step.
-4. Resume the jobs whose pause is over. Open the queues whose timer has come: a pause is over, or a rate allows more.
+4. Resume the jobs whose pause is over. Skip what has expired in its queue. Open the queues whose timer has come: a
+   pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
    minute, as long as it comes this far.
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
+from redbike.dispatcher.expiring import skip_expired
 from redbike.dispatcher.spare_time import Archiving, Forgetting
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.errors import ServerError
@@ -114,9 +116,9 @@ class Dispatcher:
                 before = None
 
     def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
-        """Skip occurrences that are late by more than their grace; move those that are not, and return how many."""
+        """Skip occurrences that are late or have expired; move those that are not, and return how many."""
         left = self._find_queues(skip_late(store, self.settings, late, now))
-        calls = [store.timeline.pack_dispatch(step, late_too=True) for step in split(left, STEP)]
+        calls = [self._pack_dispatch(store, step, late_too=True) for step in split(left, STEP)]
         replies = self._pipeline.run(calls)
         return sum(map(store.timeline.read_dispatch, replies))
 
@@ -145,8 +147,9 @@ class Dispatcher:
             moved += self._pipeline.run([])
         return moved, survey
 
-    def _pack_dispatch(self, store: Store, step: Sequence[DueJob]) -> Call:
-        return store.timeline.pack_dispatch(step, self.settings.grace, self.settings.overlap)
+    def _pack_dispatch(self, store: Store, step: Sequence[DueJob], late_too: bool = False) -> Call:
+        settings = self.settings
+        return store.timeline.pack_dispatch(step, settings.grace, settings.overlap, late_too, settings.expires)
 
     def _list_expected(self) -> list[DueJob]:
         """Return the jobs that the last survey has announced and that are due by now."""
@@ -188,13 +191,14 @@ class Dispatcher:
         return True
 
     def _run_timers(self, store: Store, timers: Sequence[str]) -> None:
-        """Resume the jobs, and open the queues, whose timers have come."""
+        """Resume the jobs, skip what has expired, and open the queues, whose timers have come."""
         resume_over(store, self.settings, timers)
+        skip_expired(store, self.settings, timers)
         for member in timers:
             kind, _, name = member.partition(":")
             if kind == "queue" and (not name or is_queue_name(name)):
                 store.queue_limits.open(name)
-            elif kind != "job":
+            elif kind not in ("job", "expires"):
                 log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
                 store.upkeep.discard(store.keys.timers, member)
 

@@ -13,7 +13,6 @@ from redbike.errors import RedbikeError
 from redbike.loop.occurrences import count_given_up, pass_late_ones
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
-from redbike.store.enums import Skip
 from redbike.store.namespace import PAGE, split
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
@@ -108,15 +107,15 @@ def skip_missed(store: Store, settings: Settings, since: float, now: float) -> N
 
 
 def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float) -> list[Late]:
-    """Move jobs that are late by more than their grace to the first occurrence that is not, which may be past.
+    """Move jobs that are late, or have expired, to the first occurrence that is neither, which may be past.
 
     Return the jobs that are not to be skipped after all.
     """
     left = dict(late)
     for jobid, due, schedule, own in _read_jobs(store, settings, late):
-        first, count = pass_late_ones(schedule, float(due), now, own)
-        if first != float(due):
-            store.timeline.skip(jobid, due, schedule.text, first, count, Skip.LATE)
+        first, passed = pass_late_ones(schedule, float(due), now, own)
+        for reason, count in passed.items():
+            store.timeline.skip(jobid, due, schedule.text, first, count, reason)
             del left[jobid]
     return list(left.items())
 

@@ -51,7 +51,7 @@ def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: f
         return next_state
     schedule = find_schedule(run.jobid, run.schedule, run.options)
     decided = decide_next(run, schedule, settings, since)
-    skipped = {name: getattr(decided, name) for name in ("missed", "overlapped", "late", "paused")}
+    skipped = {name: getattr(decided, name) for name in ("missed", "overlapped", "late", "paused", "expired")}
     return replace(next_state, due=decided.due, **skipped)
 
 

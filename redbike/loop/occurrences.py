@@ -1,6 +1,8 @@
 """The occurrences of a job: which one comes next, which ones were missed, and which are skipped. Pure functions."""
 
+import math
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from redbike.config.settings import Settings
@@ -26,9 +28,9 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     if settings.catchup == "all" and missed:
         surplus = max(0, missed - settings.catchup_limit)
         due = pass_over(surplus, schedule, next_due)
-        first, late = pass_late_ones(schedule, due, now, settings)
+        first, passed = pass_late_ones(schedule, due, now, settings)
         paused = count_paused(run, schedule, after, now if due is None else due - JUST_BEFORE)
-        return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, late=late, **kept)
+        return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, **passed, **kept)
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
     next_state = NextState("next", due=schedule.next(max(now, after)), **skipped, **kept)
@@ -38,13 +40,13 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
 def _queue_overlapped(next_state: NextState, run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
     """Go on with the first occurrence that came due while it ran, if there is one; the others are skipped."""
     due = schedule.next(max(min(run.start, now), run.goes_on_after))
-    first, late = pass_late_ones(schedule, due, now, settings)
+    first, passed = pass_late_ones(schedule, due, now, settings)
     if not next_state.overlapped or first is None or first > now:
         return next_state
     # Those until now are counted already.
     retry_state = replace(RetryState.parse(next_state.retry_state), after=now).format()
-    overlapped = next_state.overlapped - late - 1
-    return replace(next_state, due=first, overlapped=overlapped, late=late, retry_state=retry_state)
+    overlapped = next_state.overlapped - sum(passed.values()) - 1
+    return replace(next_state, due=first, overlapped=overlapped, retry_state=retry_state, **passed)
 
 
 def find_first_due(schedule: Schedule, since: float, now: float, settings: Settings) -> tuple[Due, dict[Skip, int]]:
@@ -63,21 +65,24 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
     if settings.catchup == "all":
         surplus = max(0, schedule.count(since, now, COUNT_LIMIT) - settings.catchup_limit)
         due = pass_over(surplus, schedule, due)
-    first, late = pass_late_ones(schedule, due, now, settings)
-    return first, {reason: number for reason, number in ((Skip.MISSED, surplus), (Skip.LATE, late)) if number}
+    first, passed = pass_late_ones(schedule, due, now, settings)
+    return first, {**({Skip.MISSED: surplus} if surplus else {}), **passed}
 
 
-def pass_late(schedule: Schedule, due: float | None, now: float, settings: Settings) -> float | None:
-    """Return `due`, or the first occurrence after it that is not late by more than ``grace``."""
-    if not settings.grace or due is None or now - due <= settings.grace or schedule.allows_pause:
-        return due
-    return schedule.next(now - settings.grace - JUST_BEFORE)
+def pass_late_ones(
+    schedule: Schedule, due: float | None, now: float, settings: Settings
+) -> tuple[float | None, dict[Any, Any]]:
+    """Return the first occurrence from `due` on that may still be enqueued, and how many before it may not, by reason.
 
-
-def pass_late_ones(schedule: Schedule, due: float | None, now: float, settings: Settings) -> tuple[float | None, int]:
-    """Return the first occurrence from `due` on that is not late, and how many are."""
-    first = pass_late(schedule, due, now, settings)
-    return first, 0 if due is None or first == due else _count_late(schedule, due, first, now)
+    One that is older than ``grace`` is late, and one that is older than ``expires`` has expired. Where a job has both,
+    the shorter one counts.
+    """
+    bounds = [(settings.grace, Skip.LATE), (settings.expires, Skip.EXPIRED)]
+    bound, reason = min((each for each in bounds if each[0]), key=itemgetter(0), default=(math.inf, Skip.LATE))
+    if due is None or now - due <= bound or schedule.allows_pause:
+        return due, {}
+    first = schedule.next(now - bound - JUST_BEFORE)
+    return first, {} if first == due else {reason: _count_late(schedule, due, first, now)}
 
 
 def _count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
@@ -111,6 +116,27 @@ def count_paused(run: Run, schedule: Schedule, after: float, until: float) -> in
         return 0
     since, ended = run.queue_pause
     return schedule.count(max(after, since), min(until, ended), COUNT_LIMIT)
+
+
+def find_expiry(run: Run, schedule: Schedule, settings: Settings) -> float | None:
+    """Return when a run that waits expires: it must have begun before. None for never.
+
+    What may have begun in an earlier try does not expire. What somebody has asked for when it was overdue does so by
+    the clock of that order, which only the timer of the job knows.
+    """
+    if not settings.expires or run.has_begun or run.was_asked_for or schedule.allows_pause:
+        return None
+    return run.due + settings.expires
+
+
+def give_up_expired(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
+    """Decide for a job whose occurrence has not begun in time: at its next one after `now`."""
+    next_state = decide_next(run, schedule, settings, now, retried=True, outcome=None, has_expired=True)
+    kept = replace(RetryState.parse(next_state.retry_state), failed=run.failed)
+    if next_state.due is None and (schedule.runs_once or run.was_asked_for):
+        # It never ran: its due time is kept, as `lua/skip.lua` keeps it.
+        kept = replace(kept, due=run.due, after=run.due)
+    return replace(next_state, retry_state=kept.format() if kept != RetryState() else "")
 
 
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState | None:

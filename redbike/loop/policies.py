@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
-from redbike.loop.occurrences import decide_next, give_up_paused
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, give_up_paused
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, count_retries
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
@@ -54,13 +54,19 @@ def _read_seconds(value: object, is_no_number: str, is_out_of_bounds: str) -> fl
 
 
 def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | None:
-    """Decide for a job whose run is not to begin: it was missed while its queue was paused. None if it is to begin."""
-    if run.queue_pause is None:
+    """Decide for a job whose run is not to begin: it has expired, or was missed while its queue was paused.
+
+    None if it is to begin.
+    """
+    if run.queue_pause is None and not settings.expires:
         return None
     try:
         schedule = find_schedule(run.jobid, run.schedule, run.options)
     except BadSchedule:
         return None
+    expiry = find_expiry(run, schedule, settings)
+    if expiry is not None and now > expiry - JUST_BEFORE:
+        return give_up_expired(run, schedule, settings, now)
     return give_up_paused(run, schedule, settings, now)
 
 

@@ -15,7 +15,7 @@ from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import is_one_off, parse
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
-from redbike.store.jobs import Cancellation, JobToSet, SetMode
+from redbike.store.jobs import Cancellation, Due, JobToSet, SetMode
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import apply_options, find_jitter
@@ -74,6 +74,7 @@ class Request:
             group=self.membership,
             paused=self.paused,
             skipped=skipped,
+            expires_at=_find_expiry(due, self.now, override(settings, options)),
         )
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:
@@ -81,6 +82,13 @@ class Request:
         if keeps_place:
             return SetMode.KEEP if keeps_rest else SetMode.KEEP_PLACE
         return SetMode.KEEP_REST if keeps_rest else SetMode.REPLACE
+
+
+def _find_expiry(due: Due, now: float, settings: Settings) -> float | None:
+    """Return when a job expires that is set, if it is enqueued then; None for never."""
+    if due is None or not settings.expires:
+        return None
+    return (now if due == "now" else due) + settings.expires
 
 
 class Start:

@@ -2,23 +2,32 @@
 
 What came due while a job was paused was missed, so ``catchup`` decides. What is due when the pause ends by itself, or
 later, is only late. What waited in a queue when the job was paused,
-waits to be tried again or runs only once is run in any case. What was not in a queue yet, and is late by more than
-``grace``, is not run.
+waits to be tried again or runs only once is run in any case, unless it has expired. What was not in a queue yet, and
+is late by more than ``grace``, is not run.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
-from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, pass_late_ones, pass_over
+from redbike.loop.occurrences import (
+    COUNT_LIMIT,
+    JUST_BEFORE,
+    find_expiry,
+    give_up_expired,
+    pass_late_ones,
+    pass_over,
+)
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.jobs import JOB_TIMER, Resumption
 from redbike.store.namespace import PAGE
+from redbike.store.pauses import JOB_TIMER, Resumption
 from redbike.store.records import Pause, RetryState
+from redbike.store.run import Run
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 
@@ -68,23 +77,48 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
         # What comes due while a run goes on is counted when that ends, unless it is owed then.
         is_owed = state.run is not None and state.run.next == Left.ONCE
         return Resumption(pause.due if pause.due > state.now or is_owed else None)
-    due, late = pause.due, 0
+    due, late = pause.due, dict[Skip, int]()
     if not _was_enqueued(state, retry_state):
         first, late = pass_late_ones(schedule, due, state.now, settings)
         if first is None:
             # What runs only once never ran: its due time is kept, as `lua/skip.lua` keeps it.
             kept = RetryState(due=due, after=due).format() if schedule.runs_once else ""
-            return Resumption(spent=True, retry_state=kept, skipped={Skip.LATE: late})
+            return Resumption(spent=True, retry_state=kept, skipped=late)
         due = first
+    elif expired := _drop_expired(state, retry_state, pause, schedule, settings):
+        return expired
     # A pause that ends by itself ends before that time, whenever somebody sees it.
     last = state.now if state.timer is None or state.timer > state.now else state.timer - JUST_BEFORE
     resumption = _decide_held(due, pause, retry_state, schedule, settings, state.now, last)
-    return replace(resumption, skipped={Skip.LATE: late, **resumption.skipped}) if late else resumption
+    return replace(resumption, skipped={**late, **resumption.skipped}) if late else resumption
 
 
 def _was_enqueued(state: JobState, retry_state: RetryState) -> bool:
     """Tell whether the run that is held was in a queue before, or somebody has asked for it: then it is not late."""
     return state.has_event(Event.ENQ) or retry_state.alone or (retry_state.due, retry_state.after) != (None, None)
+
+
+def _drop_expired(
+    state: JobState, retry_state: RetryState, pause: Pause, schedule: Schedule, settings: Settings
+) -> Resumption | None:
+    """Decide for a job whose run was in a queue before, and has expired since; None if it has not."""
+    assert pause.due is not None
+    due = pause.due if retry_state.due is None else retry_state.due
+    run = Run(state.jobid, due, "", pause.since, pause.since, 0, 0, schedule.text, "", tries=retry_state.tries)
+    run.after, run.alone, run.failed = retry_state.after, retry_state.alone, retry_state.failed
+    expiry = find_expiry(run, schedule, settings)
+    if expiry is None or state.now < expiry - JUST_BEFORE:
+        return None
+    dropped = give_up_expired(run, schedule, settings, pause.since)
+    if not isinstance(dropped.due, float):
+        return Resumption(spent=True, retry_state=dropped.retry_state, skipped=dropped.skipped)
+    # What came due since it was paused is decided as if nothing had waited then.
+    held = replace(pause, due=dropped.due).format()
+    resumption = decide_resumed(replace(state, paused=held, retry_state="", status=None), settings)
+    skipped = Counter(dropped.skipped)
+    skipped.update(resumption.skipped)
+    kept = resumption.retry_state or dropped.retry_state or RetryState().format()
+    return replace(resumption, retry_state=kept, skipped=skipped)
 
 
 def _decide_held(

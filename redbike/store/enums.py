@@ -39,6 +39,7 @@ class Skip(StrEnum):
     LATE = "late"  # it could not be put into a queue within its grace
     PAUSED = "paused"  # the job was paused when it came due
     CANCELLED = "cancelled"  # somebody cancelled it, while it waited or during its run
+    EXPIRED = "expired"  # it had not begun in time
 
 
 class Left(StrEnum):

@@ -41,6 +41,7 @@ class JobDetails(TypedDict):
     schedule: str | None  #: in its complete form
     working: bool  #: whether a run of it is in flight
     queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
+    expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
     paused: NotRequired[PauseDetails]
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
@@ -86,6 +87,7 @@ class JobState:
     stored: dict[str, str] = field(default_factory=dict)  # those of `STORED` that are there, as Redis spells them
     paused: str = ""
     timer: float | None = None  # when its pause ends by itself
+    expires_at: float | None = None  # its timer for that; what it was for may be gone
     spent: float | None = None  # when it is forgotten, as a one-off that has ended
     options: str = ""  # as they are stored
     has_data: bool = False
@@ -113,6 +115,11 @@ class JobState:
         return Waiting.parse(self.queued)
 
     @property
+    def waits_until(self) -> float | None:
+        """When the occurrence that waits in a queue expires; None if none does."""
+        return self.expires_at if self.waiting and not RetryState.parse(self.retry_state).has_begun else None
+
+    @property
     def pause(self) -> Pause | None:
         """Its pause; None if it is not paused, or a damaged record."""
         return Pause.parse(self.paused)
@@ -124,7 +131,7 @@ class JobState:
 
     @property
     def dropped(self) -> float | None:
-        """When it was due, if it was to run once and its grace had passed before that; None if it was not dropped."""
+        """When it was due, if it was to run once and was late, or expired, before that; None if it was not dropped."""
         retry_state = RetryState.parse(self.retry_state)
         return retry_state.due if self.has_event(Event.STP) and not retry_state.tries else None
 
@@ -142,6 +149,8 @@ class JobState:
         }
         if self.waiting:
             found["queued_for"] = self.waiting.due
+        if self.waits_until is not None:
+            found["expires_at"] = self.waits_until
         if self.pause:
             found["paused"] = self.pause.to_dict()
         if self.held is not None:
@@ -225,6 +234,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         unreadable=tuple(unreadable),
         paused=found.get("pause", ""),
         timer=parse_number(found.get("timer")),
+        expires_at=parse_number(found.get("expires")),
         spent=parse_number(found.get("spent")),
         options="" if "options" in unreadable else found.get("options", ""),
         has_data=found["has_data"],

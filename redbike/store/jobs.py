@@ -1,9 +1,5 @@
-"""The transitions that users ask for: a job is set, unset, run once more, cancelled, paused, resumed, or rejected.
+"""The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected."""
 
-What waits is held when a job is paused, and goes on when it is resumed.
-"""
-
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,17 +7,13 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from redbike.errors import BadJobId, RedbikeError, Unreachable
-from redbike.schedule.parser import is_one_off
+from redbike.errors import BadJobId
 from redbike.store.enums import Skip
-from redbike.store.inspected import JobState
-from redbike.store.log import describe_pause
 from redbike.store.namespace import PAGE, STEP, Namespace, make_tag, number_queues, split
-from redbike.store.records import decode
+from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
 
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
-JOB_TIMER = "job:"  # what the timer of the pause of a job begins with
 
 
 class SetMode(StrEnum):
@@ -58,6 +50,7 @@ class JobToSet:
     group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
     paused: str = ""  # the record of the pause that a job that is new has at once
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
+    expires_at: float | None = None  # if it is enqueued at once; None for never
 
 
 class Refused(NamedTuple):
@@ -130,7 +123,9 @@ class Jobs:
     def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)
         given = [_format_job(job, numbers[job.queue]) for job in jobs]
-        return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given)
+        expiring = {job.jobid: format_time(job.expires_at) for job in jobs if job.expires_at is not None}
+        more: dict[str, Any] = {"expiring": expiring} if expiring else {}
+        return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given, **more)
 
     def reject(self, jobid: str, membership: str = "") -> None:
         """Leave the status ``BAD`` for a job that was never set, and the record of whose row it is, if it is one."""
@@ -176,9 +171,13 @@ class Jobs:
         """
         jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
         for page in split(jobs, PAGE):
-            calls = (self._namespace.pack("run", [queue], job=jobid, request=make_tag()) for jobid, queue in page)
+            calls = (self._pack_run(jobid, queue) for jobid, queue in page)
             words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
         return words
+
+    def _pack_run(self, jobid: str, queue: str) -> Call:
+        given = {"expires": self._namespace.expires} if self._namespace.expires else {}
+        return self._namespace.pack("run", [queue], job=jobid, request=make_tag(), **given)
 
     def cancel(self, cancellations: Sequence[Cancellation]) -> list[str]:
         """Cancel occurrences of jobs, in one round trip.
@@ -219,82 +218,3 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
         if (text := getattr(job, name)) is not None:
             given[name] = text or False
     return given
-
-
-@dataclass(slots=True)
-class Resumption:
-    """Where a paused job goes on; see ``lua/resume.lua``."""
-
-    due: float | None = None  # of what is held; None if nothing is
-    occurrence: float | None = None  # its own due time, if it is tried again at `due`
-    spent: bool = False  # the schedule has nothing left; a one-off ends
-    retry_state: str = ""  # the record of a `RetryState`; "" leaves what there is
-    skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are passed over
-
-
-class Pauses:
-    """Pauses and resumes jobs. `queue_for` names the queue of a job id."""
-
-    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
-        self._namespace = namespace
-        self._queue_for = queue_for
-
-    def pause(
-        self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None
-    ) -> list[str]:
-        """Pause jobs, none of them twice, `STEP` in each step; return a word of ``lua/pause.lua`` for each.
-
-        The pauses end by themselves at `until`, if that is not None. They began at `since`, or now. `by` and `reason`
-        are for people.
-        """
-        given: dict[str, Any] = {"note": json.dumps({"by": by, "reason": reason})}
-        given["detail"] = describe_pause(until, reason)
-        if until is not None:
-            given["ends"] = until
-        if since is not None:
-            given["since"] = since
-        words: dict[str, str] = {}
-        homes: dict[str, str] = {}
-        left = list(jobids)
-        while left:
-            # One that waits elsewhere than this worker class says is paused there.
-            calls = [self._pack_pause(page, homes, given) for page in split(left, STEP)]
-            replies = self._namespace.scripts.run_all(calls)
-            said = [decode(word) for reply in replies for word in reply[1:]]
-            words.update(zip(left, said, strict=True))
-            homes = {jobid: words[jobid].partition(" ")[2] for jobid in left if words[jobid].startswith("elsewhere ")}
-            left = list(homes)
-        return [words[jobid] for jobid in jobids]
-
-    def _pack_pause(self, jobids: Sequence[str], homes: Mapping[str, str], given: dict[str, Any]) -> Call:
-        queues = number_queues(
-            name for name in (homes.get(jobid) or self._find_queue(jobid) for jobid in jobids) if name
-        )
-        return self._namespace.pack("pause", queues, jobs=jobids, **given)
-
-    def resume(self, resumed: Sequence[tuple[JobState, Resumption]]) -> list[str]:
-        """Resume jobs, each in a step of its own; return a word of ``lua/resume.lua`` for each."""
-        replies = self._namespace.scripts.run_all(self._pack_resume(*each) for each in resumed)
-        return [decode(reply[1]) if reply[0] == "ok" else str(reply[0]) for reply in replies]
-
-    def _pack_resume(self, state: JobState, resumption: Resumption) -> Call:
-        moments = {"due": resumption.due, "occurrence": resumption.occurrence, "schedule": state.schedule}
-        given: dict[str, Any] = {name: value for name, value in moments.items() if value is not None}
-        given |= {"pause": state.paused, "flies": bool(state.running), "skipped": resumption.skipped}
-        if resumption.spent:
-            given["spent"] = True
-            if is_one_off(state.schedule or ""):
-                given["once"] = self._namespace.forget_after
-        if resumption.retry_state:
-            given["retry_state"] = resumption.retry_state
-        home = self._find_queue(state.jobid)
-        return self._namespace.pack("resume", [home] if home else [], job=state.jobid, **given)
-
-    def _find_queue(self, jobid: str) -> str:
-        """Return the queue of a job; "" if the worker class has none for it."""
-        try:
-            return self._queue_for(jobid)
-        except Unreachable:
-            raise
-        except RedbikeError:
-            return ""

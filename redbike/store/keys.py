@@ -21,7 +21,7 @@ key (after the prefix)    type    content
 ``-queues``               set     names of the queues that were ever used
 ``-queue-limits``         hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
-``-timers``               zset    ``job:JOB ID``, ``queue:QUEUE NAME``, scored by when a dispatcher is to look at them
+``-timers``               zset    a kind and a name, scored by when a dispatcher is to look there, see below
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
@@ -78,6 +78,9 @@ schedule, ``from:TIME`` one that was due from then on already when it was set, `
 timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
+A timer is ``job:JOB ID`` of a pause that ends by itself, ``queue:QUEUE NAME`` of limits, or ``expires:JOB ID`` of what
+waits in a queue by the option or the setting ``expires``; that may be gone: a dispatcher sees it when its time comes.
+
 Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
@@ -87,8 +90,8 @@ its run has overrun counts for ``at_once``, by the tag and the job; its worker p
 A retry state has five fields and two marks. FAILURES and LOSSES count those in a row. TRIES is how often its
 occurrence was tried. DUE is the due time of that occurrence, ``-`` for the one in the queue. AFTER is the instant
 after which the schedule goes on, ``-`` for DUE. The last three are missing where nothing was tried yet. A one-off that
-its ``grace`` has dropped has them, and no tries. Behind them, ``failed=N`` is how many occurrences have failed in a
-row, for a job that is to be stopped after so many. ``alone`` at the end: the job must not be taken with others.
+was late or has expired has them, and no tries. Behind them, ``failed=N`` is how many occurrences have failed in a row,
+for a job that is to be stopped after so many. ``alone`` at the end: the job must not be taken with others.
 
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that

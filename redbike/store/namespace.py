@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import redis
 
+from redbike.config.options import parse_options
 from redbike.connection.client import is_in_cluster
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.line import hold_connection
@@ -40,8 +41,8 @@ class Namespace:
     """The keys under one prefix of one server.
 
     `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
-    is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` is the
-    setting: seconds, or ``never``.
+    is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` and
+    `expires` are the settings: seconds, or ``never``, and seconds, or 0 for no limit.
     """
 
     client: Any  # redis.Redis, whose types allow for decoded replies: Redbike never asks for these
@@ -50,11 +51,16 @@ class Namespace:
     clock: Callable[[], float] | None = None
     who: str | None = None
     forget_after: float | str = "never"
+    expires: float = 0.0
 
     @property
     def now(self) -> float | None:
         """The instant at which everything happens here; None: the server's own clock says that."""
         return None if self.clock is None else self.clock()
+
+    def find_expires(self, options: str) -> float:
+        """Return after how many seconds an occurrence of a job with these options expires; 0 for never."""
+        return float(parse_options(options).get("expires", self.expires)) if options else self.expires
 
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
         """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""

@@ -198,6 +198,11 @@ class RetryState:
     alone: bool = False  # it must not be taken with others
     failed: int = 0  # occurrences in a row, if the job is to be stopped after so many
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether its occurrence may have begun before."""
+        return self.tries > 0 or self.alone
+
     @classmethod
     def parse(cls, record: str) -> "RetryState":
         """Read a record; a damaged one counts as an empty one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from redbike.config.parameters import read_share
-from redbike.store.enums import Outcome
+from redbike.store.enums import Outcome, Skip
 from redbike.store.records import Progress
 from redbike.text.printable import escape
 
@@ -123,6 +123,7 @@ class Run:
     worker: str = field(default="", compare=False)  #: the name of its worker; "" if this process does not know it
     cancelled: bool = field(default=False, compare=False)  #: as far as its worker has heard
     failed: int = 0  #: occurrences in a row, before this one, if the job is to be stopped after so many
+    alone: bool = field(default=False, repr=False)  # it may have begun before, with a worker that died
     options: str = ""  #: of the job, as they are stored
     queue_pause: tuple[float, float] | None = None  #: first and last instant of the last one in a day
     stored_data: str = field(default="", repr=False)  #: JSON
@@ -226,6 +227,16 @@ class Run:
         return f"{urllib.parse.quote(self.jobid, SAFE)}@{format_due(self.due)}"
 
     @property
+    def has_begun(self) -> bool:
+        """Tell whether this occurrence may have begun before, in an earlier try."""
+        return self.tries > 0 or self.alone
+
+    @property
+    def was_asked_for(self) -> bool:
+        """Tell whether somebody has asked for this occurrence when it was overdue; see ``lua/run.lua``."""
+        return self.after == self.due
+
+    @property
     def goes_on_after(self) -> float:
         """The instant after which the schedule has its next occurrence."""
         return self.due if self.after is None else self.after
@@ -269,8 +280,17 @@ class NextState:
     left: str = "-"
     paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
+    expired: int = 0  # occurrences that were skipped because they would not begin in time
+    has_expired: bool = False  # that of the run is skipped for this, too
     outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
     error: str = ""  # one line
+
+    @property
+    def skipped(self) -> dict[Skip, int]:
+        """How many occurrences are skipped, by reason."""
+        numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired + self.has_expired)
+        reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)
+        return {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}
 
 
 EndedRun = tuple[Run, NextState]

@@ -13,7 +13,7 @@ from redbike.config.options import parse_options
 from redbike.errors import LostRun
 from redbike.schedule.parser import is_one_off
 from redbike.store.entries import NOT_BEGUN, pack_entry
-from redbike.store.enums import Outcome, Skip
+from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
 from redbike.store.records import Progress, RetryState, decode, encode, format_time
@@ -77,7 +77,7 @@ class Runs:
             if jobid in retry_states:
                 kept = RetryState.parse(retry_states[jobid])
                 run.failures, run.losses, run.tries, run.after = kept.failures, kept.losses, kept.tries, kept.after
-                run.failed = kept.failed
+                run.failed, run.alone = kept.failed, kept.alone
             if jobid in more:
                 own = more[jobid]
                 run.deadline, run.options = float(own["deadline"]), own.get("options", "")
@@ -125,6 +125,8 @@ class Runs:
         given = {"tag": ended[0][0].tag, "late": late, "most": self._failures_limit, "how": hows, "deadline": deadline}
         if whole:
             given["whole"] = True
+        if expiring := {run.jobid: at for run, each in ended if (at := self._find_expiry(run, each))}:
+            given["expiring"] = expiring
         call = self._namespace.pack("end", numbers, jobs=jobs, homes=homes, schedules=schedules, dues=dues, **given)
         # A key costs the server something: most runs do without.
         more = (self._namespace.keys.saved, self._namespace.keys.progress) if drops else ()
@@ -138,6 +140,14 @@ class Runs:
             return ""
         setting = self._namespace.forget_after
         return f"spent{parse_options(run.options).get('forget-after', setting) if run.options else setting}"
+
+    def _find_expiry(self, run: Run, next_state: NextState) -> str:
+        """Return when the next occurrence expires if it is enqueued by the end of a run; "" if it does not."""
+        expires = self._namespace.find_expires(run.options)
+        if not expires or not isinstance(next_state.due, float):
+            return ""
+        kept = RetryState.parse(next_state.retry_state)
+        return "" if kept.has_begun else format_time(next_state.due + expires)
 
     def _pack_entry(self, ended: Sequence[EndedRun]) -> bytes:
         """Return the entry of the journal for runs that were taken together."""
@@ -166,8 +176,19 @@ class Runs:
     def release(self, runs: Sequence[Run]) -> list[str]:
         """Give back runs that were taken together and have not begun; return the words of ``lua/release.lua``."""
         numbers = number_queues(run.queue for run in runs)
-        reply = self._namespace.run("release", numbers, tag=runs[0].tag, jobs=[run.jobid for run in runs])
+        given: dict[str, Any] = {"tag": runs[0].tag, "jobs": [run.jobid for run in runs]}
+        # The timer of one may have come meanwhile.
+        if expiring := {run.jobid: at for run in runs if (at := self._find_own_expiry(run))}:
+            given["expiring"] = expiring
+        reply = self._namespace.run("release", numbers, **given)
         return decode(reply[1]).split(" ")
+
+    def _find_own_expiry(self, run: Run) -> str:
+        """Return when a run expires that has not begun; "" if it does not."""
+        expires = self._namespace.find_expires(run.options)
+        if not expires or run.has_begun:
+            return ""
+        return format_time((run.start if run.was_asked_for else run.due) + expires)
 
     def heartbeat(self, runs: Sequence[Run]) -> list[str]:
         """Say that the worker of `runs` lives; return ``ok``, ``cancelled``, ``overrun`` or ``stale`` for each.
@@ -244,10 +265,8 @@ def _format_how(next_state: NextState) -> dict[str, Any]:
             how["tried"] = format_time(tried)
     if next_state.failure is not None:
         how["failure"] = json.dumps(next_state.failure)
-    if next_state.missed or next_state.overlapped or next_state.late or next_state.paused:
-        skipped = {Skip.MISSED: next_state.missed, Skip.RUNNING: next_state.overlapped}
-        skipped |= {Skip.LATE: next_state.late, Skip.PAUSED: next_state.paused}
-        how["skipped"] = {reason: number for reason, number in skipped.items() if number}
+    if skipped := next_state.skipped:
+        how["skipped"] = skipped
     if next_state.retried:
         how["retried"] = True
     return how

@@ -38,7 +38,7 @@ from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.coming import Coming
-from redbike.store.jobs import Jobs, Pauses
+from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
@@ -46,6 +46,7 @@ from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
 from redbike.store.paging import JobLister
 from redbike.store.past_runs import PastRuns
+from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import decode
@@ -66,6 +67,7 @@ class Store:
 
     The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option. A
     one-off that has ended is forgotten `forget_after` so many seconds, unless it has that option, or this is ``never``.
+    An occurrence that waits expires after `expires` seconds, unless its job has that option, or this is 0.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Store:
         failures_limit: int = 1000,
         history: int = 10,
         forget_after: float | str = "never",
+        expires: float = 0.0,
     ) -> None:
         self.client = client
         self.keys = Keys(prefix)
@@ -85,7 +88,7 @@ class Store:
         self._queue_for = queue_for
         refuse_unknown: Callable[[], QueueFor] | None = getattr(queue_for, "refuse_unknown", None)
         self._to_set = refuse_unknown() if refuse_unknown else queue_for
-        self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after))
+        self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after, expires=expires))
 
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace

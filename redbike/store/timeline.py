@@ -1,7 +1,7 @@
 """The transitions of the dispatcher: it surveys what is due, and moves jobs from the timeline to queues."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from redbike.connection.refusals import translate_errors
@@ -10,7 +10,7 @@ from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Part, number_queues, read_json
 from redbike.store.processes import ProcessRecord
-from redbike.store.records import RetryState, RunRecord, decode, pair_up, parse_number
+from redbike.store.records import RetryState, RunRecord, Waiting, decode, pair_up, parse_number
 from redbike.store.run import CLOCKS_DIFFER, Run
 from redbike.store.scripts import Call, Reply
 
@@ -46,6 +46,40 @@ class Survey:
     def next_due(self) -> float | None:
         """The instant at which the next job is due; None if there is none."""
         return float(self.coming[0][1]) if self.coming else None
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """A job in a queue whose timer says that its occurrence expires. Times are epoch seconds by Redis' clock."""
+
+    jobid: str
+    now: float
+    at: float  # the timer
+    found: dict[str, str]  # of schedule, queued, retry_state and pause what is there, as Redis spells it
+    options: str  # as they are stored
+
+    @classmethod
+    def read(cls, jobid: str, text: bytes) -> "Expiring":
+        """Read what ``lua/expire.lua`` replies."""
+        told = read_json(text)
+        return cls(jobid, float(told["now"]), float(told["at"]), told["found"] or {}, told.get("options", ""))
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """Its place in a queue; None for a damaged record."""
+        return Waiting.parse(self.found["queued"])
+
+
+@dataclass(frozen=True, slots=True)
+class Expiration:
+    """What becomes of a job whose timer says that its occurrence expires: it stays, or goes on without that."""
+
+    job: Expiring
+    never: bool = False  # it stays, and does not expire
+    at: float | None = None  # it stays, and expires then
+    due: float | None = None  # when it goes on; None: never
+    retry_state: str = ""  # its record then
+    skipped: Mapping[Skip, int] = field(default_factory=dict)  # how many occurrences, by reason
 
 
 def is_ahead(instant: float, now: float) -> bool:
@@ -108,18 +142,23 @@ class Timeline(Part):
         return Run(*known, tries=kept.tries, after=kept.after, failed=kept.failed, options=options or "")
 
     def pack_dispatch(
-        self, due: Sequence[DueJob], grace: float = 0.0, overlap: str = "skip", late_too: bool = False
+        self,
+        due: Sequence[DueJob],
+        grace: float = 0.0,
+        overlap: str = "skip",
+        late_too: bool = False,
+        expires: float = 0.0,
     ) -> Call:
         """Move jobs to their queues in one step; those that are not due then any more are passed over.
 
-        `grace` and `overlap` are the settings of these names, for the jobs that have no such option. Those that are
-        late by more than their grace stay where they are, unless these are to be moved too.
+        `grace`, `overlap` and `expires` are the settings of these names, for the jobs that have no such option. Those
+        that are late by more than their grace, or have expired, stay where they are, unless these are to be moved too.
         """
         numbers = number_queues(name for _, _, name in due if name)
         jobs, dues, homes = zip(*due, strict=True) if due else ((), (), ())
-        given: dict[str, Any] = {"grace": grace} if grace else {}
-        if overlap != "skip":
-            given["overlap"] = overlap
+        own: dict[str, Any] = {"grace": grace, "expires": expires, "overlap": overlap if overlap != "skip" else ""}
+        settings = {name: value for name, value in own.items() if value}
+        given: dict[str, Any] = {"settings": settings} if settings else {}
         if late_too:
             given["late_too"] = True
         return self._namespace.pack("dispatch", numbers, jobs=jobs, dues=dues, homes=homes, **given)
@@ -129,7 +168,7 @@ class Timeline(Part):
         return int(reply[1])
 
     def read_late(self, reply: Reply) -> list[tuple[str, str]]:
-        """Return the jobs that were late, with their due times as texts, from the reply to `pack_dispatch`."""
+        """Return the jobs that were late or had expired, with their due times as texts."""
         return pair_up(list(map(decode, reply[2:])))
 
     def skip(
@@ -148,6 +187,30 @@ class Timeline(Part):
         elif is_one_off(schedule):
             given["spent"] = self._namespace.forget_after
         return bool(self._namespace.run("skip", **given)[0] == "ok")
+
+    def read_expiring(self, jobids: Sequence[str]) -> list[Expiring]:
+        """Return those jobs that wait in queues, of some of which the time to expire has come."""
+        replies = self._namespace.scripts.run_all([self._namespace.pack("expire", job=jobid) for jobid in jobids])
+        told = ((jobid, reply[1]) for jobid, reply in zip(jobids, replies, strict=True) if reply[0] == "waits")
+        return [Expiring.read(jobid, text) for jobid, text in told]
+
+    def expire(self, expirations: Sequence[Expiration]) -> list[str]:
+        """Skip occurrences that have expired, each in its own step; return a word of ``lua/expire.lua`` for each."""
+        replies = self._namespace.scripts.run_all([self._pack_expire(each) for each in expirations])
+        return [decode(reply[-1]) for reply in replies]
+
+    def _pack_expire(self, each: Expiration) -> Call:
+        given: dict[str, Any] = {"job": each.job.jobid, "found": each.job.found, "skipped": each.skipped}
+        if each.never or each.at is not None:
+            given["at"] = False if each.never else each.at
+        if each.due is not None:
+            given["due"] = each.due
+        elif is_one_off(each.job.found.get("schedule", "")):
+            given["spent"] = self._namespace.forget_after
+        if each.retry_state:
+            given["retry_state"] = each.retry_state
+        waiting = each.job.waiting
+        return self._namespace.pack("expire", [waiting.queue] if waiting else [], **given)
 
     def forget(self) -> tuple[int, bool]:
         """Forget some one-offs that have ended long enough ago; return how many, and whether there may be more."""

@@ -122,6 +122,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["pause"] = wanted.paused or False
     if wanted.timer != found.timer:
         changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
+    if wanted.expires_at != found.expires_at:
+        changes["expires"] = False if wanted.expires_at is None else format_time(wanted.expires_at)
     for name, field in REMOVABLE.items():
         if getattr(wanted, field) != getattr(found, field) or name.replace("_", " ") in found.unreadable:
             changes[name] = False

@@ -188,7 +188,7 @@ class Runner:
         if run.cancelled:
             # Before it has begun.
             return settings, decide_cancelled(run, settings, run.now())
-        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
+        if (run.queue_pause or settings.expires) and (unwanted := decide_unwanted(run, settings, run.now())):
             run.over = time.monotonic()
             return settings, unwanted
         if self._leave is not None and (left := self._leave(run)):

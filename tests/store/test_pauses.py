@@ -5,7 +5,8 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.loop.resuming import resume
 from redbike.store.inspection.fsck import fsck
-from redbike.store.jobs import JobToSet, Resumption, SetMode
+from redbike.store.jobs import JobToSet, SetMode
+from redbike.store.pauses import Resumption
 from redbike.store.records import Pause
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store

@@ -11,6 +11,7 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.connection.client import aim_at, connect
 from redbike.control.jobs import cancel_jobs
+from redbike.dispatcher.expiring import skip_expired
 from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.resuming import resume
 from redbike.store.entries import pack_entry, read_entry
@@ -94,6 +95,11 @@ def claim(store: Store, run: Run) -> None:
     assert len(list(store.at(NOW).outbox.claim_all(["work-A"]))) == 1
 
 
+def expire(store: Store, run: Run) -> None:
+    store.client.zadd(store.keys.timers, {f"expires:{JOB}": START + 50})
+    skip_expired(store.at(NOW), Settings(expires=50.0), [f"expires:{JOB}"])
+
+
 def save(store: Store, run: Run) -> None:
     with suppress(LostRun):
         store.at(NOW).runs.save(run, "5")
@@ -127,6 +133,7 @@ VERBS: dict[str, Verb] = {
     "cancel": lambda store, run: cancel_jobs(store.at(NOW), [JOB], Settings()),
     "dispatch": move_due,
     "skip": lambda store, run: store.at(NOW).timeline.skip(JOB, "1050", OLD, LATER, 1),
+    "expire": expire,
     "take": lambda store, run: take(store, "other", now=NOW),
     "heartbeat": lambda store, run: store.at(NOW).runs.heartbeat([run]),
     "save": save,
@@ -191,6 +198,7 @@ TABLE = {
     "cancel":      ("=",        "=",        "timeline", "timeline", "flight",          "flight+timeline", "flight+timeline", "flight+owed",     "=",               "=",        "=", "timeline", "=", "=", "=", "held"),
     "dispatch":    ("=",        "=",        "queue",    "=",        "=",               "flight",          "flight+owed",     "=",               "=",               "=",        "=", "queue", "=", "=", "=", "="),
     "skip":        ("=",        "=",        "timeline", "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "="),
+    "expire":      ("=",        "=",        "=",        "timeline", "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "held"),
     "take":        ("=",        "=",        "=",        "flight",   "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "=", "=", "=", "flight"),
     "end":         ("=",        "=",        "=",        "=",        "timeline",        "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),
     "end ran out": ("=",        "=",        "=",        "=",        "STP",             "timeline",        "timeline",        "queue",           "nothing",         "=",        "=", "=", "=", "held", "held", "="),

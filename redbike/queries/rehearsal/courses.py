@@ -111,7 +111,7 @@ def follow(outlook: Outlook) -> Course:
     if state.run:
         ended, placed = end_run(outlook, state.run)
         course = follow(replace(outlook, state=ended))
-        course.skipped.update(_count(placed))
+        course.skipped.update(placed.skipped)
         return course
     if state.pause:
         return _follow_pause(outlook, state.pause)
@@ -177,8 +177,8 @@ def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: floa
         return course
     held_back = max(now, outlook.dispatched_from)
     if due is not None and not is_enqueued and due <= held_back and retry_state.due is None:
-        due, late = pass_late_ones(schedule, due, held_back, outlook.own)
-        course.skipped[Skip.LATE] += late
+        due, passed = pass_late_ones(schedule, due, held_back, outlook.own)
+        course.skipped.update(passed)
     while due is not None and due < outlook.end:
         is_plain = (retry_state.due, retry_state.after) == (None, None)
         if due > ready and is_plain:
@@ -196,14 +196,8 @@ def _run(outlook: Outlook, course: Course, due: float, retry_state: RetryState, 
     placed = unwanted or decide_done(run, None, outlook.own, start)
     if unwanted is None:
         course.runs.append(start)
-    course.skipped.update(_count(placed))
+    course.skipped.update(placed.skipped)
     return placed
-
-
-def _count(placed: NextState) -> dict[Skip, int]:
-    found = {Skip.MISSED: placed.missed, Skip.RUNNING: placed.overlapped}
-    found |= {Skip.LATE: placed.late, Skip.PAUSED: placed.paused}
-    return {reason: number for reason, number in found.items() if number}
 
 
 def pause(outlook: Outlook, until: float | None) -> Course:

@@ -94,7 +94,7 @@ def make_run(outlook: Outlook, due: float, retry_state: RetryState, start: float
     state = outlook.state
     occurrence = due if retry_state.due is None else retry_state.due
     run = Run(state.jobid, occurrence, "", start, start, 0, 0, state.schedule or "", "", options=state.options)
-    run.tries, run.after = retry_state.tries, retry_state.after
+    run.tries, run.after, run.alone = retry_state.tries, retry_state.after, retry_state.alone
     if hold := outlook.find_last_hold(start):
         run.queue_pause = hold.since, hold.last
     return run

@@ -71,9 +71,14 @@ def describe_drop(job: JobState, grace: float, clock: Clock) -> str:
     """
     if job.dropped is None:
         return ""
-    own = parse_options(job.options).get("grace", grace)
-    length = f" of {format_length(float(own))}" if own else ""
-    return f"never ran: it was due at {clock.name(job.dropped)}, and its grace{length} had passed before it could run"
+    was_due, own = f"never ran: it was due at {clock.name(job.dropped)}", parse_options(job.options)
+    if Skip.EXPIRED in job.skipped and Skip.LATE in job.skipped:
+        return f"{was_due}, and was too late when it could run"
+    if Skip.EXPIRED in job.skipped:
+        length = f" after {format_length(float(own['expires']))}" if own.get("expires") else ""
+        return f"{was_due}, and had not begun when it expired{length}"
+    length = f" of {format_length(seconds)}" if (seconds := float(own.get("grace", grace))) else ""
+    return f"{was_due}, and its grace{length} had passed before it could run"
 
 
 def explain_now(situation: Situation, clock: Clock) -> str:
@@ -132,7 +137,15 @@ def _find_closed(situation: Situation, clock: Clock) -> str:
 
 
 def explain_waiting(situation: Situation, clock: Clock) -> str:
-    """Return for what a job waits in its queue."""
+    """Return for what a job waits in its queue, and until when."""
+    said, until = _describe_waiting(situation, clock), situation.job.waits_until
+    if until is None:
+        return said
+    expires = "expires" if until > clock.now else "does not run any more: it expired"
+    return f"{said.rstrip('.')}. It {expires} at {clock.name(until)}, {clock.measure(until)}."
+
+
+def _describe_waiting(situation: Situation, clock: Clock) -> str:
     job, own = situation.job, situation.queue_limits[0]
     assert job.waiting
     waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"

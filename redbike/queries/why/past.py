@@ -14,6 +14,7 @@ from redbike.queries.why.now import (
 )
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Skip
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.keys import check_known_jobid
@@ -109,6 +110,8 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if situation.runs and due < situation.runs[-1].started:
         oldest = clock.name(situation.runs[-1].started)
         return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"
+    if set(job.skipped) == {Skip.EXPIRED}:
+        return f"{was_due}, and did not run: it had not begun in time, and expired.{also}"
     if not any(each.since <= due for each in situation.processes if each.kind == "dispatcher"):
         return f"{was_due}, and did not run: no dispatcher that is known was there."
     if also:

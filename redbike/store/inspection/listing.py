@@ -164,7 +164,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
             listing.strays.append((keys.slots, member, f"holds {decode(member)!r}, which names no queue and job"))
     for member, _ in client.zscan_iter(keys.timers, count=PAGE):
         kind, _, name = decode(member).partition(":")
-        if kind == "job":
+        if kind in ("job", "expires"):
             listing.jobs.setdefault(name, None)
         elif kind == "queue" and (not name or is_queue_name(name)):
             listing.queue_limits.setdefault(name, set())

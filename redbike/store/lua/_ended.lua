@@ -1,7 +1,7 @@
 -- What is kept of runs that have ended, and of occurrences that were skipped, see keys.py.
 local function skip_fields(job)  -- of the hash of skips
   local fields = {}
-  for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, LATE, PAUSED, CANCELLED}) do
+  for i, reason in ipairs({MISSED, RUNNING, WITHDRAWN, LATE, PAUSED, CANCELLED, EXPIRED}) do
     fields[i] = reason .. ':' .. job
   end
   return fields

@@ -7,7 +7,7 @@ local function forget(job)  -- all that is kept of it, wherever it is
   }
   for _, key in ipairs(hashes) do change('HDEL', key, {job}) end
   change('ZREM', failure_times, {job})
-  change('ZREM', timers, {'job:' .. job})
+  change('ZREM', timers, {'job:' .. job, 'expires:' .. job})
   change('ZREM', spent, {job})
   change('HDEL', skipped, skip_fields(job))
   if call('LLEN', journal) > 0 and call('HEXISTS', schedules, job) == 1 then

@@ -1,4 +1,5 @@
--- What a script is given: its arguments, its queues and the clock. Before it are the names of the
+-- What a script is given: its arguments, its queues and the clock. Of jobs that may expire in a
+-- queue, `expiring` has when, as a text: `write` sees to it. Before it are the names of the
 local given, call, queue = cjson.decode(ARGV[1]), redis.call, {}
 -- Those that are concerned, by number and by name.
 for number, name in ipairs(given.queues or {}) do

@@ -6,8 +6,17 @@ local SIZE = {
   H = 'HLEN', Z = 'ZCARD', S = 'SCARD', L = 'LLEN', R = 'LLEN', SET = 'STRLEN', SPUBLISH = 'LLEN'
 }
 local function write(reply)
-  for _, home in ipairs(queue) do if #home.pushed > 0 then push(home) end end
-  if #homes > 0 then change('HSET', queued, homes) end
+  if #homes > 0 then
+    for _, home in ipairs(queue) do if #home.pushed > 0 then push(home) end end
+    change('HSET', queued, homes)
+    for i = 1, given.expiring and #homes or 0, 2 do
+      local instant = given.expiring[homes[i]]
+      if instant then
+        wake_dispatcher(timers, instant)
+        change('ZADD', timers, {instant, 'expires:' .. homes[i]})
+      end
+    end
+  end
   for event, jobs in pairs(marks) do
     local status = string.format('%s:%.0f', event, math.floor(now))
     change('HSET', statuses, each_with(jobs, status))

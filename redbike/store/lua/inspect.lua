@@ -7,11 +7,11 @@
 --        flight, if it has no record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease,
 --         hold: milliseconds left to the in-flight key of that tag, retry state, skipped: [count,
---         …], failure, pause (record), timer, spent (scores), options, data, has_data, output,
---         has_output, has_saved, progress, group (records), now, worker: record of the process that
---         runs it, if data are told, entries: how often it is in each list, dead: for each list 1
---         if it has a tombstone there}; what is not there is missing; and its history, if it has
---         one}
+--         …], failure, pause (record), timer, expires, spent (scores), options, data, has_data,
+--         output, has_output, has_saved, progress, group (records), now, worker: record of the
+--         process that runs it, if data are told, entries: how often it is in each list, dead: for
+--         each list 1 if it has a tombstone there}; what is not there is missing; and its history,
+--         if it has one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -30,6 +30,7 @@ return {'ok', cjson.encode({
   skipped = call('HMGET', skipped, unpack(skip_fields(job))),
   failure = call('HGET', failures, job) or nil,
   pause = call('HGET', pauses, job) or nil, timer = call('ZSCORE', timers, 'job:' .. job) or nil,
+  expires = call('ZSCORE', timers, 'expires:' .. job) or nil,
   spent = call('ZSCORE', spent, job) or nil, options = call('HGET', options, job) or nil,
   has_data = call('HEXISTS', data, job) == 1,
   data = given.data and call('HGET', data, job) or nil,

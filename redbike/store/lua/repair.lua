@@ -8,9 +8,9 @@
 --        (records), where they are there; queues, with entries: for each how often the job was
 --        found there, wanted: how often it is to be, dead and buried: whether it was found to have
 --        a tombstone there (1 or 0), and is to have one; wanted: {status: its event, timeline,
---        timer: times, queued, running, pause, retry_state, failure, options, data, output, saved,
---        progress, group, history, spent}, of which those that are missing stay and those that are
---        false go; skips: {field in the hash of skips: how many more, or false}
+--        timer, expires: times, queued, running, pause, retry_state, failure, options, data,
+--        output, saved, progress, group, history, spent}, of which those that are missing stay and
+--        those that are false go; skips: {field in the hash of skips: how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two
 --         requests
 local job, found, wanted = given.job, given.found, given.wanted
@@ -41,6 +41,11 @@ if wanted.timeline then note(waits, wanted.timeline, job) end
 if wanted.timeline == false then change('ZREM', timeline, {job}) end
 if wanted.timer then change('ZADD', timers, {wanted.timer, timer}) token(wakeup) end
 if wanted.timer == false then change('ZREM', timers, {timer}) end
+if wanted.expires then
+  change('ZADD', timers, {wanted.expires, 'expires:' .. job})
+  token(wakeup)
+end
+if wanted.expires == false then change('ZREM', timers, {'expires:' .. job}) end
 for field, key in pairs({queued = queued, running = running, pause = pauses}) do
   if wanted[field] then change('HSET', key, {job, wanted[field]}) end
 end

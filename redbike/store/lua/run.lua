@@ -5,8 +5,8 @@
 --      and the schedule goes on after it. By the time after which the schedule goes on one sees
 --      that somebody has asked for the run: it is never missed.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
---        requests, pauses, _write
--- given  job; request: its tag; queues: its own
+--        requests, pauses, options, _write
+-- given  job; request: its tag; queues: its own; expires: the setting of this name, unless it is 0
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local job = given.job
 local run = run_of(call('HGET', running, job))
@@ -46,6 +46,12 @@ elseif call('HEXISTS', queued, job) == 0 then
     if kept.after == '-' then kept.after = moment end
   else
     moment, kept.tries, kept.after = stamp(now), '0', due and goes_on or stamp(now)
+  end
+  local expires = tonumber(option_of(call('HGET', options, job), 'expires') or given.expires) or 0
+  if expires > 0 and kept.tries == '0' then
+    -- By this one sees that it does not count from its due time.
+    if kept.after == '-' then kept.after = moment end
+    given.expiring = {[job] = stamp(now + expires)}
   end
   enqueue(job, moment, queue[1])
 end

@@ -3,7 +3,7 @@
 --      run in flight goes on. A paused job stays paused: in place of the timeline and the queue it
 --      is held.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        options, data, groups, _write
+--        timers, options, data, groups, _write
 -- given  request: its tag; from_now: whether occurrences count from now, so that one that has come
 --        due since that was asked for is before the job is set; queues: their own; jobs, none of
 --        which is there twice, each of id, schedule, queue: its number, and where they apply
@@ -48,6 +48,12 @@ for i, job in ipairs(given.jobs) do
     reply[#reply + 1] = detail
   elseif job.options ~= nil or job.data ~= nil or job.group ~= nil then
     set_besides(job)
+    local expires = home and given.expiring and tonumber(option_of(job.options, 'expires'))
+    if expires and expires > 0 then
+      local instant = stamp(due_of(entries[i]) + expires)
+      wake_dispatcher(timers, instant)
+      change('ZADD', timers, {instant, 'expires:' .. job.id})
+    end
   end
   if not (refused or kept) then
     note(texts, job.id, job.schedule)

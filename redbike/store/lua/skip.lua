@@ -4,8 +4,8 @@
 -- keys   schedules, timeline, running, retry_states, skipped, spent, options, _write
 -- given  job; due: what is given up; schedule: what the next due time was computed from; next:
 --        that, or none; count, reason; spent: if it is a one-off, the setting forget-after. The
---        retry state of one that was late keeps its due time: it never ran, and runs for that if
---        somebody asks for it
+--        retry state of one that was late, or has expired, keeps its due time: it never ran, and
+--        runs for that if somebody asks for it
 -- returns {'ok'}, or {'stale'} when the job has moved on meanwhile, or waits to be tried again
 local job = given.job
 if tonumber(call('ZSCORE', timeline, job) or nil) ~= tonumber(given.due) then return {'stale'} end
@@ -15,7 +15,7 @@ local flies = call('HEXISTS', running, job) == 1
 if kept.due ~= '-' then return {'stale'} end
 count(given.reason, job, given.count)
 if given.spent then end_one_off(job, kept_for(job, given.spent)) end
-if given.spent and given.reason == LATE and not flies then
+if given.spent and (given.reason == LATE or given.reason == EXPIRED) and not flies then
   kept.after = stamp(given.due)
   change('HSET', retry_states, {job, retry_record_of(kept, kept.after)})
 end

@@ -19,7 +19,7 @@ for _, key in ipairs({queued, running, pauses, retry_states}) do
   has[key] = call('HLEN', key) > 0
 end
 local failing = call('ZCARD', failure_times) > 0
-for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED}) do
+for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED, EXPIRED}) do
   local total = call('HGET', skipped, reason .. ':')
   if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end
 end
