@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike import Again, Redbike, RoundRobin, StopWork, UnsetJob, current_run
@@ -316,6 +316,20 @@ def late(scene: Scene) -> None:
     paused(lambda scene: scene.put(JOB, due=-7100, schedule=f"AT:{scene.began - 7100}", once=True))(scene)
 
 
+def expiring(scene: Scene, waited: float = 700.0) -> None:
+    """Jobs that wait in queues, and must begin within 10 minutes."""
+    now, options = scene.began - waited, '{"expires":600}'
+    for jobid, schedule in ((JOB, scene.hourly), ("b:B", scene.hourly), ("once:A", "NOW")):
+        job = JobToSet(jobid, schedule, "now", schedule == "NOW", scene.store.queue_for(jobid), options=options)
+        scene.store.at(now).jobs.set([replace(job, expires=600.0)])
+
+
+def expiring_later(scene: Scene) -> None:
+    """A job that is due, and must begin within 10 minutes."""
+    due = JobToSet(JOB, scene.hourly, scene.began - 20, False, "work-A", options='{"expires":600}')
+    scene.store.at(scene.began - 100).jobs.set([due])
+
+
 def held_queue(scene: Scene) -> None:
     """A queue with a job that is paused until an instant to come."""
     scene.queue(JOB)
@@ -345,6 +359,10 @@ def opened(scene: Scene) -> None:
 BY_HAND = [
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
+    ("set what expires", nothing, lambda scene: scene.bike.set(JOB, "NOW", expires="1h")),
+    ("set what waits to expire", waiting(JOB), lambda scene: scene.bike.set(JOB, scene.hourly, expires="1h")),
+    ("run what expires", expiring_later, run),
+    ("resume what has expired", paused(expiring, since=-650.0), resume),
     ("set for later", nothing, lambda scene: scene.bike.set(JOB, scene.hourly)),
     ("set what is past", nothing, lambda scene: scene.bike.set(JOB, scene.hourly, after=scene.began - 7200)),
     ("set anew", lambda scene: scene.put(JOB, due=3600), lambda scene: scene.bike.set(JOB, scene.two_hourly)),
@@ -551,6 +569,9 @@ DISPATCHER = [
     Operation("dispatch", due, dispatch),
     Operation("dispatch with catchup = none", missed, dispatch_what_is_there, settings={"catchup": "none"}),
     Operation("dispatch_due of what is late", missed, one_pass, settings={"grace": 600.0}),
+    Operation("dispatch_due of what is too old to begin", missed, one_pass, settings={"expires": 600.0}),
+    Operation("dispatch_due of what expires later", expiring_later, one_pass),
+    Operation("dispatch_due of what has expired", expiring, one_pass),
 ]
 
 

@@ -19,7 +19,7 @@ from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
 from redbike.worker.worker import Worker
 from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash
-from tests.operations import MANY, OPERATIONS, Operation, Scene, one_pass, set_meanwhile
+from tests.operations import JOB, MANY, OPERATIONS, Operation, Scene, expiring, one_pass, set_meanwhile
 from tests.states import dump, list_problems
 from tests.waiting import wait_until
 
@@ -249,6 +249,28 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         assert list_problems(scene.store) == []
         client.flushdb()
         if not scene.faults.struck:
+            return
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_has_expired_at_a_worker_that_dies_is_skipped_or_run_once(client, prefix, short, fault):
+    """A lost run counts as one that has begun: so it is not skipped any more."""
+    for at in count(1):
+        scene = Scene(client, f"{prefix}n{at}", {})
+        expiring(scene)
+        scene.faults.arm(fault, at)
+        with suppress(Crash, Unreachable), scene.worker() as worker:
+            for _ in range(5):
+                worker.work_one()
+        scene.close()
+        scene.goes_on()
+        states = {state.jobid: state for state in scene.store.questions.inspect([JOB, "b:B", "once:A"])}
+        fates = {jobid: scene.runs()[jobid] + state.skipped.get("expired", 0) for jobid, state in states.items()}
+        assert fates == dict.fromkeys(states, 1), f"{fault}, at request {at}"
+        assert list_problems(scene.store) == []
+        client.flushdb()
+        if not scene.faults.struck:
+            assert scene.runs() == Counter()
             return
 
 

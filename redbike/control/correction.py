@@ -15,13 +15,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from redbike.config.options import parse_options
 from redbike.errors import RedbikeError
 from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.jobs import find_missing_expiry, find_place
+from redbike.store.inspection.jobs import find_place
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
@@ -52,7 +53,7 @@ class Correction:
         # As if a paused job waited on the timeline, until it has its place.
         due = state.held if due is None else due
         whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
-        return _correct_timers(self._place(replace(whole, running=self._correct_run(whole))))
+        return _correct_pause(self._place(replace(whole, running=self._correct_run(whole))))
 
     def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
@@ -157,11 +158,9 @@ def _clear_unscheduled(state: JobState) -> JobState:
     return replace(bare, membership=membership, history=b"", progress="")
 
 
-def _correct_timers(state: JobState) -> JobState:
-    """Hold a paused job that waits on the timeline; let its timers agree with the pause, and with its place."""
+def _correct_pause(state: JobState) -> JobState:
+    """Hold a paused job that waits on the timeline; let its timer agree with the pause."""
     pause = state.pause
-    if (expiry := find_missing_expiry(state)) is not None:
-        state = replace(state, expires_at=expiry)
     if pause is None:
         return replace(state, timer=None)
     paused = state.paused if pause.due == state.timeline else replace(pause, due=state.timeline).format()
@@ -182,6 +181,9 @@ def _put_in_flight(state: JobState) -> JobState:
 
 def _put_in_queue(state: JobState, home: str, due: float) -> JobState:
     queued = state.queued or Waiting(due, home).format()
+    if not state.queued and (expires := parse_options(state.options).get("expires")):
+        # A dispatcher looks whether it really expires.
+        state = replace(state, expires_at=due + float(expires))
     return replace(_correct_lists(state, home), queued=queued, timeline=None, status=_set_event(state, Event.ENQ))
 
 

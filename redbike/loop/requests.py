@@ -15,7 +15,7 @@ from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import is_one_off, parse
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
-from redbike.store.jobs import Cancellation, Due, JobToSet, SetMode
+from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import apply_options, find_jitter
@@ -54,7 +54,8 @@ class Request:
         schedule = apply_options(self.schedule, self.jobid, options)
         # If the user has not said from when, a one-off that is past is due at once.
         since = float("-inf") if schedule.runs_once and not self.is_given else self.since
-        due, skipped = find_first_due(schedule, since, self.now, override(settings, options))
+        own = override(settings, options)
+        due, skipped = find_first_due(schedule, since, self.now, own)
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if due is None and schedule.runs_once else schedule.text
         new_jitter = options != self.known and find_jitter(options) != find_jitter(self.known)
@@ -74,7 +75,7 @@ class Request:
             group=self.membership,
             paused=self.paused,
             skipped=skipped,
-            expires_at=_find_expiry(due, self.now, override(settings, options)),
+            expires=own.expires,
         )
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:
@@ -82,13 +83,6 @@ class Request:
         if keeps_place:
             return SetMode.KEEP if keeps_rest else SetMode.KEEP_PLACE
         return SetMode.KEEP_REST if keeps_rest else SetMode.REPLACE
-
-
-def _find_expiry(due: Due, now: float, settings: Settings) -> float | None:
-    """Return when a job expires that is set, if it is enqueued then; None for never."""
-    if due is None or not settings.expires:
-        return None
-    return (now if due == "now" else due) + settings.expires
 
 
 class Start:

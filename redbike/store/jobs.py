@@ -50,7 +50,7 @@ class JobToSet:
     group: str | None = None  # the record of whose row it is; None leaves it as it is, "" is none
     paused: str = ""  # the record of the pause that a job that is new has at once
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
-    expires_at: float | None = None  # if it is enqueued at once; None for never
+    expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
 
 
 class Refused(NamedTuple):
@@ -123,7 +123,7 @@ class Jobs:
     def _pack_set(self, jobs: Sequence[JobToSet], from_now: bool) -> Call:
         numbers = number_queues(job.queue for job in jobs)
         given = [_format_job(job, numbers[job.queue]) for job in jobs]
-        expiring = {job.jobid: format_time(job.expires_at) for job in jobs if job.expires_at is not None}
+        expiring = {job.jobid: _find_expiry(job) for job in jobs if job.expires and job.due is not None}
         more: dict[str, Any] = {"expiring": expiring} if expiring else {}
         return self._namespace.pack("set", numbers, request=make_tag(), from_now=from_now, jobs=given, **more)
 
@@ -196,6 +196,11 @@ class Jobs:
         if each.due is not None:
             given["due"] = each.due
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
+
+
+def _find_expiry(job: JobToSet) -> str | float | None:
+    """Return when a job expires, or in how many seconds from now."""
+    return format_time(job.due + job.expires) if isinstance(job.due, float | int) else job.expires
 
 
 def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:

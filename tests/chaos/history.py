@@ -12,7 +12,7 @@ from tests.chaos.journal import entries
 Entry = dict[str, Any]
 
 REMEMBERED = "remembered.csv"
-SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled")
+SKIPS = ("missed", "running", "withdrawn", "late", "paused", "cancelled", "expired")
 
 
 @dataclass

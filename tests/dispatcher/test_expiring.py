@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from redbike import Redbike
 from redbike.config.options import read_changes
 from redbike.config.settings import Settings, override
 from redbike.control.jobs import cancel_jobs
@@ -15,7 +16,8 @@ from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from tests.states import end
-from tests.verbs import run_job, set_one, take_many, take_one
+from tests.store.inspection.mending import repaired
+from tests.verbs import Quiet, run_job, set_one, take_many, take_one
 
 JOB, QUEUE = "job:A", "work-A"
 HOUR, DAY = 3600.0, 86400.0
@@ -324,10 +326,10 @@ def test_what_an_older_process_has_enqueued_expires_at_a_worker(store, pass_at):
     put(store)
     pass_at(NOON)
     store.client.delete(store.keys.timers)
-    assert list(fsck(store)) == [f"{JOB!r}: it expires in its queue, but has no timer for that"]
     pass_at(NOON + DAY)
     assert state(store).waiting.due == NOON
     assert not begin(store, NOON + DAY)
+    assert fate(store) == (NOON + DAY + HOUR, "TML", {"expired": 1, "missed": 24})
 
 
 def test_a_run_that_was_asked_for_goes_on_where_the_schedule_was(store, pass_at):
@@ -485,3 +487,29 @@ def test_a_run_of_a_paused_job_expires_and_the_job_stays_paused(store, pass_at):
     found = state(store)
     assert (found.held, found.waiting, found.skipped) == (NOON + HOUR, None, {"expired": 1})
     assert list(fsck(store)) == []
+
+
+# What is damaged
+
+
+@pytest.fixture
+def bike(client, prefix):
+    return Redbike(Quiet("A"), prefix=prefix, redis_config=client)
+
+
+def test_fsck_removes_the_timer_of_a_job_that_is_unknown(store, bike):
+    store.client.zadd(store.keys.timers, {f"expires:{JOB}": NOON})
+    assert list(bike.fsck()) == [f"{JOB!r}: it has no schedule, but is to be forgotten, or to expire"]
+    [line] = repaired(bike)
+    assert line.endswith(" -- repaired: no timer to expire")
+    assert timers(store) == []
+
+
+def test_what_is_put_into_its_queue_again_expires_there(store, pass_at, bike):
+    put(store)
+    pass_at(NOON)
+    store.client.delete(store.keys.timers, store.keys.queued, store.keys.queue(QUEUE))
+    repaired(bike)
+    assert state(store).waits_until == NOON + WAIT
+    pass_at(NOON + WAIT)
+    assert fate(store) == SKIPPED

@@ -5,6 +5,7 @@ import pytest
 from redbike import BadConfig, BadJobId, NoSuchJob
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
+from redbike.dispatcher.expiring import skip_expired
 from redbike.queries.health import check_health
 from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse
@@ -16,7 +17,7 @@ from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
-from tests.verbs import set_job, set_one, take_one
+from tests.verbs import dispatch, set_job, set_one, take_one
 
 
 def why(store, now=NOW, then=None):
@@ -75,6 +76,40 @@ def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
     assert (reasons.explain(JOB, DUE + 5), "never" in reasons.explain(JOB, DUE - 5)) == (never, False)
     health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC", setting)
     assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
+
+
+def expire_one_off(store):
+    """A one-off that has waited in a queue that nobody works until it expired."""
+    due = JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options='{"expires":60}')
+    set_one(store.at(START), due)
+    dispatch(store.at(DUE), [(JOB, f"{DUE:g}", QUEUE)])
+    skip_expired(store.at(DUE + 60), Settings(), [f"expires:{JOB}"])
+
+
+def test_it_never_ran_as_it_expired(store):
+    expire_one_off(store)
+    never = f"It never ran: it was due at {at(DUE)}, and had not begun when it expired after 1 min."
+    assert why(store) == f"{never} redbike run runs it all the same."
+    assert why(store, then=DUE + 5) == never
+    health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC")
+    assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
+    store.client.hset(store.keys.skipped, f"late:{JOB}", 1)
+    assert why(store, then=DUE + 5) == f"It never ran: it was due at {at(DUE)}, and was too late when it could run."
+
+
+def test_it_waits_until_it_expires(store):
+    set_one(store.at(START), JobToSet(JOB, OLD, NOW, False, QUEUE, options='{"expires":60}'))
+    dispatch(store.at(NOW), [(JOB, f"{NOW:g}", QUEUE)])
+    waits = f"It has been due since {at(NOW)} and waits in {QUEUE}, but no worker is there that works this queue."
+    assert why(store, NOW + 20) == f"{waits} It expires at {at(NOW + 60)}, in 40 s."
+    assert why(store, NOW + 70) == f"{waits} It does not run any more: it expired at {at(NOW + 60)}, 10 s ago."
+    assert why(store, NOW + 20, NOW) == why(store, NOW + 20)
+    skip_expired(store.at(NOW + 60), Settings(), [f"expires:{JOB}"])
+    assert why(store, NOW + 61) == f"It is not due until {at(LATER)}, in 39 s: {EVERY}."
+    assert why(store, NOW + 61, NOW + 1) == (
+        f"An occurrence was due at {at(NOW)}, and did not run: it had not begun in time, and expired. "
+        "So far, 1 occurrence of it was skipped: 1 expired."
+    )
 
 
 def test_it_is_due_and_no_dispatcher_is_there(store):

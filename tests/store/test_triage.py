@@ -69,7 +69,7 @@ def test_a_failure_that_is_kept_counts_and_so_does_a_job_that_stopped_while_it_w
     assert triage(store) == [Triage(2, [JOB], [])]
 
 
-@pytest.mark.parametrize("reason", ["missed", "running", "late", "paused", "cancelled"])
+@pytest.mark.parametrize("reason", ["missed", "running", "late", "paused", "cancelled", "expired"])
 @pytest.mark.parametrize("last", [None, START - 100])
 def test_a_job_of_which_occurrences_were_skipped_is_told_with_its_last_run(store, client, reason, last):
     for jobid in (JOB, "other:A"):

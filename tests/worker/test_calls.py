@@ -5,6 +5,7 @@ import hashlib
 import inspect
 import pickle
 import re
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -143,6 +144,18 @@ def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, after):
     assert abs(told["next_run"] - bike.store.timeline.read_clock() - 3600) < 5
     assert told["options"] == {"retries": 2}
     assert told["schedule"].startswith("AT:")
+
+
+def test_a_call_may_expire(bike, calls):
+    jobid, other = greet.options(expires="5m").enqueue("ann"), greet.enqueue("bob")
+    told = bike.tell(jobid)
+    assert told["expires_at"] == told["queued_for"] + 300
+    bike.store.jobs.unset(jobid)
+    jobid = greet.options(expires=0.001).enqueue("ann")
+    time.sleep(0.002)
+    bike.work_one()
+    bike.work_one()
+    assert (calls, bike.tell(jobid)["skipped"], bike.tell(other)["status"][:3]) == ([("bob", 1)], {"expired": 1}, "STP")
 
 
 @pytest.mark.parametrize("at", ["2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC)])

@@ -2,8 +2,7 @@
 
 1. A job whose schedule goes on is in exactly one of timeline, queue, in flight, held; only one that was set during its
    own run may be both in flight and on the timeline, or held. Only a paused job is held, and it is never on the
-   timeline. It has a timer if its pause ends by itself. What waits in a queue has one if its job has an option by which
-   it expires.
+   timeline. It has a timer if its pause ends by itself.
 2. Nothing exists for an unset job, but the run that was in flight, and tombstones.
 3. No id is twice in the list of a queue. A job that has a tombstone in a queue has an entry in its list.
 4. Each run in flight has a record with a tag, a deadline, its due time and the count of losses. The tag lists the runs

@@ -8,7 +8,6 @@ place at an instant that is past.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from redbike.config.options import parse_options
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import END_OF_TIME
@@ -126,8 +125,6 @@ def _check_place(state: JobState) -> Iterator[str]:
         yield "it is paused, but on the timeline"
     if state.timer != (state.pause.until if state.pause else None):
         yield "nothing ends its pause" if state.timer is None else "its pause ends by itself at another time, or never"
-    if find_missing_expiry(state) is not None:
-        yield "it expires in its queue, but has no timer for that"
     if late := describe_lateness(state):
         yield late
     yield from _check_status(state, here)
@@ -167,18 +164,6 @@ def find_place(state: JobState) -> float | None:
         return state.now
     following = None if schedule.runs_once else schedule.next(state.now)
     return following if following is not None and following < due else None
-
-
-def find_missing_expiry(state: JobState) -> float | None:
-    """Return when the occurrence that waits in a queue expires by the option of its job, if no timer says so."""
-    waiting, expires = state.waiting, parse_options(state.options).get("expires")
-    if not waiting or not expires or state.expires_at is not None or RetryState.parse(state.retry_state).has_begun:
-        return None
-    try:
-        schedule = find_schedule(state.jobid, state.schedule or "", state.options)
-    except RedbikeError:
-        return None
-    return None if schedule.allows_pause else waiting.due + float(expires)
 
 
 def is_of_clock(status: Status | None, now: float) -> bool:

@@ -3,7 +3,7 @@
 --      run in flight goes on. A paused job stays paused: in place of the timeline and the queue it
 --      is held.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        timers, options, data, groups, _write
+--        options, data, groups, _write
 -- given  request: its tag; from_now: whether occurrences count from now, so that one that has come
 --        due since that was asked for is before the job is set; queues: their own; jobs, none of
 --        which is there twice, each of id, schedule, queue: its number, and where they apply
@@ -28,6 +28,12 @@ local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedu
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', retry_states) > 0
 local paused, stored = fetch_any(pauses, ids), fetch_any(options, ids)
 
+if given.expiring then
+  for id, at in pairs(given.expiring) do
+    if type(at) == 'number' then given.expiring[id] = stamp(now + at) end  -- it is due now
+  end
+end
+
 -- Phase 2: what becomes of each job.
 for i, job in ipairs(given.jobs) do
   local run, same = run_of(records[i]), has_schedule(job, before[i])
@@ -47,13 +53,7 @@ for i, job in ipairs(given.jobs) do
     note(reply, job.id, refused)
     reply[#reply + 1] = detail
   elseif job.options ~= nil or job.data ~= nil or job.group ~= nil then
-    set_besides(job)
-    local expires = home and given.expiring and tonumber(option_of(job.options, 'expires'))
-    if expires and expires > 0 then
-      local instant = stamp(due_of(entries[i]) + expires)
-      wake_dispatcher(timers, instant)
-      change('ZADD', timers, {instant, 'expires:' .. job.id})
-    end
+    set_besides(job, entries[i])
   end
   if not (refused or kept) then
     note(texts, job.id, job.schedule)
