@@ -32,6 +32,11 @@ class Tries:
     alone: bool = False  # it is not taken with others
     failed: int = 0  # occurrences in a row
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the occurrence may have begun before."""
+        return self.tries > 0 or self.alone
+
 
 @dataclass
 class Flight:
@@ -49,6 +54,8 @@ class Flight:
     owed: float | None = None
     missed: float | None = None  # from when on a schedule is due that was set during the run
     cancelled: bool = False
+    expires: float = 0.0  # the option of the job then
+    begun: Tries = field(default_factory=Tries)  # of the job then
 
     @property
     def next(self) -> str:
@@ -118,6 +125,12 @@ class Job:
     data: str = ""
     membership: str = ""  # of whose rows it is
     output: str | None = None  # of the last run that has kept it
+    expires_at: float | None = None  # a timer; what waited may have gone since
+
+    @property
+    def expires(self) -> float:
+        """Seconds in which an occurrence must begin; 0 for no limit."""
+        return self.option("expires", 0.0)
 
     def option(self, name: str, default: Any = None) -> Any:
         return json.loads(self.options or "{}").get(name, default)
@@ -204,12 +217,15 @@ class Model:
         data: str | None = None,
         new_jitter: bool = False,
         group: str | None = None,
+        expires: float = 0.0,
         begins: bool = False,  # a run of CONTINUE begins whenever one has ended
     ) -> None:
         job = self.job(jobid)
         job.membership = job.membership if group is None else group
         new_jitter = new_jitter and options != job.options  # it may have them already
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
+        if job.queued is not None and options is not None and job.expires and expires:
+            job.expires_at = job.queued + job.expires
         if mode == "keep_schedule" and job.schedule is not None:
             return
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
@@ -226,6 +242,7 @@ class Model:
         elif job.queued is not None and due is not None and due <= now:
             # It keeps its turn, but goes on from the first occurrence of its new schedule.
             job.queued = due
+            job.expires_at = due + expires if expires else job.expires_at
             job.skip("withdrawn")
         else:
             if self._waited(job) or (job.held is not None and job.held <= now):
@@ -233,7 +250,7 @@ class Model:
             if job.queued is not None:
                 self._bury(jobid)
                 job.skip("withdrawn")
-            self._put(now, jobid, due, queue)
+            self._put(now, jobid, due, queue, expires=expires)
 
     def _waited(self, job: Job) -> bool:
         """Whether what is held of a job has left a queue."""
@@ -268,8 +285,11 @@ class Model:
         queue: str,
         occurrence: float | None = None,
         asked: bool = False,
+        expires: float = 0.0,
     ) -> str:
         """Put a job where it belongs if it is due at `due`; an `occurrence` that is tried again keeps its due time.
+
+        In a queue it `expires` so many seconds after that.
 
         A paused job is held, unless somebody has `asked` for the run.
         """
@@ -285,6 +305,7 @@ class Model:
             job.timeline, job.status = due, "TML"
             return "timeline"
         job.queued, job.queue, job.status = due if occurrence is None else occurrence, queue, "ENQ"
+        job.expires_at = job.queued + expires if expires else job.expires_at
         if jobid in self.tombstones[queue]:
             self.tombstones[queue].remove(jobid)
         else:
@@ -341,7 +362,11 @@ class Model:
                 job.skip("withdrawn")
             job.flight.owed, job.flight.missed, job.flight.anew = now, None, ""
         elif job.queued is None:
-            self._put(now, jobid, self._asked(job, now, waited, failure, paused), queue_of(jobid), asked=True)
+            moment = self._asked(job, now, waited, failure, paused)
+            self._put(now, jobid, moment, queue_of(jobid), asked=True)
+            if job.expires and not job.tries.tries:
+                job.expires_at = now + job.expires
+                job.tries = replace(job.tries, after=moment if job.tries.after is None else job.tries.after)
         return True
 
     def pause(self, now: float, jobid: str, until: float | None) -> str:
@@ -379,6 +404,13 @@ class Model:
                 job.tries = Tries(due=held, after=held) if job.runs_once else job.tries
                 job.status, job.schedule = "STP", "STOP" if job.runs_once else job.schedule
                 return
+        elif self._is_expired(job, due if job.tries.due is None else job.tries.due, now):
+            self._drop(job, due if job.tries.due is None else job.tries.due, since)
+            if job.held is None:
+                return
+            # What came due since the pause began is decided as if nothing had waited.
+            job.paused, job.status = since, None
+            return self.resume(now, jobid)
         if recurs and (tried or due <= now):
             goes_on = next(each for each in (job.tries.after, job.tries.due, due) if each is not None)
             goes_on = goes_on if tried or due <= since else due
@@ -388,12 +420,51 @@ class Model:
         job.skip("paused", paused)
         if missed or paused:
             job.tries = replace(job.tries, after=now)
-        self._put(now, jobid, due, queue_of(jobid), job.tries.due)
+        begins = due if job.tries.due is None else job.tries.due
+        expires = 0.0 if job.tries.has_begun else job.expires
+        self._put(now, jobid, due, queue_of(jobid), job.tries.due, expires=expires)
+        if expires and job.queued is not None and job.tries.after == begins:
+            job.expires_at = now + expires
+
+    def _is_expired(self, job: Job, due: float, now: float) -> bool:
+        """Whether an occurrence that has waited in a queue has not begun in time."""
+        counts = job.expires and not job.tries.has_begun and job.tries.after != due and job.schedule != "CONTINUE"
+        return bool(counts) and now > due + job.expires - JUST_BEFORE
+
+    def _drop(self, job: Job, due: float, until: float) -> None:
+        """Go on without an occurrence that has expired."""
+        end, tries = self._after(job, job.schedule, due, until, until), Tries(failed=job.tries.failed)
+        if end.due is None and (job.runs_once or job.tries.after == due):
+            tries = replace(tries, due=due, after=due)
+        self._go_on(job, end)
+        job.tries = tries
+        job.skip("expired")
+
+    def expire(self, now: float) -> None:
+        """Look at the jobs whose timers have come, and skip what has expired in its queue."""
+        for jobid, job in self.jobs.items():
+            at, due = job.expires_at, job.queued
+            if at is None or at > now:
+                continue
+            job.expires_at = None
+            if due is None or not job.expires or job.tries.has_begun or job.schedule == "CONTINUE":
+                continue
+            expiry = at if job.tries.after == due else due + job.expires
+            if now < expiry - JUST_BEFORE:
+                job.expires_at = expiry
+                continue
+            if self.queues[job.queue][0] == jobid:
+                self.queues[job.queue].pop(0)
+            else:
+                self.tombstones[job.queue].add(jobid)
+            job.queued = None
+            self._drop(job, due, now if job.paused is None else job.paused)
 
     def _pass_late(self, now: float, job: Job, due: float | None) -> float | None:
-        """Count the occurrences from `due` on that are late by more than their grace; the first that is not."""
-        while due is not None and now - due > job.option("grace", math.inf):
-            job.skip("late")
+        """Count the occurrences from `due` on that are late by more than their grace, or have expired; the next one."""
+        bound = min(job.option("grace", math.inf), job.expires or math.inf)
+        while due is not None and now - due > bound:
+            job.skip("expired" if job.expires else "late")
             due = next_of(job.schedule, due)
         return due
 
@@ -480,12 +551,14 @@ class Model:
         for moment, jobid in due:
             job = self.job(jobid)
             occurrence = moment if job.tries.due is None else job.tries.due
-            if not job.flight and job.tries.due is None and now - moment > job.option("grace", math.inf):
+            expires = 0.0 if job.tries.has_begun else job.expires
+            bound = min(job.option("grace", math.inf), expires or math.inf)
+            if not job.flight and job.tries.due is None and now - moment > bound:
                 continue
             if not job.flight and jobid == homeless:
                 job.tries, job.timeline = replace(job.tries, due=occurrence), now + PAUSE
             elif not job.flight:
-                self._put(now, jobid, occurrence, queue_of(jobid))
+                self._put(now, jobid, occurrence, queue_of(jobid), expires=expires)
                 moved += 1
             elif job.flight.anew == "once" or (job.flight.owed is None and job.option("overlap") == "queue"):
                 job.flight.owed, job.flight.anew, job.timeline = moment, "", None
@@ -527,6 +600,7 @@ class Model:
                 end = End("die", why="lost", failure=(flight.due, kept.tries + 1))
             # What it was taken with is not known any more.
             flight.schedule, flight.tries, flight.kept = job.schedule or "", kept.tries, job.kept
+            flight.expires = job.expires
             self.conclude(now, jobid, tag, replace(end, outcome="lost"))
 
     # What a worker does
@@ -626,6 +700,7 @@ class Model:
         deadline = now + job.option("timeout", self.timeouts[job.queue])
         counts = job.tries.failures, job.tries.losses, job.tries.tries, job.kept
         job.flight = Flight(tag, job.queue, job.schedule, now, deadline, job.queued, *counts)
+        job.flight.expires, job.flight.begun = job.expires, job.tries
         job.queued, job.status = None, "WRK"
 
     def _land(self, jobid: str) -> None:
@@ -663,6 +738,8 @@ class Model:
             job.held = flight.due
             return "held"
         job.queued, job.queue = flight.due, flight.queue
+        if flight.expires and not flight.begun.has_begun:
+            job.expires_at = (flight.start if flight.begun.after == flight.due else flight.due) + flight.expires
         self.queues[flight.queue].insert(0, jobid)
         self.given_back[flight.queue] = self.given_back.get(flight.queue, 0) + 1
         return "queue"
@@ -817,4 +894,8 @@ class Model:
             return "stopped"
         since = math.inf if job.paused is None else job.paused
         asked = end.place == "due" and flight.missed is None and max(flight.start, flight.owed or 0.0) > since
-        return self._put(now, jobid, end.due, flight.queue, job.tries.due, asked)
+        expires = 0.0 if end.is_pause or job.tries.has_begun else flight.expires
+        place = self._put(now, jobid, end.due, flight.queue, job.tries.due, asked)
+        if expires and place == "queue":
+            job.expires_at = end.due + expires
+        return place

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.expiring import skip_expired
 from redbike.errors import LostRun, NoSuchJob
 from redbike.loop.resuming import resume, resume_over
 from redbike.store.entries import read_entry
@@ -57,6 +58,8 @@ OPTIONS = [
     '{"on-lost":"stop"}',
     '{"grace":5}',
     '{"overlap":"queue"}',
+    '{"expires":5}',
+    '{"expires":5}',
 ]
 
 OWNERS = ["OwnerOf1", "OwnerOf2"]
@@ -151,14 +154,20 @@ class Jobs(RuleBasedStateMachine):
         # Another worker class may have a queue of another name for it.
         queue = "work-B" if elsewhere else queue_for(jobid)
         more = {"options": options, "data": data, "new_jitter": new_jitter, "group": group}
+        more["expires"] = self._find_expires(jobid, options)
         set_one(self.store.at(self.now), JobToSet(jobid, text, self.now + delay, False, queue, mode, **more))
         self.model.set(self.now, jobid, text, self.now + delay, once=False, mode=mode, queue=queue, **more)
 
     @rule(jobid=jobids, delay=delays, options=options)
     def set_once(self, jobid, delay, options):
-        due = self.now + delay
-        set_one(self.store.at(self.now), JobToSet(jobid, f"AT:{due}", due, True, queue_for(jobid), options=options))
-        self.model.set(self.now, jobid, f"AT:{due}", due, once=True, options=options)
+        due, more = self.now + delay, {"options": options, "expires": self._find_expires(jobid, options)}
+        set_one(self.store.at(self.now), JobToSet(jobid, f"AT:{due}", due, True, queue_for(jobid), **more))
+        self.model.set(self.now, jobid, f"AT:{due}", due, once=True, **more)
+
+    def _find_expires(self, jobid, options):
+        """What the job has, or will have, of that option."""
+        job = self.model.job(jobid)
+        return job.expires if options is None else replace(job, options=options).expires
 
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
     def set_now(self, jobid, text):
@@ -250,6 +259,14 @@ class Jobs(RuleBasedStateMachine):
     def ring(self):
         resume_over(self.store.at(self.now), Settings(), survey(self.store.at(self.now)).timers)
         self.model.ring(self.now)
+
+    @rule(times=st.integers(1, 2))
+    def expire(self, times):
+        # Twice with the same survey, as two dispatchers would.
+        found = survey(self.store.at(self.now)).timers
+        for _ in range(times):
+            skip_expired(self.store.at(self.now), Settings(), found)
+        self.model.expire(self.now)
 
     # What the dispatcher does
 
@@ -578,6 +595,7 @@ class Jobs(RuleBasedStateMachine):
             pause = state.pause and (state.pause.since, state.pause.until)
             assert pause == (None if job.paused is None else (job.paused, job.until))
             assert state.skipped == job.skipped
+            assert state.expires_at == (None if job.expires_at is None else round(job.expires_at, 6))
             assert (state.options, state.data, state.membership) == (job.options, job.data, job.membership)
             assert (state.output, state.has_output) == (job.output, job.output is not None)
             assert rounded(RetryState.parse(state.retry_state)) == rounded(job.tries), state.retry_state
