@@ -385,7 +385,9 @@ class Model:
         """End a pause. Of what came due meanwhile and is not late, the first is run and the others are counted."""
         job = self.job(jobid)
         due, since = job.held, job.paused
-        was_queued = self._waited(job)
+        # A pause that ends by itself ends before that time, whenever somebody sees it.
+        last = now if job.until is None or job.until > now else job.until - JUST_BEFORE
+        was_queued, until = self._waited(job), job.until
         job.paused = job.until = job.held = None
         if since is None or due is None:
             return
@@ -405,13 +407,17 @@ class Model:
                 job.status, job.schedule = "STP", "STOP" if job.runs_once else job.schedule
                 return
         elif self._is_expired(job, due if job.tries.due is None else job.tries.due, now):
+            # What came due since the pause began is decided as if nothing had waited.
+            job.paused, job.until, status = since, until, job.status
             self._drop(job, due if job.tries.due is None else job.tries.due, since)
             if job.held is None:
+                job.paused = job.until = None
                 return
-            # What came due since the pause began is decided as if nothing had waited.
-            job.paused, job.status = since, None
-            return self.resume(now, jobid)
-        if recurs and (tried or due <= now):
+            job.status = None
+            self.resume(now, jobid)
+            job.status = job.status or status
+            return
+        if recurs and (tried or due <= max(since, last)):
             goes_on = next(each for each in (job.tries.after, job.tries.due, due) if each is not None)
             goes_on = goes_on if tried or due <= since else due
             for moment in self._between(job.schedule, goes_on, now):
@@ -442,11 +448,10 @@ class Model:
 
     def expire(self, now: float) -> None:
         """Look at the jobs whose timers have come, and skip what has expired in its queue."""
-        for jobid, job in self.jobs.items():
-            at, due = job.expires_at, job.queued
-            if at is None or at > now:
-                continue
-            job.expires_at = None
+        come = [(job.expires_at, jobid) for jobid, job in self.jobs.items() if (job.expires_at or math.inf) <= now]
+        for at, jobid in sorted(come):
+            job = self.job(jobid)
+            due, job.expires_at = job.queued, None
             if due is None or not job.expires or job.tries.has_begun or job.schedule == "CONTINUE":
                 continue
             expiry = at if job.tries.after == due else due + job.expires
@@ -476,9 +481,9 @@ class Model:
 
     def ring(self, now: float) -> None:
         """End the pauses that are over."""
-        for jobid, job in self.jobs.items():
-            if job.until is not None and job.until <= now:
-                self.resume(now, jobid)
+        over = [(job.until, jobid) for jobid, job in self.jobs.items() if (job.until or math.inf) <= now]
+        for _, jobid in sorted(over):
+            self.resume(now, jobid)
 
     def cancel(self, now: float, jobid: str) -> str:
         """Drop the occurrence that waits, is overdue, is to be tried again or runs; the schedule goes on."""

@@ -6,6 +6,7 @@ the job. So nobody looks at jobs that do not expire, and a queue needs no worker
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
@@ -48,9 +49,11 @@ def decide_expired(job: Expiring, settings: Settings) -> Expiration:
     # What came due since the job was paused is for whoever resumes it.
     until = min(job.now, pause.since) if pause else job.now
     run = _make_run(job, waiting, until)
-    expiry = job.at if run.was_asked_for else find_expiry(run, schedule, settings)
-    if expiry is None or run.has_begun or not settings.expires:
+    # The order of somebody counts from its own time, which the timer has.
+    expiry = find_expiry(replace(run, after=None), schedule, settings)
+    if expiry is None:
         return Expiration(job, never=True)
+    expiry = job.at if run.was_asked_for else expiry
     if job.now < expiry - JUST_BEFORE:
         return Expiration(job, at=expiry)
     decided = give_up_expired(run, schedule, settings, until)

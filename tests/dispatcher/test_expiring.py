@@ -513,3 +513,11 @@ def test_what_is_put_into_its_queue_again_expires_there(store, pass_at, bike):
     assert state(store).waits_until == NOON + WAIT
     pass_at(NOON + WAIT)
     assert fate(store) == SKIPPED
+
+
+def test_a_job_that_runs_again_and_again_is_not_stopped_when_somebody_asks_for_it(store, pass_at):
+    put(store, "CONTINUE", now=NOON)
+    pause(store, NOON + 1)
+    run_job(store.at(NOON + 2), JOB)
+    pass_at(NOON + DAY)
+    assert (state(store).waiting.due, state(store).skipped) == (NOON, {})

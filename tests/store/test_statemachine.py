@@ -58,8 +58,7 @@ OPTIONS = [
     '{"on-lost":"stop"}',
     '{"grace":5}',
     '{"overlap":"queue"}',
-    '{"expires":5}',
-    '{"expires":5}',
+    *['{"expires":5}'] * 4,
 ]
 
 OWNERS = ["OwnerOf1", "OwnerOf2"]
@@ -169,6 +168,13 @@ class Jobs(RuleBasedStateMachine):
         job = self.model.job(jobid)
         return job.expires if options is None else replace(job, options=options).expires
 
+    @rule(jobid=jobids, text=st.sampled_from(PERIODIC))
+    def set_expiring(self, jobid, text):
+        """A job that waits in its queue, and must begin within 5 seconds."""
+        more = {"options": '{"expires":5}', "expires": 5.0}
+        set_one(self.store.at(self.now), JobToSet(jobid, text, self.now, False, queue_for(jobid), **more))
+        self.model.set(self.now, jobid, text, self.now, once=False, **more)
+
     @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
     def set_now(self, jobid, text):
         self._set_now(jobid, text)
@@ -259,19 +265,33 @@ class Jobs(RuleBasedStateMachine):
     def ring(self):
         resume_over(self.store.at(self.now), Settings(), survey(self.store.at(self.now)).timers)
         self.model.ring(self.now)
+        self._skip_expired(1)
 
-    @rule(times=st.integers(1, 2))
-    def expire(self, times):
+    @precondition(lambda self: any(self._list_timers()))
+    @rule(which=which, late=st.sampled_from([0.0, 0.0, 7.0, 60.0]), times=st.integers(1, 2))
+    def expire(self, which, late, times):
+        """When the time of a job has come."""
+        found = list(self._list_timers())
+        self.now = max(self.now, found[which % len(found)] + late)
+        self._skip_expired(times)
+
+    def _skip_expired(self, times):
         # Twice with the same survey, as two dispatchers would.
-        found = survey(self.store.at(self.now)).timers
+        found = survey(self.store.at(self.now)).timers if times else []
         for _ in range(times):
             skip_expired(self.store.at(self.now), Settings(), found)
-        self.model.expire(self.now)
+        if times:
+            self.model.expire(self.now)
+
+    def _list_timers(self):
+        jobs = self.model.jobs.values() if hasattr(self, "model") else ()
+        return (job.expires_at for job in jobs if job.expires_at is not None)
 
     # What the dispatcher does
 
     @rule(seen=st.integers(1, 2), homeless=st.sampled_from([None, None, None, "b:A"]))
     def dispatch(self, seen, homeless):
+        self._skip_expired(seen - 1)
         # Twice with the same survey, as two dispatchers would.
         found = survey(self.store.at(self.now))
         due = [(jobid, moment, "" if jobid == homeless else queue_for(jobid)) for jobid, moment in found.due]
