@@ -868,7 +868,7 @@ class Model:
     def _anew(self, job: Job, end: End, now: float) -> End:
         """The schedule that was set has no occurrence before that; those during which this run went on are counted."""
         if job.schedule == "CONTINUE":
-            return replace(end, place="next", due=now, tries=None, missed=0, running=0)
+            return replace(end, place="next", due=now, tries=None, missed=0, running=0, is_pause=True)
         due, running = next_of(job.schedule, max(job.flight.due, job.flight.start)), 0
         while due is not None and due <= (now if job.paused is None else job.paused):
             due, running = next_of(job.schedule, due), running + 1

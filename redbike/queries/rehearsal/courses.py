@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from redbike.loop.changes import decide_again
-from redbike.loop.occurrences import JUST_BEFORE, decide_next, pass_late_ones
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, pass_late_ones
 from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
 from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
@@ -19,6 +19,8 @@ from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
 from redbike.store.records import Pause, RetryState, RunRecord, Waiting, format_time
 from redbike.store.run import Answer, NextState
+
+MOST_SKIPS = 1000  # occurrences that are skipped one by one
 
 
 def end_run(outlook: Outlook, run: RunRecord) -> tuple[JobState, NextState]:
@@ -138,13 +140,15 @@ def _outlasts(pause: Pause, outlook: Outlook) -> bool:
 
 def _run_paused(outlook: Outlook, pause: Pause, due: float, retry_state: RetryState) -> Course:
     """Return what a job runs all the same while it is paused, and what comes after that. Raise `BadSchedule`."""
-    state, start = outlook.state, outlook.start
-    placed = decide_next(make_run(outlook, due, retry_state, start), outlook.schedule, outlook.own, pause.since)
+    state, start, own = outlook.state, outlook.start, outlook.own
+    expires = _find_skip(outlook, due, retry_state, state.now, start)
+    decide = give_up_expired if expires else decide_next
+    placed = decide(make_run(outlook, due, retry_state, start), outlook.schedule, own, pause.since)
     kept = replace(pause, due=read_due(placed, start))
     # It does not wait in a queue any more, as its status may say.
     after = replace(state, paused=kept.format(), retry_state=placed.retry_state, status=None, queued="", running="")
     course = follow(replace(outlook, state=after))
-    if start < outlook.end:
+    if start < outlook.end and not expires:
         course.runs.insert(0, start)
     return course
 
@@ -179,15 +183,44 @@ def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: floa
     if due is not None and not is_enqueued and due <= held_back and retry_state.due is None:
         due, passed = pass_late_ones(schedule, due, held_back, outlook.own)
         course.skipped.update(passed)
+    skips = 0
     while due is not None and due < outlook.end:
         is_plain = (retry_state.due, retry_state.after) == (None, None)
         if due > ready and is_plain:
             break
         start = max(due, ready)
+        # Of very many that expire in a paused queue, the last ones are skipped together.
+        if at := _find_skip(outlook, due, retry_state, now if skips < MOST_SKIPS else start, start):
+            skips += 1
+            due, retry_state = _skip(outlook, course, due, retry_state, at, max(at, held_back))
+            continue
         placed = _run(outlook, course, due, retry_state, start)
         due, retry_state = read_due(placed, start), RetryState.parse(placed.retry_state)
     course.due = due if due is not None and due < outlook.end else None
     return course
+
+
+def _find_skip(outlook: Outlook, due: float, retry_state: RetryState, now: float, start: float) -> float | None:
+    """Return when a dispatcher skips an occurrence that has expired, if that is before it would `start`."""
+    state, run, own = outlook.state, make_run(outlook, due, retry_state, start), outlook.own
+    expiry = find_expiry(replace(run, after=None), outlook.schedule, own)
+    if run.was_asked_for and expiry is not None:
+        expiry = state.waits_until if state.waiting else state.now + own.expires
+    return None if expiry is None or expiry > start else max(now, expiry)
+
+
+def _skip(
+    outlook: Outlook, course: Course, due: float, retry_state: RetryState, at: float, moved: float
+) -> tuple[float | None, RetryState]:
+    """Skip an occurrence `at` an instant; return when the next one is due, as it is `moved`, and its retry state."""
+    run = replace(make_run(outlook, due, retry_state, at), queue_pause=None)
+    placed = give_up_expired(run, outlook.schedule, outlook.own, at)
+    course.skipped.update(placed.skipped)
+    following, kept = read_due(placed, at), RetryState.parse(placed.retry_state)
+    if following is not None and following <= moved and kept.due is None:
+        following, passed = pass_late_ones(outlook.schedule, following, moved, outlook.own)
+        course.skipped.update(passed)
+    return following, kept
 
 
 def _run(outlook: Outlook, course: Course, due: float, retry_state: RetryState, start: float) -> NextState:

@@ -443,6 +443,7 @@ SCHEDULES = ["EVERY:7m", "EVERY:1h", "*/10 * * * *", "H * * * *", "RRULE:FREQ=MI
 def choose_options(chance):
     options = {"catchup": chance.choice(["last", "none", "all"]), "catchup_limit": chance.choice([1, 3, 100])}
     options |= {"grace": "15m"} if chance.random() < 0.3 else {}
+    options |= {"expires": chance.choice(["5m", "25m", "2h"])} if chance.random() < 0.3 else {}
     options |= {"spread": "4m"} if chance.random() < 0.3 else {}
     options |= {"overlap": "queue"} if chance.random() < 0.3 else {}
     return options | {"on_error": chance.choice(["stop", "reschedule", "retry"])}
