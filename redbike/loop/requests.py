@@ -75,7 +75,7 @@ class Request:
             group=self.membership,
             paused=self.paused,
             skipped=skipped,
-            expires=own.expires,
+            expires=0.0 if schedule.allows_pause else own.expires,
         )
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict
 
 from redbike.config.options import is_readable, show_options
+from redbike.errors import BadSchedule
 from redbike.store.enums import Event, Skip
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
@@ -25,6 +26,7 @@ from redbike.store.records import (
     parse_batch,
     parse_number,
 )
+from redbike.store.schedules import find_schedule
 from redbike.store.scripts import Reply
 
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
@@ -117,7 +119,13 @@ class JobState:
     @property
     def waits_until(self) -> float | None:
         """When the occurrence that waits in a queue expires; None if none does."""
-        return self.expires_at if self.waiting and not RetryState.parse(self.retry_state).has_begun else None
+        if self.expires_at is None or not self.waiting or RetryState.parse(self.retry_state).has_begun:
+            return None
+        try:
+            schedule = find_schedule(self.jobid, self.schedule or "", self.options)
+        except BadSchedule:
+            return None
+        return None if schedule.allows_pause else self.expires_at
 
     @property
     def pause(self) -> Pause | None:

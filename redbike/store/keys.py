@@ -21,7 +21,7 @@ key (after the prefix)    type    content
 ``-queues``               set     names of the queues that were ever used
 ``-queue-limits``         hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
-``-timers``               zset    a kind and a name, scored by when a dispatcher is to look there, see below
+``-timers``               zset    ``job:ID``, ``expires:ID``, ``queue:NAME``, scored by when a dispatcher looks at them
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
@@ -67,7 +67,8 @@ worker with each rule registered last. A rule by which workers name queues is ``
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again
-when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait.
+when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait. A timer
+``expires:`` stays in the same way: a dispatcher sees when it comes that the occurrence does not wait any more.
 
 A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
 dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
@@ -77,9 +78,6 @@ NEXT in the record of a run is what was left behind for its end while it was in 
 schedule, ``from:TIME`` one that was due from then on already when it was set, ``once`` a new one-off that waits on the
 timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
-
-A timer is ``job:JOB ID`` of a pause that ends by itself, ``queue:QUEUE NAME`` of limits, or ``expires:JOB ID`` of what
-waits in a queue by the option or the setting ``expires``; that may be gone: a dispatcher sees it when its time comes.
 
 Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:

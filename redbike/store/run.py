@@ -32,11 +32,9 @@ class StopFlag(Protocol):
 
     def is_set(self) -> bool:
         """Tell whether it is set."""
-        ...
 
     def fileno(self) -> int:
         """Return a descriptor that is readable once it is set."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,11 +80,9 @@ class Saver(Protocol):
 
     def save(self, run: "Run", value: Any) -> Any:
         """Keep `value`."""
-        ...
 
     def read(self, run: "Run") -> Any:
         """Return what is kept."""
-        ...
 
     def find_order(self, run: "Run") -> Any:
         """Return who has ordered it."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from redbike import Redbike
-from redbike.config.options import read_changes
+from redbike.config.options import format_options, read_changes
 from redbike.config.settings import Settings, override
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -14,7 +14,9 @@ from redbike.loop.requests import Request
 from redbike.loop.resuming import resume
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
+from redbike.store.jobs import JobToSet
 from redbike.store.run import LEASE
+from redbike.worker.worker import Worker
 from tests.states import end
 from tests.store.inspection.mending import repaired
 from tests.verbs import Quiet, run_job, set_one, take_many, take_one
@@ -521,3 +523,41 @@ def test_a_job_that_runs_again_and_again_is_not_stopped_when_somebody_asks_for_i
     run_job(store.at(NOON + 2), JOB)
     pass_at(NOON + DAY)
     assert (state(store).waiting.due, state(store).skipped) == (NOON, {})
+
+
+def test_what_does_not_expire_is_not_said_to(store, pass_at):
+    put(store, "CONTINUE", now=NOON)
+    take(store, NOON)
+    found = state(store).run
+    [run] = take_many(store.at(found.start), [(QUEUE, 1e6)], [1], "tag", 1, repeated=True)
+    store.at(NOON + 1).runs.end(run, decide_done(run, 5, override(Settings(), run.options), NOON + 1))
+    assert pass_at(NOON + 6) == 1
+    assert (state(store).expires_at, state(store).waits_until) == (NOON + 6 + WAIT, None)
+
+
+# Workers as they are
+
+
+class Coroutines(Quiet):
+    async def work(self, jobid):
+        self.worked.append(jobid)
+
+
+@pytest.mark.parametrize("make", [Quiet, Coroutines])
+@pytest.mark.parametrize("most", [1, 64])
+def test_a_worker_runs_only_what_has_not_expired(client, prefix, make, most):
+    bike = Redbike(make("A"), prefix=prefix, redis_config=client)
+    now, ids = bike.store.timeline.read_clock(), [f"{number}:A" for number in range(20)]
+    for number, jobid in enumerate(ids):
+        expires = (100.0, 1e6, 0.0)[number % 3]
+        options = format_options({"expires": expires} if expires else {})
+        job = JobToSet(jobid, "NOW", "now", True, QUEUE, options=options, expires=expires)
+        bike.store.at(now - 200).jobs.set([job])
+    worker = Worker(bike.store, bike.worker, bike.settings)
+    worker.pace.number = most
+    while worker.work_one():
+        pass
+    worker.heartbeat.stop()
+    assert sorted(bike.worker.worked) == sorted(jobid for jobid in ids if int(jobid[:-2]) % 3)
+    assert {jobid for jobid in ids if bike.tell(jobid).get("skipped")} == {*ids[::3]}
+    assert list(bike.fsck()) == []

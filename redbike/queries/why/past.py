@@ -103,10 +103,7 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if pause := _find_pause(log, jobid, situation.queue, due):
         detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
-    skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
-    number = sum(job.skipped.values())
-    also = f" So far, {name_number(number, 'occurrence')} of it {'was' if number == 1 else 'were'} skipped: {skipped}."
-    also = also if number else ""
+    also = _describe_skipped(job)
     if situation.runs and due < situation.runs[-1].started:
         oldest = clock.name(situation.runs[-1].started)
         return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"
@@ -117,6 +114,14 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if also:
         return f"{was_due}, and did not run.{also}"
     return f"{was_due}, and nothing is known of a run: it keeps none, or had no such schedule then."
+
+
+def _describe_skipped(job: JobState) -> str:
+    """Return how many of its occurrences were skipped so far, as a sentence; "" for none."""
+    skipped = ", ".join(f"{number:,} {reason}" for reason, number in job.skipped.items())
+    number = sum(job.skipped.values())
+    said = f" So far, {name_number(number, 'occurrence')} of it {'was' if number == 1 else 'were'} skipped: {skipped}."
+    return said if number else ""
 
 
 def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> LogEntry | None:
