@@ -6,6 +6,7 @@ have failed, and the next one gets a new loop.
 
 import asyncio
 import contextlib
+import inspect
 import os
 import threading
 import time
@@ -64,26 +65,28 @@ class Coroutines:
     ) -> Future[Ending]:
         """Start `awaitable`, as `run` does, and return a future for `wait`."""
         future: Future[Ending] = Future()
-        self.start(awaitable, jobid, seconds, future.set_result, key)
+        self.start(lambda: awaitable, jobid, seconds, future.set_result, key, awaitable)
         return future
 
     def start(
         self,
-        awaitable: Awaitable[Any],
+        call: Callable[[], Any],
         jobid: str,
         seconds: float | None,
         note_end: Callable[[Ending], object],
         key: Hashable = None,
+        given: Awaitable[Any] | None = None,
     ) -> None:
-        """Start `awaitable`, as `run` does, in the context of the caller; `note_end` hears how it ends, in any thread.
+        """Call `call` in the event loop, in the context of the caller, and await what it returns, as `run` does.
 
-        Without a `key`, nothing cancels it. With one, `forget` is to be called when it has ended.
+        `note_end` hears how that ends, in any thread. Without a `key`, nothing cancels it. With one, `forget` is to be
+        called when it has ended. `given` is what is closed if it does not begin.
         """
         until = float("inf") if seconds is None else time.monotonic() + seconds
         with self._changing:
             if self._loop is None or self._loop.is_over:
                 self._loop = _Loop(self._changing, self._given)
-            started = _Started(awaitable, jobid, until, note_end)
+            started = _Started(call, jobid, until, note_end, given)
             self._loop.start(started)
             if not self._is_held:
                 self._loop.wake()
@@ -127,10 +130,11 @@ class Coroutines:
 class _Started:
     """What was started, and how it has ended."""
 
-    awaitable: Awaitable[Any]
+    call: Callable[[], Any]
     jobid: str
     until: float  # its deadline, by the monotonic clock
     note_end: Callable[[Ending], object]
+    given: Awaitable[Any] | None  # what is to be closed
     context: Context = field(default_factory=copy_context)  # that of the caller: it has the current run
     task: asyncio.Task[None] | None = None  # None until it begins
     is_cancelled: bool = False  # before it has begun
@@ -202,7 +206,9 @@ class _Loop:
         try:
             if started.until <= time.monotonic():
                 raise Overrun("it was cancelled at its deadline")
-            result = await started.awaitable
+            result = started.call()
+            if inspect.isawaitable(result):
+                result = await result
         except BaseException as error:
             # Whatever would end the loop is the failure of this run alone.
             overran = started.is_late and isinstance(error, asyncio.CancelledError)
@@ -231,7 +237,7 @@ class _Loop:
     def _end(self, started: _Started, _: "asyncio.Task[None]") -> None:
         # Called after its last step: a coroutine that has stopped the loop has failed, whatever it returns.
         self._begun.discard(started)
-        _discard(started.awaitable)
+        _discard(started.given)
         with self._changing:
             is_pending = started in self._pending
             self._pending.discard(started)
@@ -251,7 +257,7 @@ class _Loop:
             self._pending.clear()
             self._changing.notify_all()
             while self._starting:
-                _discard(self._starting.popleft().awaitable)
+                _discard(self._starting.popleft().given)
         for started in pending:
             started.note_end((None, RedbikeError(why)))
         self._close()
@@ -266,7 +272,7 @@ class _Loop:
             self._loop.close()
 
 
-def _discard(awaitable: Awaitable[Any]) -> None:
+def _discard(awaitable: Awaitable[Any] | None) -> None:
     """Give up a coroutine that has not begun; nothing happens to one that is over."""
     if asyncio.iscoroutine(awaitable):
         awaitable.close()

@@ -160,18 +160,14 @@ class Runner:
                 next_state = self._decide_raised(run, raised, settings)
             ended(run, self._conclude(run, next_state))
 
-        self._coroutines.start(self._work_async(run), run.jobid, limit, decide, key)
+        call: Callable[[], object] = partial(self._call_work, run)
+        if self.hooks.middleware:
+            call = partial(self.hooks.run_async, run, call)
+        self._coroutines.start(call, run.jobid, limit, decide, key)
 
     def together(self) -> AbstractContextManager[None]:
         """Return a context manager in which `start` costs less for each of several runs."""
         return self._coroutines.together()
-
-    async def _work_async(self, run: Run) -> object:
-        call = partial(self._call_work, run)
-        if self.hooks.middleware:
-            return await self.hooks.run_async(run, call)
-        result: Any = call()
-        return await result if inspect.isawaitable(result) else result
 
     def _decide_done(self, run: Run, result: object, settings: Settings) -> NextState:
         if settings.keep_result == "yes":
