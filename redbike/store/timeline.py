@@ -197,7 +197,7 @@ class Timeline(Part):
     def expire(self, expirations: Sequence[Expiration]) -> list[str]:
         """Skip occurrences that have expired, each in its own step; return a word of ``lua/expire.lua`` for each."""
         replies = self._namespace.scripts.run_all([self._pack_expire(each) for each in expirations])
-        return [decode(reply[-1]) for reply in replies]
+        return [decode(reply[1]) if len(reply) > 1 else reply[0] for reply in replies]
 
     def _pack_expire(self, each: Expiration) -> Call:
         given: dict[str, Any] = {"job": each.job.jobid, "found": each.job.found, "skipped": each.skipped}
