@@ -26,6 +26,7 @@ OUTPUT = "tests/process/test_output.py"
 MISBEHAVIOUR = "tests/worker/test_misbehaviour.py"
 PAUSES = "tests/store/test_pauses.py"
 RESUMING = "tests/loop/test_resuming.py"
+EXPIRING = "tests/dispatcher/test_expiring.py"
 SYNC = "tests/control/test_sync.py"
 IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
 HEALTH = "tests/queries/test_health.py"
@@ -746,9 +747,37 @@ BUGS = [
     Bug(
         "the occurrence that is queued counts as skipped",
         "loop/occurrences.py",
-        "overlapped = next_state.overlapped - late - 1",
-        "overlapped = next_state.overlapped - late",
+        "overlapped = next_state.overlapped - sum(passed.values()) - 1",
+        "overlapped = next_state.overlapped - sum(passed.values())",
         OUTCOME,
+    ),
+    Bug(
+        "a job that runs again and again is stopped when it expires",
+        "loop/occurrences.py",
+        "run.was_asked_for or schedule.allows_pause:",
+        "run.was_asked_for:",
+        EXPIRING,
+    ),
+    Bug(
+        "a further try of an occurrence expires",
+        "loop/occurrences.py",
+        "if not settings.expires or run.has_begun or",
+        "if not settings.expires or",
+        EXPIRING,
+    ),
+    Bug(
+        "what has expired keeps its place in its queue",
+        "store/lua/expire.lua",
+        "leave_queue(queue[1], job)",
+        "change('HDEL', queued, {job})",
+        EXPIRING,
+    ),
+    Bug(
+        "a timer that comes too early skips an occurrence",
+        "dispatcher/expiring.py",
+        "if job.now < expiry - JUST_BEFORE:",
+        "if job.now < job.at:",
+        EXPIRING,
     ),
     Bug(
         "an import replaces files that are there",
