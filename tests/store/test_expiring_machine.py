@@ -53,7 +53,7 @@ def step(machine, chance):
     [
         range(10),
         pytest.param(range(10, 60), marks=pytest.mark.acceptance),
-        pytest.param(range(60, 1000), marks=pytest.mark.nightly),
+        pytest.param(range(60, 400), marks=pytest.mark.nightly),
     ],
 )
 def test_random_steps_of_jobs_that_expire_agree_with_the_model(client, monkeypatch, seeds):
