@@ -484,9 +484,9 @@ class Jobs(RuleBasedStateMachine):
         if place == "die":
             return End(place, None, why, failure=(run.due, run.attempt))
         if place == "next":
-            return End(
-                place, due, why, is_pause=run.schedule == "CONTINUE" and due is not None, missed=missed, running=running
-            )
+            begins = run.schedule == "CONTINUE"  # it always has a next time
+            due = self.now if begins and due is None else due
+            return End(place, due, why, is_pause=begins, missed=missed, running=running)
         return End(place, None, why)
 
     def _conclude(self, run, outcome, end, answer):
