@@ -22,6 +22,7 @@ from redbike.errors import Overrun, RedbikeError
 from redbike.process.leaving import leave_fork
 from redbike.text.printable import describe
 
+TOO_LATE = "it was cancelled at its deadline"
 LAST_WORDS = 5.0  # seconds for the tasks of a loop that has ended
 
 Ending = tuple[Any, BaseException | None]  # what a coroutine returned, or raised
@@ -205,14 +206,14 @@ class _Loop:
         failure: BaseException | None = None
         try:
             if started.until <= time.monotonic():
-                raise Overrun("it was cancelled at its deadline")
+                raise Overrun(TOO_LATE)
             result = started.call()
             if inspect.isawaitable(result):
                 result = await result
         except BaseException as error:
             # Whatever would end the loop is the failure of this run alone.
             overran = started.is_late and isinstance(error, asyncio.CancelledError)
-            failure = Overrun("it was cancelled at its deadline") if overran else error
+            failure = Overrun(TOO_LATE) if overran else error
         if os.getpid() != process:
             leave_fork(started.jobid, failure)
         started.ending = result, failure
@@ -243,7 +244,8 @@ class _Loop:
             self._pending.discard(started)
             self._changing.notify_all()
         if is_pending:
-            started.note_end(started.ending or (None, asyncio.CancelledError()))
+            unbegun = Overrun(TOO_LATE) if started.is_late else asyncio.CancelledError()
+            started.note_end(started.ending or (None, unbegun))
 
     def _serve(self) -> None:
         why = "the event loop of its worker was stopped by a job"

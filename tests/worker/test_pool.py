@@ -258,25 +258,36 @@ def test_what_has_ended_but_was_not_told_is_known(client, prefix):
     assert slots.list_untold() == []
 
 
-def test_a_coroutine_does_not_begin_after_its_deadline(make):
-    jobs, begun = Jobs(concurrency=10), []
+def test_a_coroutine_does_not_begin_after_its_deadline(make, caplog):
+    jobs, begun, blocked, gate = Jobs(concurrency=10), [], threading.Event(), threading.Event()
 
     @jobs.job("blocks", timeout=30)
     async def blocks() -> None:
-        time.sleep(0.6)  # it holds up the event loop
+        blocked.set()
+        gate.wait(60)  # it holds up the event loop
+
+    @jobs.job("waits", timeout=0.2)
+    async def waits() -> None:
+        waiting.set()
+        await asyncio.sleep(60)
 
     @jobs.job("job", timeout=0.2)
     async def job() -> None:
         begun.append(current_run().jobid)
 
-    bike = make(jobs)
-    bike.set("blocks", "NOW")
-    set_jobs(bike, "job", 5)
+    waiting, bike = threading.Event(), make(jobs)
+    bike.set("waits", "NOW")
     with beside(bike.store, bike.work):
+        assert waiting.wait(60)
+        bike.set("blocks", "NOW")
+        assert blocked.wait(60)
+        set_jobs(bike, "job", 5)
+        wait_until(lambda: len(list(bike.failures())) == 6)  # the server has heard that they are late
+        gate.set()
         wait_until(lambda: is_idle(bike))
-    ended = {jobid: [run.outcome for run in bike.runs(jobid)] for jobid in begun}
-    assert all(outcomes == ["ok"] for outcomes in ended.values())
-    assert len(begun) + len(list(bike.failures())) == 5
+    assert begun == []
+    assert all("overran" in str(failure) for failure in bike.failures()), "not that something was cancelled"
+    assert "CancelledError" not in caplog.text
 
 
 def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(make):
