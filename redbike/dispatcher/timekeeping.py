@@ -12,7 +12,7 @@ from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
 from redbike.loop.occurrences import count_given_up, pass_late_ones
 from redbike.loop.timefile import Timefile
-from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.kinds import Schedule
 from redbike.store.namespace import PAGE, split
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
@@ -100,10 +100,10 @@ def skip_missed(store: Store, settings: Settings, since: float, now: float) -> N
     """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence."""
     if settings.catchup != "none" and not store.questions.has_options():
         return
-    for jobid, due, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
+    for jobid, due, text, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
         count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0
         if count:
-            store.timeline.skip(jobid, due, schedule.text, schedule.next(now), count)
+            store.timeline.skip(jobid, due, text, schedule.next(now), count)
 
 
 def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float) -> list[Late]:
@@ -112,22 +112,29 @@ def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float
     Return the jobs that are not to be skipped after all.
     """
     left = dict(late)
-    for jobid, due, schedule, own in _read_jobs(store, settings, late):
+    for jobid, due, text, schedule, own in _read_jobs(store, settings, late):
         first, passed = pass_late_ones(schedule, float(due), now, own)
         for reason, count in passed.items():
-            store.timeline.skip(jobid, due, schedule.text, first, count, reason)
+            store.timeline.skip(jobid, due, text, first, count, reason)
             del left[jobid]
     return list(left.items())
 
 
-def _read_jobs(store: Store, settings: Settings, jobs: Sequence[Late]) -> Iterator[tuple[str, str, Schedule, Settings]]:
-    """Yield each job with its due time, its schedule and its settings; log an invalid schedule."""
+def _read_jobs(
+    store: Store, settings: Settings, jobs: Sequence[Late]
+) -> Iterator[tuple[str, str, str, Schedule, Settings]]:
+    """Yield each job that is known with its due time, its schedule and its settings; log an invalid schedule.
+
+    Before the schedule is its text as it is stored, which another version or a person may have written.
+    """
     for page in split(jobs, PAGE):
         stored = store.questions.read_schedules([jobid for jobid, _ in page])
         for (jobid, due), (text, options) in zip(page, stored, strict=True):
+            if text is None:
+                continue
             try:
-                schedule = find_schedule(jobid, Stop.text if text is None else text, options)
+                schedule = find_schedule(jobid, text, options)
             except RedbikeError as error:
                 log.error("%s: %s", jobid, error)
                 continue
-            yield jobid, due, schedule, override(settings, options)
+            yield jobid, due, text, schedule, override(settings, options)

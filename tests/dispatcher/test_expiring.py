@@ -561,3 +561,22 @@ def test_a_worker_runs_only_what_has_not_expired(client, prefix, make, most):
     assert sorted(bike.worker.worked) == sorted(jobid for jobid in ids if int(jobid[:-2]) % 3)
     assert {jobid for jobid in ids if bike.tell(jobid).get("skipped")} == {*ids[::3]}
     assert list(bike.fsck()) == []
+
+
+@pytest.mark.parametrize("text", ["RRULE:FREQ=HOURLY;INTERVAL=3", "every:7200", "0 0  * * *", "AT:1970-04-11T00:00:00"])
+@pytest.mark.parametrize(
+    ("settings", "reason"), [(EXPIRING, "expired"), ({"grace": WAIT}, "late"), ({"catchup": "none"}, "missed")]
+)
+def test_what_an_older_version_or_a_person_has_written_is_skipped_too(store, pass_at, text, settings, reason):
+    # Its text is not as ``set`` stores it.
+    store.client.hset(store.keys.schedules, JOB, text)
+    store.client.hset(store.keys.statuses, JOB, f"TML:{NOON:.0f}")
+    store.client.zadd(store.keys.timeline, {JOB: NOON})
+    store.client.zadd(store.keys.timeline, {"ghost:A": NOON})
+    dispatcher = Dispatcher(store.at(NOON + 3.5 * HOUR), Settings(**settings))
+    dispatcher.timekeeper.skip_missed(NOON - 1)
+    pass_at(NOON + 3.5 * HOUR, **settings)
+    found = state(store)
+    is_run = reason == "missed" and text.startswith("AT")
+    assert (found.waiting is not None, reason in found.skipped) == (is_run, not is_run)
+    dispatcher.close()
