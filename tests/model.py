@@ -367,6 +367,9 @@ class Model:
             if job.expires and not job.tries.tries:
                 job.expires_at = now + job.expires
                 job.tries = replace(job.tries, after=moment if job.tries.after is None else job.tries.after)
+        elif job.expires and not job.tries.tries:
+            job.expires_at = now + job.expires
+            job.tries = replace(job.tries, after=job.queued if job.tries.after is None else job.tries.after)
         return True
 
     def pause(self, now: float, jobid: str, until: float | None) -> str:

@@ -580,3 +580,13 @@ def test_what_an_older_version_or_a_person_has_written_is_skipped_too(store, pas
     is_run = reason == "missed" and text.startswith("AT")
     assert (found.waiting is not None, reason in found.skipped) == (is_run, not is_run)
     dispatcher.close()
+
+
+def test_to_ask_again_for_what_waits_counts_from_that_order(store, pass_at):
+    put(store)
+    assert pass_at(NOON) == 1
+    store.at(NOON + WAIT / 2).jobs.run([JOB])
+    pass_at(NOON + WAIT + 1)
+    assert (state(store).waiting.due, state(store).skipped) == (NOON, {})
+    pass_at(NOON + WAIT * 1.5 + 1)
+    assert (state(store).timeline, state(store).skipped) == (NOON + HOUR, {"expired": 1})

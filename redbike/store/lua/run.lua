@@ -22,6 +22,10 @@ local function failed()
   if not due or due < 0 or due >= 1e12 then return nil end
   return due, attempt and attempt >= 1 and attempt < 1e9 and math.floor(attempt) or 1
 end
+-- Returns the seconds in which its run must begin, 0 for no limit.
+local function expiry()
+  return tonumber(option_of(call('HGET', options, job), 'expires') or given.expires) or 0
+end
 
 local pause = pause_of(call('HGET', pauses, job))
 local held = pause and tonumber(pause.due)
@@ -47,13 +51,20 @@ elseif call('HEXISTS', queued, job) == 0 then
   else
     moment, kept.tries, kept.after = stamp(now), '0', due and goes_on or stamp(now)
   end
-  local expires = tonumber(option_of(call('HGET', options, job), 'expires') or given.expires) or 0
+  local expires = expiry()
   if expires > 0 and kept.tries == '0' then
     -- By this one sees that it does not count from its due time.
     if kept.after == '-' then kept.after = moment end
     given.expiring = {[job] = stamp(now + expires)}
   end
   enqueue(job, moment, queue[1])
+else
+  local due, expires = due_of(call('HGET', queued, job)), expiry()
+  if due and expires > 0 and kept.tries == '0' then
+    -- It counts from this order, too.
+    if kept.after == '-' then kept.after = stamp(due) end
+    change('ZADD', timers, {stamp(now + expires), 'expires:' .. job})
+  end
 end
 if held then hold(job, pause, '-') end
 change('ZREM', timeline, {job})
