@@ -137,8 +137,11 @@ class Source:
         asked = time.monotonic()
         words = self._loop.retry_until_up(lambda _: self._store.runs.heartbeat(runs))
         self._asked = asked
+        now = self._loop.retry_until_up(lambda _: self._store.timeline.read_clock())
         for run, word in zip(runs, words, strict=True):
             run.cancelled = word == "cancelled"
+            # Its reply may have been read long after it was sent.
+            run.received = min(run.received, time.monotonic() - max(0.0, now - run.start))
         return [run for run, word in zip(runs, words, strict=True) if word in ("ok", "cancelled")]
 
     def send_ends(self, ended: list[EndedRun]) -> None:

@@ -1,5 +1,7 @@
 """With a paused queue and one that nobody works, each occurrence runs in time or is counted as expired."""
 
+import signal
+
 import pytest
 
 from redbike.store.inspection.fsck import fsck
@@ -64,3 +66,20 @@ def test_each_occurrence_has_run_in_time_or_has_expired(jobs):
         told = jobs.bike.tell(jobid)
         assert (told["status"][:3], told["schedule"], told["skipped"]) == ("STP", "STOP", {"expired": 1})
     assert list(fsck(store)) == []
+
+
+def test_a_worker_that_was_suspended_begins_nothing_that_has_expired(jobs):
+    (jobs.folder / "runs").touch()
+    store, worker = jobs.bike.store, jobs.start(*WORK)
+    wait_until(lambda: store.workers.list_all())
+    wait_until(lambda: store.client.info("clients")["blocked_clients"] > 0)
+    worker.send_signal(signal.SIGSTOP)
+    # The server gives it the job while it waits, and its reply waits in turn.
+    assert jobs.bike.set("once:A", "NOW", expires=EXPIRES, timeout=2)
+    began = store.timeline.read_clock()
+    wait_until(lambda: store.timeline.read_clock() > began + 1.5)
+    worker.send_signal(signal.SIGCONT)
+    wait_until(lambda: jobs.bike.tell("once:A")["status"].startswith("STP"))
+    assert (read_runs(jobs.folder), jobs.bike.tell("once:A")["skipped"]) == ([], {"expired": 1})
+    jobs.bike.control("HALT")
+    assert worker.wait(30) == 0
