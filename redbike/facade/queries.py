@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoResult, NoSuchJob
+from redbike.facade.coming_run import ComingRun
 from redbike.facade.part import Part, Whole
 from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
@@ -84,27 +85,30 @@ class Queries(Part):
     def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
 
-        Then it is the last one. Raises `TimeoutError` after `timeout` seconds, or a little more, `NoSuchJob` if there
-        is no such job, or no run of it is kept, and `Unreachable` where the server goes away.
+        Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. What is
+        withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`
+        seconds, or a little more, `NoSuchJob` if there is no such job, or no run of it is kept, and `Unreachable` where
+        the server goes away.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 
     def wait_until(self, jobid: str, timeout: float | None, is_over: Callable[[], bool]) -> PastRun:
         """`wait`, but raise `TimeoutError` soon when `is_over`."""
         end = math.inf if timeout is None else time.monotonic() + timeout
-
-        def gives_up() -> bool:
-            return is_over() or self._is_closing() or time.monotonic() >= end
-
-        events = self.store.events.listen(is_over=gives_up)
+        coming = ComingRun(lambda: self._inspect(jobid))
+        events = self.store.events.listen(
+            is_over=lambda: is_over() or self._is_closing() or time.monotonic() >= end or coming.is_none
+        )
         with closing(cast(Generator[PastRun | LogEntry], events)):
             # It may have ended before anybody has listened.
-            state = self._inspect(jobid)
-            if not (state.run or state.waiting or state.timeline is not None or state.held is not None):
-                return self._find_last_run(jobid)
-            for event in events:
-                if isinstance(event, PastRun) and event.jobid == jobid and event.outcome != Outcome.RETRY:
+            coming.look()
+            for event in events if coming.is_any else ():
+                if isinstance(event, LogEntry):
+                    coming.look()
+                elif event.jobid == jobid and event.outcome != Outcome.RETRY and coming.awaits(event):
                     return event
+        if not coming.is_any:
+            return self._find_last_run(jobid)
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
 
     def _find_last_run(self, jobid: str) -> PastRun:

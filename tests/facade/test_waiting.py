@@ -98,3 +98,49 @@ def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jo
 
     with beside(bike.store, bike.work):
         assert asyncio.run(main()) == list(range(30))
+
+
+@pytest.mark.parametrize("withdraw", ["unset", "stop", "cancel", "expire"])
+def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, withdraw):
+    monkeypatch.setattr("redbike.facade.coming_run.LOOK_AGAIN", 0.0)
+    jobs.job("job")(lambda: None)
+    bike.set("job", "NOW", expires=0.5 if withdraw == "expire" else None)
+    raised = []
+
+    def wait():
+        with pytest.raises(NoSuchJob) as caught:
+            bike.wait("job")
+        raised.append(str(caught.value))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    if withdraw == "expire":
+        wait_until(lambda: bike.dispatch_due() or bike.tell("job")["status"].startswith("STP"))
+    else:
+        {"unset": bike.unset, "stop": lambda job: bike.set(job, "STOP"), "cancel": bike.cancel}[withdraw]("job")
+    waiting.join(60)
+    assert len(raised) == 1
+
+
+def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jobs):
+    begun, goes_on = threading.Semaphore(0), threading.Event()
+
+    @jobs.job("job", keep_result="yes")
+    def job(number: int) -> int:
+        begun.release()
+        assert goes_on.wait(60)
+        return number
+
+    results = []
+    with beside(bike.store, bike.work):
+        job.options(key="one").enqueue(1)
+        assert begun.acquire(timeout=60)
+        handle = job.options(key="one").enqueue(2)
+        waiting = threading.Thread(target=lambda: results.append(handle.wait(60).result))
+        waiting.start()
+        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        wait_until(lambda: bike.tell("job:one")["working"])
+        goes_on.set()
+        waiting.join(60)
+    assert results == [2]
