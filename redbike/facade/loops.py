@@ -39,6 +39,7 @@ class Awaited(Protocol):
     """What coroutines call in place of a Redbike."""
 
     _threads: ThreadPoolExecutor
+    _is_known: bool
 
     def _prepare(self, make: Callable[[], Any]) -> None: ...
     def _open(self) -> Any: ...

@@ -181,6 +181,7 @@ class Redbike(Overridable):
         kind = import_module("redbike.facade.asynchronous").AsyncRedbike
         shared: Awaited = kind.__new__(kind)
         shared._prepare(lambda: self)
+        shared._is_known = True  # `Jobs` know this object, and outside of runs that is who sets their jobs
         shared._open()
         return shared
 

@@ -21,10 +21,12 @@ from redbike import (
     BadSchedule,
     JobFunction,
     Jobs,
+    PastRun,
     Redbike,
     RedbikeError,
 )
 from redbike.worker.signatures import read_signature
+from tests.loops import beside
 
 CALLS = []
 jobs = Jobs()
@@ -400,3 +402,28 @@ def test_a_function_may_have_parameters_of_any_name(client, prefix, calls):
         assert work_all(bike) == ["job:a"]
     assert calls == [(1, 2, 3)]
     assert Holder.kept is job
+
+
+def test_what_a_coroutine_calls_is_not_who_sets_jobs_outside_of_it(client, prefix):
+    own = Jobs()
+
+    @own.job("later")
+    def later() -> None:
+        pass
+
+    @own.job("first")
+    async def first() -> None:
+        await later.options(key="by the coroutine").enqueue()
+
+    async def ask() -> object:
+        return later.options(key="by the program").enqueue().wait()
+
+    with Redbike(own, prefix, client) as bike:
+        first.enqueue()
+        assert bike.work_one()
+        assert [bike.work_one(), bike.work_one()] == ["later:by the coroutine", None]
+        bike.set("later:by the program", "NOW")
+        bike.work_one()
+        with beside(bike.store, bike.work):
+            # In an event loop, too, it is this Redbike that sets the job, and so wait() waits.
+            assert isinstance(asyncio.run(ask()), PastRun)
