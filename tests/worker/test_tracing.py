@@ -241,6 +241,58 @@ def test_a_run_that_is_handed_back_is_no_error(traced, client, prefix):
     assert (span.status.status_code, span.attributes["messaging.redbike.outcome"]) == (StatusCode.UNSET, "retry")
 
 
+async def cancel_own_task():
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+
+
+async def raise_cancelled():
+    raise asyncio.CancelledError
+
+
+async def await_cancelled_child():
+    child = asyncio.create_task(asyncio.sleep(60))
+    asyncio.get_running_loop().call_soon(child.cancel)
+    await child
+
+
+@pytest.mark.parametrize("act", [cancel_own_task, raise_cancelled, await_cancelled_child])
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("others", [[], [wrap]])
+def test_a_coroutine_that_cancels_itself_has_failed(traced, make, act, retries, others):
+    jobs = Jobs(middleware=[Tracing(traced.provider), *others])
+    jobs.job("job", timeout=60, retries=retries)(act)
+    bike = make(jobs)
+    bike.set("job", "NOW")
+    bike.work_one()
+    check_failed(traced.spans, bike.runs("job"), retries)
+
+
+@pytest.mark.parametrize("act", [cancel_own_task, raise_cancelled, await_cancelled_child])
+def test_so_has_one_in_the_loop_of_a_program(traced, client, prefix, act):
+    traced.jobs.job("job", timeout=60)(act)
+
+    async def main():
+        async with AsyncRedbike(traced.jobs, prefix, client) as bike:
+            await bike.set("job", "NOW")
+            work = asyncio.create_task(bike.work())
+            while not (runs := await bike.runs("job")):
+                await asyncio.sleep(0.01)
+            work.cancel()
+            return runs
+
+    runs = asyncio.run(main())
+    check_failed(traced.spans, runs, 0)
+
+
+def check_failed(spans, runs, retries):
+    [span], [run] = spans, runs
+    assert span.attributes["messaging.redbike.outcome"] == run.outcome == ("retry" if retries else "failed")
+    assert span.status.status_code == StatusCode.ERROR
+    assert span.attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    assert span.status.description == run.error
+
+
 # The side that sets jobs
 
 
