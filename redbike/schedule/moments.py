@@ -17,6 +17,7 @@ ZoneLike = str | tzinfo
 """A time zone: the IANA name, or a tzinfo that has one, such as a ZoneInfo."""
 
 MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
+LEAST_DURATION = 0.001  # seconds
 END_OF_TIME = 253402300800.0  # the year 10000
 MONDAY_FIRST = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
@@ -68,7 +69,7 @@ def parse_duration(duration: str) -> float:
     seconds = measure_duration(duration)
     if seconds is None:
         raise BadSchedule(f"bad duration {duration!r:.80}: 900, 15m, 1h30m, 1.5h or 2d is needed")
-    if not 0.001 <= seconds <= 1e10:
+    if not LEAST_DURATION <= seconds <= 1e10:
         raise BadSchedule(f"bad duration {duration!r:.80}: 0.001 s to 1e10 s are allowed")
     return seconds
 

@@ -190,9 +190,9 @@ class JobFunction(Generic[P, R]):
         """Return the same function, whose jobs are set with these options.
 
         `enqueue` runs the job so long `after` now by the server's clock (seconds, a duration such as ``"30s"``, or a
-        timedelta), or at an instant `at` (epoch seconds, ISO 8601, or an aware datetime). `key` names it. `bike` is the
-        `Redbike` or `AsyncRedbike` that sets it. The others are those of `Redbike.set`. Raise `BadConfig` and
-        `BadSchedule` for bad ones, and `TypeError` for ``data``, for an unknown option, and for `after` with `at`.
+        timedelta; 0 is at once), or at an instant `at` (epoch seconds, ISO 8601, or an aware datetime). `key` names it.
+        `bike` is the `Redbike` or `AsyncRedbike` that sets it. The others are those of `Redbike.set`. Raise `BadConfig`
+        and `BadSchedule` for bad ones, and `TypeError` for ``data``, an unknown option, and `after` with `at`.
         """
         if DATA in options:
             raise TypeError(f"the data of a job of {self._signature.name} are its arguments")

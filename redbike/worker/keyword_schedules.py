@@ -7,9 +7,10 @@ from typing import Any
 from redbike.config.settings import check_zone
 from redbike.errors import BadSchedule
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import ZoneLike, read_zone
+from redbike.schedule.moments import LEAST_DURATION, ZoneLike, read_zone
 from redbike.schedule.objects import check_schedule, format_schedule
 from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
+from redbike.text.parsing import measure_duration
 
 _CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
 _KEYWORDS = {"every": "EVERY", "after": "IN"}  # of what is given as seconds, as a duration or as a timedelta
@@ -42,10 +43,18 @@ def make_schedule(jobid: str, tz: ZoneLike | None, **kinds: object) -> str | Non
 def _write(kind: str, value: Any) -> Any:
     """Return the schedule of this kind that a value stands for: a text, or an object that is one."""
     if kind == "after" and isinstance(value, timedelta):
-        return f"IN:{value.total_seconds()}"
+        value = value.total_seconds()
+    if kind == "after" and _is_at_once(value):
+        return "NOW"
     if kind in _KEYWORDS and not isinstance(value, timedelta):
         return f"{_KEYWORDS[kind]}:{value}"
     return f"AT:{value}" if kind == "at" and not isinstance(value, datetime) else value
+
+
+def _is_at_once(after: Any) -> bool:
+    """Tell whether these seconds, or this duration, are less than any that a schedule may have, but not negative."""
+    seconds = measure_duration(after) if isinstance(after, str) else after
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < LEAST_DURATION
 
 
 def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:

@@ -148,6 +148,13 @@ def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, after):
     assert told["schedule"].startswith("AT:")
 
 
+@pytest.mark.parametrize("after", [0, 0.0, "0", "0s", 0.0005, 1e-5, timedelta(0), timedelta(microseconds=5)])
+def test_no_time_at_all_is_at_once(bike, calls, after):
+    assert greet.options(after=after).enqueue("ann") == greet.enqueue("ann")
+    work_all(bike)
+    assert calls == [("ann", 1)]
+
+
 def test_a_call_may_expire(bike, calls):
     jobid, other = greet.options(expires="5m").enqueue("ann"), greet.enqueue("bob")
     told = bike.tell(jobid)
@@ -199,6 +206,9 @@ def test_a_job_is_set_with_any_schedule(bike, calls):
         (lambda: greet.options(key=["a"]), TypeError, r"bad key \['a'\]"),
         (lambda: greet.options(after="soon"), BadSchedule, "bad duration 'soon'"),
         (lambda: greet.options(after=-5), BadSchedule, "bad duration '-5'"),
+        (lambda: greet.options(after=timedelta(microseconds=-5)), BadSchedule, "bad duration '-5e-06'"),
+        (lambda: greet.options(after=False), BadSchedule, "bad duration 'False'"),
+        (lambda: greet.options(after=0, at=5), TypeError, "after and at are given"),
         (lambda: greet.options(at="then"), BadSchedule, "then"),
         (lambda: greet.options(at=5, after=5), TypeError, "after and at are given"),
         (lambda: greet.options(data=5), TypeError, "the data of a job of greet are its arguments"),
