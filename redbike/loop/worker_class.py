@@ -189,7 +189,7 @@ def check_worker(worker: Any) -> None:
 
 
 def check_hooks(worker: Any) -> None:
-    """Raise `BadConfig` if ``startup``, ``shutdown`` or one of ``middleware`` is nothing that can be called."""
+    """Raise `BadConfig` if ``startup``, ``shutdown`` or one of ``middleware`` cannot be called, or not with a run."""
     kind = type(worker).__name__
     for name in ("startup", "shutdown"):
         method = getattr(worker, name, None)
@@ -203,6 +203,16 @@ def check_hooks(worker: Any) -> None:
     for each in middleware:
         if not callable(each):
             raise BadConfig(f"bad middleware of {kind}: {quote(each)} is no function")
+        if isinstance(each, type) and _is_to_be_made(each):
+            raise BadConfig(f"bad middleware of {kind}: {each.__name__} is a class: {each.__name__}() is needed")
+
+
+def _is_to_be_made(middleware: type) -> bool:
+    """Tell whether instances of this class are functions, and it is not itself a function that makes managers."""
+    if not any("__call__" in vars(each) for each in middleware.__mro__):
+        return False
+    is_manager = issubclass(middleware, AbstractContextManager | AbstractAsyncContextManager)
+    return not is_manager or bool(_find_mismatch(middleware, ("run",)))
 
 
 def _find_mismatch(method: Callable[..., Any], arguments: tuple[str, ...]) -> str:

@@ -5,11 +5,11 @@ import contextvars
 import itertools
 import runpy
 import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ContextDecorator, asynccontextmanager, contextmanager, nullcontext
 
 import pytest
 
-from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, Stopping, StopWork, current_run
+from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, Stopping, StopWork, Tracing, current_run
 from tests.durations import set_lines
 from tests.loops import beside, join, start
 from tests.pages import find_block
@@ -218,6 +218,50 @@ def test_what_cannot_be_called_is_refused(client, prefix, name, value):
             Redbike(worker, prefix, client)
     with pytest.raises(BadConfig, match=f"bad {name} of Jobs: "):
         Jobs(**{name: value})
+
+
+class Wrapping:
+    """Its instances are middleware."""
+
+    def __call__(self, run):
+        return nullcontext()
+
+
+class Wrapped(ContextDecorator):
+    """It is itself a middleware: its instances are managers, and can be called, too."""
+
+    def __init__(self, run):
+        pass
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        pass
+
+
+class Both(Wrapped):
+    """Its instances are managers, but are not made with a run."""
+
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize("middleware", [Wrapping, Both, Tracing])
+def test_a_class_in_place_of_its_instance_is_refused(client, prefix, middleware):
+    name = middleware.__name__
+    said = rf"bad middleware of \w+: {name} is a class: {name}\(\) is needed"
+    with pytest.raises(BadConfig, match=said):
+        Jobs(middleware=[middleware])
+    worker = type("Worker", (RoundRobin,), {"work": make("sync", []), "middleware": [middleware]})("A")
+    with pytest.raises(BadConfig, match=said):
+        Redbike(worker, prefix, client)
+
+
+@pytest.mark.parametrize("middleware", [Wrapping(), Wrapped, lambda run: Both(), nullcontext])
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_class_that_makes_context_managers_is_a_middleware(client, prefix, middleware, how):
+    assert run_one(client, prefix, middleware=[middleware], work=make(how, [])).outcome == "ok"
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
