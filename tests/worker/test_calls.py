@@ -155,6 +155,14 @@ def test_no_time_at_all_is_at_once(bike, calls, after):
     assert calls == [("ann", 1)]
 
 
+def test_a_job_that_waits_for_its_time_is_taken_back_by_unset_and_not_by_cancel(bike):
+    later, soon = greet.options(after=60).enqueue("ann"), greet.enqueue("bob")
+    assert [result.word for each in (later, soon) for result in bike.cancel(each)] == ["idle", "cancelled"]
+    assert bike.tell(later)["next_run"]
+    bike.unset(later)
+    assert bike.tell(later)["status"] is None
+
+
 def test_a_call_may_expire(bike, calls):
     jobid, other = greet.options(expires="5m").enqueue("ann"), greet.enqueue("bob")
     told = bike.tell(jobid)

@@ -13,7 +13,7 @@ from redbike.store.run import NextState
 from redbike.worker.saving import MAX_SAVED
 from tests.loops import Doing
 from tests.states import JOB
-from tests.verbs import set_job, take_one
+from tests.verbs import set_job, take_many, take_one
 from tests.waiting import wait_until
 
 YEARS = "EVERY:10000d@0"
@@ -94,6 +94,19 @@ def test_after_a_loss_the_next_worker_finds_it(bike):
     bike.store.runs.save(lost, '"half"')
     bike.dispatch_due(lost.start + 100)
     assert work(bike, schedule="") == ["half"]
+
+
+def test_after_a_loss_of_several_runs_it_is_found_and_the_attempt_is_the_same(bike):
+    for jobid in (JOB, "other:A"):
+        set_job(bike.store, jobid, YEARS, "now")
+    lost, other = take_many(bike.store, [("work-A", 1000.0)], [1], "tag", 2)
+    for run in (lost, other):
+        bike.store.runs.save(run, '"half"')
+    bike.dispatch_due(lost.start + 100)
+    attempts = []
+    bike.worker.acts["other:A"] = lambda: attempts.append((current_run().attempt, current_run().saved))
+    assert work(bike, schedule="") == ["half"]
+    assert attempts == [(1, "half")]
 
 
 def test_what_has_failed_finds_it_when_it_is_run_again(bike):
