@@ -5,7 +5,7 @@
 --      and the schedule goes on after it. By the time after which the schedule goes on one sees
 --      that somebody has asked for the run: it is never missed.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
---        requests, pauses, options, _write
+--        requests, pauses, options, timers, _write
 -- given  job; request: its tag; queues: its own; expires: the setting of this name, unless it is 0
 -- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
 local job = given.job
