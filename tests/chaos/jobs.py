@@ -31,6 +31,10 @@ class Trouble(Exception):
     """What a job raises."""
 
 
+class Foreign(Exception):
+    """What another occurrence has saved."""
+
+
 class Worker(RoundRobin):
     """Runs jobs by their kind, and notes each run."""
 
@@ -55,6 +59,9 @@ class Worker(RoundRobin):
         try:
             result = KINDS[kind](run.losses)
             outcome = "done"
+        except Foreign:
+            outcome = "foreign"
+            raise
         finally:
             if os.getpid() == pid:
                 self._end(run.tag, outcome, jobid)
@@ -114,6 +121,17 @@ def fork(_: int) -> None:
         os.waitpid(child, 0)
 
 
+def save(losses: int) -> None:
+    """Keep something for the next try, which must not find what another occurrence has kept; fail now and then."""
+    run = current_run()
+    own, found = f"{run.due:.6f}", run.saved
+    if found not in (None, own):
+        raise Foreign(f"{found} is not of {own}")
+    run.save(own)
+    run.progress(0.5)
+    fail(losses)
+
+
 def again(_: int) -> float:
     """Ask for a pause: these jobs have the schedule CONTINUE."""
     return random.uniform(0.2, 2.0)
@@ -124,6 +142,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "slow": slow,
     "patient": patient,
     "fail": fail,
+    "save": save,
     "die": die,
     "again": again,
     "fork": fork,

@@ -161,6 +161,8 @@ def _judge_runs(history: History, verdict: Verdict, excuses: Excuses, job: str, 
     for run in runs:
         verdict.runs[run.outcome or "no end"] += 1
         by_due[key(run.due)].append(run)
+        if run.outcome == "foreign":
+            verdict.wrong["foreign"].append(told(history, job, run.start, "it found what another occurrence has saved"))
         if min(run.start, run.taken) < run.due - SLACK - history.drift:
             verdict.wrong["early"].append(told(history, job, run.due, f"{run.due - run.start:.4f} s early"))
         if not _was_due(history, job, run):

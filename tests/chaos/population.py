@@ -20,9 +20,10 @@ MOVED, SHARED, STEERED = 300, 10, 150  # jobs: of each client, of all together, 
 PATIENT = 6  # of the steered jobs of each client, those that take seconds
 LIMITED = "L"  # the queue with a limit, which has steered jobs alone
 KINDS = (
-    ("fast", 84),
+    ("fast", 82),
     ("async", 4),
     ("fail", 4),
+    ("save", 2),
     ("slow", 3),
     ("die", 2),
     ("again", 1),

@@ -72,6 +72,9 @@ def suspended_after_the_next_job(story):
 LOST, UNEXPLAINED = {"lost": 1}, {"unexplained": 1}
 CASES = {
     "a retry for the same due time": case("10! 10@15 20 30 40 50 60"),
+    "what another occurrence has saved": case(
+        "10 20 40 50 60", {"foreign": 1}, lambda story: story.run(30, how="foreign")
+    ),
     "a retry with another due time": case("10! 15@15 20 30 40 50 60", UNEXPLAINED),
     "a retry that drops another occurrence": case("10! 10@25 30 40 50 60", LOST),
     "what waits to be tried again is pending for its due time": case(

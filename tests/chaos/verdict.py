@@ -7,7 +7,7 @@ from typing import Any
 from tests.chaos.history import History, Run
 
 WRONG = ("lost", "unexplained", "overlapping", "early", "stuck", "paused", "cancelled", "exceeded")
-WRONG += ("misremembered", "forgotten")
+WRONG += ("misremembered", "forgotten", "foreign")
 NEAR = 30  # seconds to either side of it from which runs and changes are shown
 FAULTS_NEAR = 20  # the same for faults
 MOST_RUNS = 12
