@@ -84,7 +84,8 @@ if TYPE_CHECKING:
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
     from redbike.store.records import PauseDetails, ProgressDetails
-    from redbike.store.run import Run, Stopping
+    from redbike.store.run import Run
+    from redbike.store.stopping import Stopping
     from redbike.store.totals import Queue
     from redbike.worker.calls import AnyRedbike, CallOptions, JobFunction, JobHandle, JobKey
     from redbike.worker.current import current_run
@@ -222,7 +223,7 @@ _PLACES = {
     "Share": "redbike.queries.forecast",
     "Source": "redbike.importers.rows",
     "Steered": "redbike.store.patterns",
-    "Stopping": "redbike.store.run",
+    "Stopping": "redbike.store.stopping",
     "Tracing": "redbike.worker.tracing",
     "WorkerClass": "redbike.loop.worker_class",
     "ZoneLike": "redbike.schedule.moments",

@@ -1,16 +1,16 @@
 """A run in flight, where its job goes when it has ended, and what is asked and answered; see ``store/runs.py``."""
 
 import json
-import os
 import time
 import urllib.parse
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from redbike.config.parameters import read_share
 from redbike.store.enums import Outcome, Skip
 from redbike.store.records import Progress
+from redbike.store.stopping import Stopping
 from redbike.text.printable import escape
 
 LEASE = 12.0  # seconds without a heartbeat after which a worker counts as dead
@@ -25,54 +25,6 @@ SAFE = "".join(char for char in map(chr, range(33, 127)) if char != "%")  # what
 def format_due(due: float) -> str:
     """Return epoch seconds with all their digits, as people and shells calculate with them: 1000.25, 1000."""
     return f"{due:.6f}".rstrip("0").rstrip(".")
-
-
-class StopFlag(Protocol):
-    """What is set when a worker is to stop."""
-
-    def is_set(self) -> bool:
-        """Tell whether it is set."""
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable once it is set."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Stopping:
-    """True once a worker is to stop. To await it is to wait for that."""
-
-    _flag: Any  # a `StopFlag`, or None
-
-    def __bool__(self) -> bool:
-        return self._flag is not None and self._flag.is_set()
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self) == other if isinstance(other, bool) else self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        return repr(bool(self))
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> None:
-        import asyncio  # most programs need none
-
-        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
-        if self._flag is None:
-            await stopping.wait()
-            return
-        # Of its own: a loop has one callback for each descriptor, and many may wait.
-        descriptor = os.dup(self._flag.fileno())
-        try:
-            loop.add_reader(descriptor, stopping.set)
-            await stopping.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
 
 
 class Saver(Protocol):

@@ -32,7 +32,8 @@ from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState, Run, Saver, StopFlag
+from redbike.store.run import NextState, Run, Saver
+from redbike.store.stopping import StopFlag
 from redbike.text import printable
 from redbike.worker.coroutines import Coroutines, Ending
 from redbike.worker.current import enter_run
