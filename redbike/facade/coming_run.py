@@ -20,11 +20,12 @@ class ComingRun:
         self.is_any = True
 
     def look(self) -> None:
-        """Find out."""
+        """Look at the job as it is now."""
         self._looked, state = time.monotonic(), self._inspect()
         places = state.run, state.waiting, state.timeline, state.held
         self.is_any = any(place is not None for place in places)
-        if state.run and state.run.next.startswith((Left.OWED, Left.ANEW)):
+        # A recurring job that was set anew has not been asked to run once more.
+        if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
             self._before = state.run.due
 
     @property

@@ -104,7 +104,8 @@ class Queries(Part):
             coming.look()
             for event in events if coming.is_any else ():
                 if isinstance(event, LogEntry):
-                    coming.look()
+                    if event.jobid in (jobid, ""):  # "" is everything
+                        coming.look()
                 elif event.jobid == jobid and event.outcome != Outcome.RETRY and coming.awaits(event):
                     return event
         if not coming.is_any:

@@ -123,7 +123,8 @@ def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, w
     assert len(raised) == 1
 
 
-def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jobs):
+@pytest.mark.parametrize("after", [None, "0.3s"])
+def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jobs, after):
     begun, goes_on = threading.Semaphore(0), threading.Event()
 
     @jobs.job("job", keep_result="yes")
@@ -133,10 +134,10 @@ def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jo
         return number
 
     results = []
-    with beside(bike.store, bike.work):
+    with beside(bike.store, bike.work, bike.dispatch):
         job.options(key="one").enqueue(1)
         assert begun.acquire(timeout=60)
-        handle = job.options(key="one").enqueue(2)
+        handle = job.options(key="one", after=after).enqueue(2)
         waiting = threading.Thread(target=lambda: results.append(handle.wait(60).result))
         waiting.start()
         wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
@@ -144,3 +145,23 @@ def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jo
         goes_on.set()
         waiting.join(60)
     assert results == [2]
+
+
+def test_a_recurring_job_that_is_set_anew_during_its_run_is_waited_for_until_that_ends(bike, jobs):
+    begun, goes_on, ended = threading.Event(), threading.Event(), []
+
+    @jobs.job("job")
+    def job() -> None:
+        begun.set()
+        assert goes_on.wait(60)
+
+    with beside(bike.store, bike.work):
+        bike.set("job", "NOW")
+        assert begun.wait(60)
+        bike.set("job", "EVERY:1h")
+        waiting = threading.Thread(target=lambda: ended.append(bike.wait("job", 60)))
+        waiting.start()
+        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        goes_on.set()
+        waiting.join(60)
+    assert [run.outcome for run in ended] == ["ok"]

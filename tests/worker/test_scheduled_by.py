@@ -155,4 +155,4 @@ def test_where_nobody_works_the_run_nobody_can_tell(bike, people):
     bike.work_one()
     runs[0].saver = None
     with pytest.raises(LookupError, match="only while it is worked"):
-        runs[0].scheduled_by  # noqa: B018
+        assert runs[0].scheduled_by
