@@ -7,9 +7,8 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from redbike.errors import BadJobId
 from redbike.store.enums import Skip
-from redbike.store.namespace import PAGE, STEP, Namespace, make_tag, number_queues, split
+from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
 
@@ -157,11 +156,8 @@ class Jobs:
         )
 
     def _name_queue(self, jobid: str) -> str:
-        try:
-            return self._queue_for(jobid)
-        except BadJobId:
-            # An older version may have stored an id for which there is no queue: then any will do.
-            return "-"
+        # For an id of an older version, or of a function that is gone, there is no queue: then any will do.
+        return find_queue(self._queue_for, jobid) or "-"
 
     def run(self, jobids: Iterable[str]) -> list[str]:
         """Run jobs once now, whatever their schedules, and forget their failures.

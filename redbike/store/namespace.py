@@ -17,7 +17,7 @@ from redbike.connection.client import is_in_cluster
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.line import hold_connection
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
-from redbike.errors import Unreachable
+from redbike.errors import RedbikeError, Unreachable
 from redbike.store.keys import OWNER, Keys
 from redbike.store.lua_loader import SCRIPTS
 from redbike.store.records import decode
@@ -153,6 +153,17 @@ _find_host = lru_cache(1)(name_host)
 def number_queues(names: Iterable[str]) -> dict[str, int]:
     """Return the names of queues, each once, with the numbers from 1 by which scripts know them."""
     return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
+
+
+def find_queue(queue_for: Callable[[str], str], jobid: str) -> str:
+    """Return the queue of a job; "" if the worker class, or nobody that is known, has one for it."""
+    try:
+        return queue_for(jobid)
+    except Unreachable:
+        raise
+    except RedbikeError:
+        # The job does not run, but it is there: to be seen, paused and unset.
+        return ""
 
 
 def read_json(value: bytes) -> Any:

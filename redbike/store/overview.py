@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import recurs
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.inspected import read_data
 from redbike.store.journal import Journal
-from redbike.store.namespace import DATA_PAGE, Namespace, split
+from redbike.store.namespace import DATA_PAGE, Namespace, find_queue, split
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
@@ -163,13 +162,7 @@ class JobReader:
 
     def name_queue(self, jobid: str) -> str:
         """Return the queue of the next run of a job; "" if nobody knows."""
-        # A worker class may refuse the id; then the job does not run, but is there to be seen.
-        try:
-            return self._queue_for(jobid)
-        except Unreachable:
-            raise
-        except RedbikeError:
-            return ""
+        return find_queue(self._queue_for, jobid)
 
 
 class _Stored(NamedTuple):

@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from redbike.errors import RedbikeError, Unreachable
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.log import describe_pause
-from redbike.store.namespace import STEP, Namespace, number_queues, split
+from redbike.store.namespace import STEP, Namespace, find_queue, number_queues, split
 from redbike.store.records import RetryState, decode, format_time
 from redbike.store.scripts import Call
 
@@ -64,7 +63,7 @@ class Pauses:
 
     def _pack_pause(self, jobids: Sequence[str], homes: Mapping[str, str], given: dict[str, Any]) -> Call:
         queues = number_queues(
-            name for name in (homes.get(jobid) or self._find_queue(jobid) for jobid in jobids) if name
+            name for name in (homes.get(jobid) or find_queue(self._queue_for, jobid) for jobid in jobids) if name
         )
         return self._namespace.pack("pause", queues, jobs=jobids, **given)
 
@@ -85,7 +84,7 @@ class Pauses:
             given["retry_state"] = resumption.retry_state
         if expiry := self._find_expiry(state, resumption):
             given["expiring"] = {state.jobid: expiry}
-        home = self._find_queue(state.jobid)
+        home = find_queue(self._queue_for, state.jobid)
         return self._namespace.pack("resume", [home] if home else [], job=state.jobid, **given)
 
     def _find_expiry(self, state: JobState, resumption: Resumption) -> str:
@@ -95,12 +94,3 @@ class Pauses:
         if not expires or due is None or kept.has_begun:
             return ""
         return format_time((state.now if kept.after == due else due) + expires)
-
-    def _find_queue(self, jobid: str) -> str:
-        """Return the queue of a job; "" if the worker class has none for it."""
-        try:
-            return self._queue_for(jobid)
-        except Unreachable:
-            raise
-        except RedbikeError:
-            return ""

@@ -118,6 +118,22 @@ def test_who_cannot_know_the_queue_refuses(make, register, command, client, work
     assert program.tell("a:b") == before
 
 
+@pytest.mark.parametrize("worker", [ByLength("A"), make_jobs()])
+@pytest.mark.parametrize("schedule", ["NOW", "AT:4102444800"])
+@pytest.mark.parametrize("verb", ["pause", "cancel", "unset"])
+def test_a_job_whose_queue_nobody_knows_any_more_can_be_steered_and_unset(
+    make, register, command, worker, schedule, verb
+):
+    program = make(Stock("A"))
+    program.set("a:b", schedule)
+    register(worker)
+    done = command(verb, "a:b")
+    assert (done.returncode, "no queue" in done.stderr) == (0, False), done.stderr
+    assert program.store.questions.inspect(["a:b"])[0].waiting is None
+    assert (program.store.questions.inspect(["a:b"])[0].schedule is None) == (verb == "unset")
+    assert command("fsck").returncode == 0
+
+
 def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):
     register(ByLength("A"))
     register(Stock("A"))
