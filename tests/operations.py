@@ -129,7 +129,7 @@ class Scene:
         dispatcher.dispatch_due(self.now() + LEASE + 1)
         dispatcher.close()
         worker = Worker(self.store, self.later, self.observer.settings)
-        while worker.work_one():
+        while worker.work_one() or self.observer.dispatch_due():
             pass
         worker.heartbeat.stop()
 
@@ -356,7 +356,30 @@ def opened(scene: Scene) -> None:
         scene.store.at(scene.began - 100).queue_limits.pause(name, scene.began - 50)
 
 
+def resume_follower(scene: Scene) -> None:
+    # What it returns is not compared: what is resumed already is not resumed.
+    scene.bike.resume("held:A")
+
+
+def followed(prepare: Callable[[Scene], Any]) -> Callable[[Scene], None]:
+    """Jobs follow the one of `prepare`: one of them alone, and one that is paused; one follows both."""
+
+    def prepared(scene: Scene) -> None:
+        for jobid, parents in (("child:A", JOB), ("held:A", JOB), ("last:B", "child:A,other:A any")):
+            assert scene.observer.set(jobid, f"AFTER:{parents}")
+        scene.observer.pause("held:A")
+        prepare(scene)
+
+    return prepared
+
+
 BY_HAND = [
+    ("set a follower", waiting(JOB), lambda scene: scene.bike.set("child:A", f"AFTER:{JOB}")),
+    ("set a follower anew", followed(waiting(JOB)), lambda scene: scene.bike.set("child:A", "AFTER:other:A failed")),
+    ("set a follower NOW", followed(waiting(JOB)), lambda scene: scene.bike.set("child:A", "NOW")),
+    ("unset a follower", followed(waiting(JOB)), lambda scene: scene.bike.set("last:B", None)),
+    ("unset a parent", followed(waiting(JOB)), lambda scene: scene.bike.set(JOB, None)),
+    ("resume a follower", followed(waiting(JOB)), resume_follower),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
     ("set what expires", nothing, lambda scene: scene.bike.set(JOB, "NOW", expires="1h")),
@@ -689,6 +712,7 @@ def crowded(scene: Scene) -> None:
 SLOW = acting("slow:A", be_slow, waiting("a:A", "slow:A", "c:A", "d:A"))
 WORK_ONE = {
     "periodic": waiting(JOB),
+    "with followers": followed(waiting(JOB)),
     "NOW": waiting(JOB, schedule="NOW"),
     "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),
@@ -716,6 +740,7 @@ WORK = [
     ("work of several, which fail", acting("b:A", raising(ValueError("no")), waiting(*THREE)), work_batches),
     ("work of several, stopped halfway", waiting(*THREE, "d:A"), stopped_halfway),
     ("work of several, limited", crowded, work_batches),
+    ("work of several with their followers", followed(waiting(JOB, "child:A", "other:A")), work_batches),
     ("work of several, one slow", SLOW, work_batches),
 ]
 WORKER = [

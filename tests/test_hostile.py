@@ -370,6 +370,8 @@ NEEDS = {
     "history": ("unset", "waiting:A"),
     "counts": ("archive",),
     "untold": ("claim",),
+    "following": ("unset", "waiting:A"),
+    "followers": ("unset", "waiting:A"),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
     "tombstones-work-A": ("set", "job:A", "NOW"),

@@ -185,8 +185,9 @@ Options:
 Words:
   DURATION   Seconds, or a text such as 15m or 2h.
   PATTERN    A job id in which * stands for any characters, ? for one, and [...] for one of a few.
-  SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>], five to seven fields
-             of cron, which lines of EXDATE and RDATE may follow, or the lines of an iCal RRULE.
+  SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>],
+             AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], five to seven fields of cron, which lines of EXDATE and RDATE
+             may follow, or the lines of an iCal RRULE.
   TIMESTAMP  Epoch seconds or ISO 8601.
   WINDOW     An instant, or an instant ±<DURATION>, also with +-, such as 03:05 or 03:05±20m [default is now±20m].
   WORKER     package.module:Class('init string'), or package.module:jobs for an instance, as of redbike.Jobs.

@@ -14,12 +14,14 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from redbike.config.options import parse_options
 from redbike.errors import RedbikeError
 from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.moments import AWAITED, END_OF_TIME
+from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import find_place
@@ -49,11 +51,14 @@ class Correction:
     def apply(self, state: JobState) -> JobState:
         """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
         queued = state.queued if get_home(state.waiting) else ""
-        due = state.timeline if state.timeline is not None and 0 <= state.timeline < END_OF_TIME else None
+        parents = _find_parents(state)
+        is_place = state.timeline is not None and 0 <= state.timeline < END_OF_TIME
+        due = state.timeline if is_place or (parents and state.timeline == AWAITED) else None
         # As if a paused job waited on the timeline, until it has its place.
-        due = state.held if due is None else due
+        due = state.pause.due if due is None and state.pause else due
         whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
-        return _correct_pause(self._place(replace(whole, running=self._correct_run(whole))))
+        placed = self._place(replace(whole, running=self._correct_run(whole)))
+        return _correct_pause(_correct_follower(placed, parents))
 
     def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
@@ -135,6 +140,22 @@ class Correction:
             return now, 0
         passed = 0 if schedule.runs_once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))
+
+
+def _find_parents(state: JobState) -> dict[str, Any] | None:
+    try:
+        return parse_stored(state.schedule or "").find_parents()
+    except RedbikeError:
+        return None
+
+
+def _correct_follower(state: JobState, parents: dict[str, Any] | None) -> JobState:
+    """Record what a job follows as its schedule has it. Which of them have ended is forgotten then."""
+    if parents is None:
+        return replace(state, follows=None, is_listed=True)
+    kept = state.follows or {"parents": (), "when": ""}
+    is_well = state.is_listed and tuple(kept["parents"]) == parents["parents"] and kept["when"] == parents["when"]
+    return state if is_well else replace(state, follows=dict(parents), is_listed=True)
 
 
 def read_event(state: JobState) -> tuple[str, float]:
@@ -228,6 +249,8 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
         yield "no timer to expire" if wanted.expires_at is None else f"to expire at {wanted.expires_at:.6f}"
     if wanted.status != found.status:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
+    if wanted.follows != found.follows or wanted.is_listed != found.is_listed:
+        yield "recorded what it follows" if wanted.follows else "not recorded as a follower any more"
     yield from _describe_counts(found, wanted)
 
 

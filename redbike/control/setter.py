@@ -23,7 +23,7 @@ from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
-from redbike.store.jobs import Due, JobToSet, Refused
+from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.keys import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
@@ -111,16 +111,21 @@ class Setter:
         parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
         since, given = self.start.compute(after, now), after is not None
         request = Request(jobid, parsed, queue, now, since, given, changes, wants_run=True)
-        return self.set_requests({jobid: request}, from_now=since == now)[jobid]
+        job = self.set_requests({jobid: request}, from_now=since == now)[jobid]
+        if job.error:
+            raise job.error
+        return job
 
     def unset(self, jobid: str) -> bool:
         """Take `jobid` out of the rotation; a run in flight completes. False if there is no such job."""
         check_known_jobid(jobid)
         try:
-            self.store.jobs.unset(jobid)
+            followers = self.store.jobs.unset(jobid)
         except NoSuchJob:
             log.debug("%s: nothing to unset", jobid)
             return False
+        if followers:
+            log.warning("%s is unset; %s for it: %s", jobid, _count_waiting(followers), ", ".join(followers))
         return True
 
     def set_many(
@@ -157,12 +162,17 @@ class Setter:
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
+        errors: dict[str, BadSchedule] = {}
+
+        def set_them() -> None:
+            errors.update((each.jobid, each.error) for each in self.set_requests(jobs, from_now).values() if each.error)
+
         for jobid, schedule, changes, error in chunk:
             try:
                 if error:
                     raise error
                 if schedule is None:
-                    self.set_requests(jobs, from_now)
+                    set_them()
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
@@ -172,11 +182,11 @@ class Setter:
                 results.append((jobid, refused))
             else:
                 if jobid in jobs:
-                    self.set_requests(jobs, from_now)
+                    set_them()
                 jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes)
                 results.append((jobid, True))
-        self.set_requests(jobs, from_now)
-        return results
+        set_them()
+        return [(jobid, errors.get(jobid, result) if result is True else result) for jobid, result in results]
 
     def set_requests(self, requests: dict[str, Request], from_now: bool, step: int = STEP) -> dict[str, JobToSet]:
         """Set those jobs, `step` in each script, forget the requests, and return the jobs.
@@ -208,7 +218,7 @@ class Setter:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)
         for jobid, job in jobs.items():
-            if job.due is not None:
+            if job.due is not None and not job.error:
                 for why in self._takers.explain(jobid, job.queue):
                     log.warning("%s: %s", jobid, why)
 
@@ -230,10 +240,13 @@ class Setter:
                     jobs[job.jobid] = request.make_job(self.settings)
                 elif why == "queue":
                     job.queue = request.queue = detail
+                elif why == "cycle":
+                    job.error = explain_cycle(job, detail)
                 else:
-                    job.due = request.timed_schedule.next(self.store.timeline.read_clock() + ahead)
+                    job.due = request.timed_schedule.find_place(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001
-            refused = self.store.jobs.set([jobs[job.jobid] for job, _, _ in refused], from_now, step)
+            again = [jobs[job.jobid] for job, _, _ in refused if not job.error]
+            refused = self.store.jobs.set(again, from_now, step)
 
     def read_clock(self) -> float:
         """Return Redis' clock, which is asked for at most once a second."""
@@ -243,6 +256,10 @@ class Setter:
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked
         return self._read[0] + asked - self._read[1]
+
+
+def _count_waiting(followers: list[str]) -> str:
+    return "1 job waits" if len(followers) == 1 else f"{len(followers)} jobs wait"
 
 
 def _read_pair(pair: Any) -> _Wanted:

@@ -103,7 +103,7 @@ def skip_missed(store: Store, settings: Settings, since: float, now: float) -> N
     for jobid, due, text, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
         count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0
         if count:
-            store.timeline.skip(jobid, due, text, schedule.next(now), count)
+            store.timeline.skip(jobid, due, text, schedule.find_place(now), count)
 
 
 def skip_late(store: Store, settings: Settings, late: Sequence[Late], now: float) -> list[Late]:

@@ -21,7 +21,7 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
     if schedule.allows_pause:
         return NextState("next", due="+0", **kept)
     after = run.goes_on_after
-    next_due = schedule.next(after)
+    next_due = schedule.find_place(after)
     if next_due is None or next_due > now:
         return NextState("next", due=next_due, **kept)
     missed, overlapped = count_skipped(run, schedule, now)
@@ -33,7 +33,7 @@ def decide_next(run: Run, schedule: Schedule, settings: Settings, now: float, **
         return NextState("next", due=first, missed=max(0, surplus - paused), paused=paused, **passed, **kept)
     paused = count_paused(run, schedule, after, min(run.start, now))
     skipped: dict[str, Any] = {"missed": max(0, missed - paused), "paused": paused, "overlapped": overlapped}
-    next_state = NextState("next", due=schedule.next(max(now, after)), **skipped, **kept)
+    next_state = NextState("next", due=schedule.find_place(max(now, after)), **skipped, **kept)
     return _queue_overlapped(next_state, run, schedule, settings, now) if settings.overlap == "queue" else next_state
 
 
@@ -56,7 +56,7 @@ def find_first_due(schedule: Schedule, since: float, now: float, settings: Setti
     """
     if schedule.is_immediate:
         return "now", {}
-    due = schedule.next(since)
+    due = schedule.find_place(since)
     if due is None or due > now or schedule.runs_once:
         return due, {}
     if settings.catchup == "none":
@@ -77,11 +77,13 @@ def pass_late_ones(
     One that is older than ``grace`` is late, and one that is older than ``expires`` has expired. Where a job has both,
     the shorter one counts.
     """
-    bounds = [(settings.grace, Skip.LATE), (settings.expires, Skip.EXPIRED)]
+    # What other jobs have made due just now is not late.
+    grace = 0.0 if schedule.is_awaiting else settings.grace
+    bounds = [(grace, Skip.LATE), (settings.expires, Skip.EXPIRED)]
     bound, reason = min((each for each in bounds if each[0]), key=itemgetter(0), default=(math.inf, Skip.LATE))
     if due is None or now - due <= bound or schedule.allows_pause:
         return due, {}
-    first = schedule.next(now - bound - JUST_BEFORE)
+    first = schedule.find_place(now - bound - JUST_BEFORE)
     return first, {} if first == due else {reason: _count_late(schedule, due, first, now)}
 
 
@@ -92,7 +94,7 @@ def _count_late(schedule: Schedule, due: float, first: float | None, now: float)
 
 def count_given_up(schedule: Schedule, due: float, now: float) -> int:
     """Return how many occurrences from `due` to `now` a job gives up with ``catchup = none``; 0 if it is only late."""
-    if schedule.runs_once or schedule.allows_pause:
+    if schedule.runs_once or schedule.allows_pause or schedule.is_awaiting:
         return 0
     return 1 + schedule.count(due, now, COUNT_LIMIT)
 

@@ -76,6 +76,7 @@ class Request:
             paused=self.paused,
             skipped=skipped,
             expires=0.0 if schedule.allows_pause else own.expires,
+            follows=schedule.find_parents(),
         )
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:

@@ -130,7 +130,7 @@ def _decide_held(
     if due > last or schedule.runs_once or schedule.allows_pause:
         return Resumption(due)
     if settings.catchup == "none":
-        following = schedule.next(last)
+        following = schedule.find_place(last)
         missed = 1 + schedule.count(due, last, COUNT_LIMIT)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: missed})
     return _decide_missed(due, retry_state, schedule, settings, now)
@@ -143,7 +143,7 @@ def _decide_missed(
     total = 1 + schedule.count(due, now, COUNT_LIMIT)
     first = _find_first(due, total, schedule, settings)
     if first is None or first > now:
-        following = schedule.next(now)
+        following = schedule.find_place(now)
         return Resumption(following, spent=following is None, skipped={Skip.PAUSED: total})
     if settings.catchup == "all":
         surplus = 0 if first == due else schedule.count(due, first, COUNT_LIMIT)

@@ -12,7 +12,7 @@ def add_jitter(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
     One that follows no clock, such as NOW, stays as it is.
     """
     jitter = compute_jitter(jobid, seconds)
-    follows_no_clock = schedule.is_immediate or schedule.never_runs
+    follows_no_clock = schedule.is_immediate or schedule.never_runs or schedule.is_awaiting
     return schedule if not jitter or follows_no_clock else JitteredSchedule(schedule, jitter)
 
 

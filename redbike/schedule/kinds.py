@@ -33,6 +33,7 @@ class Schedule(ABC):
     runs_once = False  # one run, which is not skipped if it comes due while the job is in flight
     never_runs = False  # the job is stopped
     allows_pause = False  # a number that the worker returns is a pause before the next run
+    is_awaiting = False  # other jobs make it due, when they have ended
     is_command = False  # setting it takes effect even if the job has this schedule already
     period: float | None = None  # seconds from each occurrence to the next one, if they are always the same
     anchor = 0.0  # from when `period` counts, in epoch seconds
@@ -42,6 +43,14 @@ class Schedule(ABC):
     @abstractmethod
     def next(self, after: float) -> float | None:
         """Return the first due time strictly after `after`, both in epoch seconds; None when there is none."""
+
+    def find_place(self, after: float) -> float | None:
+        """Return the place on the timeline of a job that has run until `after`: its due time, or `AWAITED`."""
+        return self.next(after)
+
+    def find_parents(self) -> dict[str, object] | None:
+        """Return the jobs that make it due, `parents`, and `when`: ``ok``, ``failed`` or ``any``; None if none does."""
+        return None
 
     @property
     def label(self) -> str:

@@ -19,6 +19,8 @@ ZoneLike = str | tzinfo
 MAX_TEXT = 8192  # bytes of UTF-8 of a schedule
 LEAST_DURATION = 0.001  # seconds
 END_OF_TIME = 253402300800.0  # the year 10000
+# The place on the timeline of a job that has no due time before others have ended: behind all that have one.
+AWAITED = 999_999_999_999.0
 MONDAY_FIRST = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from redbike.errors import BadSchedule, quoted
+from redbike.schedule.after import After
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
@@ -16,7 +17,7 @@ from redbike.schedule.rrule.rule import format_day, unfold, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
 # The class of a text that begins with a keyword.
-KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every)}
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every, After)}
 _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -68,7 +69,8 @@ def recurs(text: str) -> bool:
 def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
     """Return the kind of a text that begins with a keyword, and what is behind that; None if it has no keyword."""
     keyword, colon, rest = text.partition(":")
-    return KEYWORDS.get(keyword.upper() + colon), rest
+    # Some letters of other alphabets become ASCII in upper case.
+    return KEYWORDS.get(keyword.upper() + colon) if keyword.isascii() else None, rest
 
 
 class _Examined(NamedTuple):
@@ -90,10 +92,9 @@ def _examine(text: str) -> _Examined:
 
 @lru_cache(4096)
 def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
-    if not text.isascii():
-        # Some letters of other alphabets become ASCII in upper case.
-        raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     kind, rest = _find_kind(text)
+    if not (text.isascii() or kind is After):
+        raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     if kind:
         return kind.parse(rest, timezone, anchor)
     if _RULE.search(text):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from redbike.schedule.moments import AWAITED
 from redbike.store.history import read_duration
 from redbike.store.namespace import Part, split
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
@@ -158,7 +159,7 @@ def _find_moments(
     waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
     if pause is not None:
         # What came due before somebody resumes it is for the setting catchup.
-        held = pause.until if pause.due is not None else None
+        held = pause.until if pause.due is not None and pause.due < AWAITED else None
         return None if pause.until is None else (2, run.queue if run else "", held, max(now, pause.until))
     if due is not None:
         return -1, "", max(due, now), max(due, now)

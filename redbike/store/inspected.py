@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 from redbike.config.options import is_readable, show_options
 from redbike.errors import BadSchedule
+from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Event, Skip
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
@@ -29,6 +30,7 @@ from redbike.store.records import (
 from redbike.store.schedules import find_schedule
 from redbike.store.scripts import Reply
 
+_FOLLOWER = {"parents": list, "when": str, "ended": dict}
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
 
 
@@ -44,6 +46,7 @@ class JobDetails(TypedDict):
     working: bool  #: whether a run of it is in flight
     queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
     expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
+    waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
     paused: NotRequired[PauseDetails]
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
@@ -100,6 +103,8 @@ class JobState:
     history: bytes = b""  # its ended runs that were archived, as they are stored
     data: str = field(default="", compare=False)  # JSON, if it was asked for
     output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
+    follows: dict[str, Any] | None = None  # its record as a follower; None if it has none, or a damaged one
+    is_listed: bool = True  # whether each of its parents knows it
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
@@ -128,6 +133,17 @@ class JobState:
         return None if schedule.allows_pause else self.expires_at
 
     @property
+    def due(self) -> float | None:
+        """When it is due on the timeline; None if it is not there, or waits for its parents."""
+        return None if self.timeline is None or self.timeline >= AWAITED else self.timeline
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The parents of a follower that have not ended since it was due last."""
+        parents, ended = (self.follows or {}).get("parents", ()), (self.follows or {}).get("ended", ())
+        return [parent for parent in parents if parent not in ended]
+
+    @property
     def pause(self) -> Pause | None:
         """Its pause; None if it is not paused, or a damaged record."""
         return Pause.parse(self.paused)
@@ -135,7 +151,7 @@ class JobState:
     @property
     def held(self) -> float | None:
         """When what is held of a paused job would be due on the timeline, or has been since; None if nothing is."""
-        return self.pause.due if self.pause else None
+        return self.pause.due if self.pause and self.pause.due != AWAITED else None
 
     @property
     def dropped(self) -> float | None:
@@ -151,7 +167,7 @@ class JobState:
         """Return what there is of every job, and then what there is only of some."""
         found: JobDetails = {
             "status": self.status,
-            "next_run": self.timeline,
+            "next_run": self.due,
             "schedule": self.schedule,
             "working": bool(self.running),
         }
@@ -159,6 +175,8 @@ class JobState:
             found["queued_for"] = self.waiting.due
         if self.waits_until is not None:
             found["expires_at"] = self.waits_until
+        if waits_for := self.waits_for:
+            found["waits_for"] = waits_for
         if self.pause:
             found["paused"] = self.pause.to_dict()
         if self.held is not None:
@@ -251,11 +269,23 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         has_saved=found["has_saved"],
         progress=found.get("progress", ""),
         history=b"" if "history" in unreadable else past,
+        follows=read_follower(found.get("following", "")),
+        is_listed=all((found["listed"] or {}).values()),
         data=found.get("data", ""),
         output=found.get("output"),
         worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},
     )
+
+
+def read_follower(text: str) -> dict[str, Any] | None:
+    """Return the record of a follower; None if there is none, or if it is damaged."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in _FOLLOWER.items())
+    return found if is_whole else None
 
 
 def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
@@ -268,6 +298,8 @@ def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
         yield "pause"
     if not is_readable(found.get("options", "")):
         yield "options"
+    if "following" in found and read_follower(found["following"]) is None:
+        yield "record of what it follows"
     if past and read_runs("", past) is None:
         yield "history"
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
+from redbike.errors import BadSchedule, quoted
 from redbike.store.enums import Skip
 from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
@@ -50,15 +51,24 @@ class JobToSet:
     paused: str = ""  # the record of the pause that a job that is new has at once
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
     expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
+    follows: Mapping[str, Any] | None = None  # its parents and when it is due, as `-following` has them
+    error: BadSchedule | None = None  # why it was not set after all
+
+
+def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
+    """Return the error for a job that would wait for itself, by these jobs with newlines between."""
+    waits = " after ".join(path.split("\n"))
+    return BadSchedule(f"bad schedule {quoted(job.schedule)}: the job would wait for itself: {waits}")
 
 
 class Refused(NamedTuple):
     """A job that was left as it is, and why."""
 
     job: JobToSet
-    # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile
-    why: Literal["options", "queue", "due"]
-    detail: str  # those options, or that queue
+    # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile; cycle:
+    # it would wait for itself
+    why: Literal["options", "queue", "due", "cycle"]
+    detail: str  # those options, that queue, or the jobs from itself to itself, with newlines between
 
 
 @dataclass(slots=True)
@@ -131,12 +141,13 @@ class Jobs:
         given = {"group": membership} if membership else {}
         self._namespace.run("reject", job=jobid, **given)
 
-    def unset(self, jobid: str) -> None:
-        """Forget `jobid`; a run in flight completes. Raise `NoSuchJob` if there is nothing to forget."""
+    def unset(self, jobid: str) -> list[str]:
+        """Forget `jobid`; a run in flight completes. Return its followers. Raise `NoSuchJob` if there is none."""
         reply: Reply = ["elsewhere", self._name_queue(jobid).encode()]
         while reply[0] == "elsewhere":
             # Another worker class may have put the job into a queue of another name: that one is declared instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
+        return decode(reply[1]).split("\n") if len(reply) > 1 and reply[1] else []
 
     def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
         """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""
@@ -211,7 +222,7 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
         given["mode"] = job.mode
     if job.anchor_span is not None:
         given["span"] = job.anchor_span
-    for name in ("known", "paused", "skipped"):
+    for name in ("known", "paused", "skipped", "follows"):
         if value := getattr(job, name):
             given[name] = value
     for name in ("options", "data", "group"):

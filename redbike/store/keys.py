@@ -44,6 +44,8 @@ key (after the prefix)    type    content
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
+``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last
+``-followers``            hash    job id of a parent → the ids of its followers, with newlines between
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -111,6 +113,11 @@ If a tag ends in `NOTIFIES`, its worker class has a method ``ended``, which is c
 has ended. Until then the entry of the journal is in ``-untold`` too, by the tag and the first of its jobs that ended.
 From TIME on, any worker of such a class and of its queues may claim it, to call ``ended``. N is how often one has.
 
+A follower is a job with the schedule ``AFTER``. Its JSON has ``parents``: their ids; ``when``: ``ok``, ``failed`` or
+``any``; ``ended``: the due time of the last occurrence of each that has ended so, since the follower was due last;
+``again``, if each of them has: those that have ended once more, of which nothing comes but a count. While it waits for
+its parents, it is on the timeline at `redbike.schedule.moments.AWAITED`. A parent need not be a job.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -166,6 +173,8 @@ FIXED = {
     "history": "hash",
     "counts": "hash",
     "untold": "hash",
+    "following": "hash",
+    "followers": "hash",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -189,7 +198,7 @@ class Keys:
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
         self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
         self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
-        self.untold, self.inflight_base = others
+        self.untold, self.following, self.followers, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

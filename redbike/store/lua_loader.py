@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from redbike.schedule.kinds import Stop
+from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.keys import GIVEN
 
@@ -30,6 +31,8 @@ PARTS = (
     "_batches",  # reads and writes lists of jobs
     "_notes",  # notes changes
     "_read",  # reads what several scripts need
+    "_following",  # reads and notes which jobs follow which
+    "_follow",  # notes when they are due
     "_forget",  # notes that a job is gone
     "_log",  # notes an entry of the log
     "_limits",  # reads and writes limits
@@ -39,7 +42,7 @@ PARTS = (
     "_write",  # makes the changes
 )
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
-WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)} | {"STOP": Stop.text}
+WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)} | {"STOP": Stop.text, "AWAITED": AWAITED}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
+from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import recurs
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
@@ -81,7 +82,8 @@ class JobReader:
         """Return the jobs that are due first on the timeline. Their last runs are not told if they are not archived."""
         client, key = self._namespace.client, self._namespace.keys.timeline
         with self._namespace.translate((key, "zset")):
-            jobids = [decode(jobid) for jobid in client.zrange(key, 0, number - 1)]
+            soonest = client.zrange(key, "-inf", f"({AWAITED:.0f}", byscore=True, offset=0, num=number)
+            jobids = [decode(jobid) for jobid in soonest]
         return self.read_named(jobids, {})
 
     def read_named(self, jobids: Sequence[str], newest: Mapping[str, PastRun | None] | None = None) -> list[Job]:
@@ -150,7 +152,7 @@ class JobReader:
             queue=queue,
             status=status.event if status else None,
             since=int(status.time) if status else None,
-            next_run=stored.due,
+            next_run=None if stored.due is None or stored.due >= AWAITED else stored.due,
             paused=pause.since if pause else None,
             last_started=last.started if last else None,
             last_outcome=last.outcome if last else None,

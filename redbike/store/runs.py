@@ -115,6 +115,8 @@ class Runs:
             schedules.append(run.schedule)
             dues.append(self._format_due(run, next_state))
             how = _format_how(next_state)
+            if ending := _name_ending(run, next_state):
+                how["ended"] = ending
             if run.output is not None:
                 how["output"] = run.output
             if drop := _find_drop(run, next_state):
@@ -235,6 +237,20 @@ def _find_drop(run: Run, next_state: NextState) -> str:
     if next_state.place == "unset" or (run.uses_saved and is_over):
         return "all"
     return "" if run.told is None else "progress"
+
+
+def _name_ending(run: Run, next_state: NextState) -> str:
+    """Return how the occurrence of a run has ended, for its followers: ``failed``, ``any``, or ``none`` if it goes on.
+
+    "" if it has ended well.
+    """
+    if next_state.outcome == Outcome.OK:
+        return ""
+    tried = RetryState.parse(next_state.retry_state).due
+    is_requeued = next_state.place == "due" and next_state.due == run.due
+    if next_state.outcome in (Outcome.RETRY, None) or tried is not None or is_requeued:
+        return "none"
+    return "any" if next_state.outcome == Outcome.CANCELLED else "failed"
 
 
 def measure(run: Run) -> tuple[float, float]:

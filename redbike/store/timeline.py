@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from redbike.connection.refusals import translate_errors
+from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
@@ -123,7 +124,7 @@ class Timeline(Part):
             dispatched=parse_number(found.get("dispatched")),
             next_lease=parse_number(found.get("next_lease")),
             due=pair_up(found["due"] or ()),
-            coming=pair_up(found["coming"] or ()),
+            coming=[each for each in pair_up(found["coming"] or ()) if float(each[1]) < AWAITED],
             lost=lost,
             strays=strays,
             timers=found.get("timers") or [],

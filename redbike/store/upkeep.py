@@ -107,9 +107,9 @@ class Upkeep(Part):
             return sum(int(client.unlink(*page)) for page in split(found, PAGE))
 
 
-def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
+def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
     """Return what ``lua/repair.lua`` is to change of a job; False for what is to be gone."""
-    changes: dict[str, str | bool] = {}
+    changes: dict[str, Any] = {}
     if wanted.status != found.status:
         changes["status"] = (wanted.status or "").partition(":")[0] or False
     if wanted.timeline != found.timeline:
@@ -124,6 +124,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, str | bool]:
         changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
     if wanted.expires_at != found.expires_at:
         changes["expires"] = False if wanted.expires_at is None else format_time(wanted.expires_at)
+    if wanted.follows != found.follows or wanted.is_listed != found.is_listed:
+        changes["follows"] = wanted.follows or False
     for name, field in REMOVABLE.items():
         if getattr(wanted, field) != getattr(found, field) or name.replace("_", " ") in found.unreadable:
             changes[name] = False

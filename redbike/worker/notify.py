@@ -28,6 +28,7 @@ from redbike.errors import RedbikeError
 from redbike.process import leaving, watchdog
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
+from redbike.schedule.moments import AWAITED
 from redbike.store.entries import EntryRun
 from redbike.store.enums import Outcome
 from redbike.store.history import read_run
@@ -202,10 +203,10 @@ class Notifier:
         if isinstance(next_state.due, str):
             return run.now() + float(next_state.due)
         if next_state.due is not None:
-            return next_state.due
+            return next_state.due if next_state.due < AWAITED else None
         try:
             # Somebody has put it there during the run.
-            return self._store.questions.inspect([run.jobid])[0].timeline
+            return self._store.questions.inspect([run.jobid])[0].due
         except RedbikeError as error:
             log.warning("%s: nobody knows when it runs next: %s", run.jobid, error)
             return None
@@ -265,4 +266,4 @@ class Notifier:
 def _find_due(state: JobState) -> float | None:
     """Return when a job is due next, or since when it is due and waits, runs or is held."""
     waiting, run = state.waiting, state.run
-    return waiting.due if waiting else run.due if run else state.held if state.timeline is None else state.timeline
+    return waiting.due if waiting else run.due if run else state.held if state.due is None else state.due

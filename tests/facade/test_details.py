@@ -114,13 +114,17 @@ def expiring(bike):
     bike.set(JOB, "NOW", expires="1h")
 
 
+def following(bike):
+    bike.set(JOB, "AFTER:parent:A")
+
+
 def in_progress(bike):
     flight(bike.store)
     tag = bike.store.questions.inspect([JOB])[0].run.tag
     bike.store.client.hset(bike.store.keys.progress, JOB, Progress(0.5, "half of it").format(tag))
 
 
-MORE = (with_results, expiring, in_progress, cancelled, skipped, ended, failed, paused, lost, full, damaged)
+MORE = (with_results, expiring, following, in_progress, cancelled, skipped, ended, failed, paused, lost, full, damaged)
 ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
 ALL |= {make.__name__: make for make in MORE}
 

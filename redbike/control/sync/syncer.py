@@ -9,7 +9,7 @@
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
@@ -174,8 +174,10 @@ class Syncer:
         from_now = all(plan.request.since == plan.request.now for plan in plans if plan.request)
         with self._quiet.set_meanwhile(new, jobs, from_now, also=asked) as replies:
             yield replies
+        done = list(jobs.values())
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
-        setter.set_requests(changed, from_now, step)
+        done += setter.set_requests(changed, from_now, step).values()
+        _mark_refused(plans, {job.jobid: job.error for job in done if job.error})
         self._store.jobs.set_groups(memberships)
         for pause, jobids in pauses.items():
             given = pause.to_dict()
@@ -204,6 +206,13 @@ class Syncer:
                 gone = jobs.unset_rows(gone, group)
             seen.add(gone)
             yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
+
+
+def _mark_refused(plans: list[_Plan], errors: Mapping[str, BadSchedule]) -> None:
+    """Say of jobs that were not set after all why; the rows of the others stay as they are."""
+    for number, plan in enumerate(plans if errors else ()):
+        if error := errors.get(plan.change.jobid):
+            plans[number] = _Plan(Change(Difference.BAD, plan.change.jobid, line=plan.change.line, error=error))
 
 
 class _Chunks:

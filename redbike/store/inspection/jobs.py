@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock, format_length
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
@@ -73,7 +74,7 @@ def list_places(state: JobState) -> list[str]:
         "in flight": state.running,
         "queue": state.queued,
         "timeline": state.timeline is not None,
-        "held": state.held is not None,
+        "held": state.pause is not None and state.pause.due is not None,
     }
     return [place for place, there in found.items() if there]
 
@@ -103,6 +104,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield f"it has no schedule, but the status {state.status}"
     if state.paused or state.timer is not None:
         yield "it has no schedule, but is paused"
+    if state.follows is not None:
+        yield "it has no schedule, but is recorded as a follower"
     if state.spent is not None or state.expires_at is not None:
         yield "it has no schedule, but is to be forgotten, or to expire"
     if state.retry_state or state.skipped or state.failure is not None:
@@ -119,7 +122,7 @@ def _check_place(state: JobState) -> Iterator[str]:
     run = state.run
     if len(here) > 1 and not (here in (["in flight", "timeline"], ["in flight", "held"]) and run and run.was_set):
         yield f"it is in more than one place: {', '.join(here)}"
-    if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME:
+    if state.timeline is not None and not 0 <= state.timeline < END_OF_TIME and state.timeline != AWAITED:
         yield f"its due time on the timeline is out of bounds: {state.timeline:g}"
     if state.pause and state.timeline is not None:
         yield "it is paused, but on the timeline"
@@ -129,9 +132,23 @@ def _check_place(state: JobState) -> Iterator[str]:
         yield late
     yield from _check_status(state, here)
     try:
-        parse(state.schedule or "")
+        schedule = parse(state.schedule or "")
     except RedbikeError as error:
         yield f"its schedule cannot be read: {error}"
+    else:
+        if not follows_as_set(state, schedule):
+            yield "what it follows is not recorded as its schedule has it"
+        if state.timeline == AWAITED and not schedule.is_awaiting:
+            yield "it waits for other jobs, but its schedule names none"
+
+
+def follows_as_set(state: JobState, schedule: Schedule) -> bool:
+    """Tell whether its record as a follower is that of its schedule, and its parents know it."""
+    wanted = schedule.find_parents()
+    if wanted is None or state.follows is None:
+        return wanted is None and state.follows is None
+    kept = state.follows
+    return state.is_listed and tuple(kept["parents"]) == wanted["parents"] and kept["when"] == wanted["when"]
 
 
 def _check_status(state: JobState, here: list[str]) -> Iterator[str]:

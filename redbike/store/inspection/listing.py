@@ -124,7 +124,7 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     keys, client = store.keys, store.client
     hashes = (keys.schedules, keys.statuses, keys.queued, keys.running, keys.retry_states, keys.failures, keys.pauses)
     long = keys.data, keys.outputs, keys.saved
-    for key in (*hashes, keys.options, keys.groups, keys.history, keys.progress, *long):
+    for key in (*hashes, keys.options, keys.groups, keys.history, keys.progress, keys.following, *long):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in long else PAGE):
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:

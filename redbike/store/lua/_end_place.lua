@@ -1,6 +1,6 @@
 -- Where jobs go whose runs have ended.
 -- keys   schedules, statuses, retry_states, skipped, failures, failure_times, spent, pauses,
---        timers, options, data, outputs, groups, journal, history
+--        timers, options, data, outputs, groups, journal, history, following, followers
 
 local stops, spends = {}, {}  -- jobs that are stopped, and when one-offs are forgotten
 local forgotten = false  -- whether any job is unset
@@ -9,6 +9,7 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
   local place, ends = how.place, due == '' or due:sub(1, 5) == 'spent'
   if place == 'unset' then
     forget(job)
+    leave_parents(job)
     forgotten = true
     return 'unset'
   elseif place == 'stop' or place == 'die' or ends and place ~= 'stay' then
@@ -26,7 +27,7 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
     local owed = run.next:match(OWED .. '(%d+%.%d+)') or 0
     local asked = leaves(run, ANEW) and 0 or math.max(run.start, owed)
     if place ~= 'due' or not is_due or asked <= tonumber(pause.since) then
-      if at then hold(job, pause, stamp(at)) end
+      if at and at < AWAITED then hold(job, pause, stamp(at)) elseif at then await(job, pause) end
       mark(job, TML)
       return 'held'
     end
@@ -35,7 +36,13 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
     enqueue(job, how.tried or stamp(at), home)  -- a try keeps its due time
     return 'queue'
   end
-  if at then note(waits, stamp(at), job) end
+  if at then wait_on(at, job) end
   mark(job, TML)
   return 'timeline'
+end
+
+local TRIMMED = 1000  -- oldest failures that are dropped, at most
+local function drop_old_failures(most)  -- all but so many
+  local old = call('ZREVRANGE', failure_times, most, most + TRIMMED - 1)
+  if #old > 0 then call('HDEL', failures, unpack(old)) call('ZREM', failure_times, unpack(old)) end
 end

@@ -1,11 +1,13 @@
 -- Whether a job is set at all, and whether it stays where it is.
--- keys   statuses, timeline
+-- keys   statuses, timeline, following
 
 -- Returns why it is left as it is, and what; nil if it is not.
 local function refusal(job, home, own)
   local is_other = (own or false) ~= (job.known or false) and (own or false) ~= job.options
   if is_other then return 'options', own or '' end
   if home and home ~= queue[job.queue].name then return 'queue', home end
+  local cycle = job.follows and find_cycle(job.id, job.follows.parents)
+  if cycle then return 'cycle', cycle end
   local is_timed = job.due and job.due ~= 'now' and not job.once
   if given.from_now and is_timed and job.due <= now then return 'due', '' end
 end

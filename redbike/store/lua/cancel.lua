@@ -2,7 +2,7 @@
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in
 --         flight: the run is marked.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        options, _write
+--        options, following, followers, _write
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records)
 --        and the tag of its run, where they are there; due: when the schedule goes on, missing for
 --        never; spent: if that is the end of a one-off, the setting forget-after; skipped: {reason:
@@ -23,7 +23,8 @@ local function drop()  -- its occurrence
   local pause = pause_of(found.pause)
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
   if given.due then
-    if not pause then note(waits, stamp(given.due), job) end
+    if not pause then wait_on(given.due, job) end
+    if given.due >= AWAITED then await(job, pause) end
     return mark(job, TML)
   end
   change('ZREM', timeline, {job})
@@ -38,5 +39,6 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
+settle()
 if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})

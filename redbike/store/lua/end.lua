@@ -2,7 +2,7 @@
 -- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each
 --      of them ended.
 -- keys   schedules, running, batches, leases, retry_states, failures, failure_times, spent, slots,
---        pauses, outputs, journal, untold, inflight, _forget, _write
+--        pauses, outputs, journal, untold, following, followers, inflight, _forget, _write
 -- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most:
 --        failures that are kept; whole: whether none ends while one is 'changed'; queues: their
 --        own; jobs, and of each: homes: its queue, if there are several; schedules: that from which
@@ -13,17 +13,17 @@
 --         'changed' its schedule, what was left behind, and its options}; a word is a place, or why
 --         it is not there, see `Answer` in runs.py
 local USUAL = {}  -- an end that needs no further words
-local TRIMMED = 1000  -- oldest failures that are dropped, at most
 local TELLING = 30  -- seconds until others may tell what has ended
 
 -- Phase 1: what is there.
 local tag, jobs, homes, expected = given.tag, given.jobs, given.homes, given.schedules
 local records, texts = call('HMGET', running, unpack(jobs)), call('HMGET', schedules, unpack(jobs))
 -- Mostly no job is.
-local special = call('EXISTS', pauses, retry_states, failures, slots) > 0
+local special = call('EXISTS', pauses, retry_states, failures, slots, followers) > 0
 local paused = special and fetch_any(pauses, jobs) or {}
 local trying = special and call('HLEN', retry_states) > 0
 local failing = special and call('HLEN', failures) > 0
+local linked = special and call('EXISTS', followers) == 1
 local in_time, head = alive and now - given.late < given.deadline, tag .. ' '
 for _, home in ipairs(queue) do home.tail, home.size = end_of(home.name), #end_of(home.name) end
 
@@ -64,6 +64,8 @@ end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
 
 -- Phase 3: what changes.
+if linked then note_ends(jobs, words, texts, records, given.how) end
+if linked or next(awaiting) then settle() end
 local entry = (forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARGV[2]
 if #gone > 0 then
   if tells(tag) then
@@ -84,7 +86,5 @@ write()
 
 -- Phase 4: what must not undo that.
 if #gone > 0 then redis.pcall('SPUBLISH', journal, entry) end
-local old = #failed > 0
-  and call('ZREVRANGE', failure_times, given.most, given.most + TRIMMED - 1) or {}
-if #old > 0 then call('HDEL', failures, unpack(old)) call('ZREM', failure_times, unpack(old)) end
+if #failed > 0 then drop_old_failures(given.most) end
 return {'ok', table.concat(words, ' '), unpack(changed)}

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- expire: queue → timeline, held or stopped, without the occurrence that waits: it has not begun in
 --         time.
--- keys   schedules, queued, retry_states, skipped, spent, pauses, timers, options, _write
+-- keys   schedules, queued, retry_states, skipped, spent, pauses, timers, options, following,
+--        followers, _write
 -- given  job, whose timer has come; and when it is known what becomes of it: found: its schedule,
 --        queued, retry_state and pause (records), where they are there; at: when it expires, if
 --        that is later, false for never; due: when the schedule goes on, missing for never; spent:
@@ -50,8 +51,10 @@ if pause then
   hold(job, pause, given.due and stamp(given.due) or '-')
 elseif given.due then
   place = 'timeline'
-  note(waits, stamp(given.due), job)
+  wait_on(given.due, job)
 end
+if given.due and given.due >= AWAITED then await(job, pause) end
+settle()
 if not given.due and given.spent then end_one_off(job, kept_for(job, given.spent)) end
 mark(job, given.due and TML or STP)
 return write({'ok', place})

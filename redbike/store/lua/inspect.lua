@@ -2,14 +2,15 @@
 -- inspect: all that is kept of one job, at one instant; changes nothing.
 -- keys   schedules, statuses, timeline, queued, running, leases, retry_states, skipped, failures,
 --        spent, pauses, timers, options, data, outputs, saved, progress, groups, workers,
---        journal, history, inflight
+--        journal, history, following, followers, inflight
 -- given  job; queues: those in whose lists it is looked for; tag: under which it is listed as in
 --        flight, if it has no record of a run; data: whether they are told
 -- returns {'ok', JSON of schedule, status, timeline (score), queued, running (records), tag, lease,
 --         hold: milliseconds left to the in-flight key of that tag, retry state, skipped: [count,
 --         …], failure, pause (record), timer, expires, spent (scores), options, data, has_data,
 --         output, has_output, has_saved, progress, group (records), now, worker: record of the
---         process that runs it, if data are told, entries: how often it is in each list, dead: for
+--         process that runs it, if data are told, following (record), listed: for each of its
+--         parents whether that knows it, entries: how often it is in each list, dead: for
 --         each list 1 if it has a tombstone there}; what is not there is missing; and its history,
 --         if it has one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
@@ -19,6 +20,10 @@ local tag = (run_of(record) or {tag = given.tag}).tag
 for i, home in ipairs(queue) do
   entries[i] = #call('LPOS', home.list, job, 'COUNT', 0)
   dead[i] = call('SISMEMBER', home.tombstones, job)
+end
+local listed = {}
+for _, parent in ipairs((following_of(job) or {}).parents or {}) do
+  listed[parent] = list_of(parent):find('\n' .. job .. '\n', 1, true) ~= nil
 end
 return {'ok', cjson.encode({
   schedule = text, status = call('HGET', statuses, job) or nil,
@@ -38,5 +43,6 @@ return {'ok', cjson.encode({
   output = given.data and call('HGET', outputs, job) or nil,
   has_saved = call('HEXISTS', saved, job) == 1,
   progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
+  following = call('HGET', following, job) or nil, listed = listed,
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}

@@ -3,14 +3,15 @@
 --         more.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, skipped, failures,
 --        failure_times, queues, wakeup, spent, pauses, timers, options, data, outputs, saved,
---        progress, groups, history, _write
+--        progress, groups, history, following, followers, _write
 -- given  job; found: its schedule, status, timeline and timer (scores), queued, running and pause
 --        (records), where they are there; queues, with entries: for each how often the job was
 --        found there, wanted: how often it is to be, dead and buried: whether it was found to have
 --        a tombstone there (1 or 0), and is to have one; wanted: {status: its event, timeline,
 --        timer, expires: times, queued, running, pause, retry_state, failure, options, data,
---        output, saved, progress, group, history, spent}, of which those that are missing stay and
---        those that are false go; skips: {field in the hash of skips: how many more, or false}
+--        output, saved, progress, group, history, spent, follows: as in set.lua}, of which those
+--        that are missing stay and those that are false go; skips: {field in the hash of skips:
+--        how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two
 --         requests
 local job, found, wanted = given.job, given.found, given.wanted
@@ -57,6 +58,9 @@ local removed = {
 for field, key in pairs(removed) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end
+if wanted.follows then follow(job, wanted.follows) end
+if wanted.follows == false then leave_parents(job) end
+settle()
 if wanted.spent == false then change('ZREM', spent, {job}) end
 if wanted.failure == false then change('ZREM', failure_times, {job}) end
 for field, number in pairs(given.skips) do

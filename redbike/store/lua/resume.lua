@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- resume: held → timeline, queue or stopped; a run in flight goes on.
 -- keys   schedules, statuses, running, retry_states, skipped, spent, pauses, timers, options,
---        _write
+--        following, followers, _write
 -- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause,
 --        schedule: the records that all of this was computed from; flies: whether the job is in
 --        flight; and where they apply
@@ -25,7 +25,7 @@ if (call('HGET', schedules, job) or nil) ~= given.schedule then return {'stale'}
 if run and moment then
   place = 'flight'
   if given.due > now then
-    note(waits, moment, job)
+    wait_on(given.due, job)
   elseif run.next == ONCE then
     run.next = OWED .. moment
     change('HSET', running, {job, record_of(run)})
@@ -39,7 +39,7 @@ elseif moment and given.due <= now and home then
   enqueue(job, given.occurrence and stamp(given.occurrence) or moment, home)
 elseif moment then
   place = 'timeline'
-  note(waits, moment, job)
+  wait_on(given.due, job)
   mark(job, TML)
 end
 for reason, number in pairs(given.skipped or {}) do count(reason, job, number) end
@@ -48,5 +48,6 @@ change('HDEL', pauses, {job})
 change('ZREM', timers, {'job:' .. job})
 -- Where a job is in the place that it had, its status stays.
 marks[event_of(call('HGET', statuses, job)) or ''] = nil
+settle()
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

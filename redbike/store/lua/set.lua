@@ -3,7 +3,7 @@
 --      run in flight goes on. A paused job stays paused: in place of the timeline and the queue it
 --      is held.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        options, data, groups, _write
+--        options, data, groups, following, followers, _write
 -- given  request: its tag; from_now: whether occurrences count from now, so that one that has come
 --        due since that was asked for is before the job is set; queues: their own; jobs, none of
 --        which is there twice, each of id, schedule, queue: its number, and where they apply
@@ -14,12 +14,14 @@
 --          options: what becomes of them, or false; data: the same, but unconditionally
 --          new_jitter: whether the options change the due times of the schedule
 --          group: the record of whose row it is, or false
+--          follows: its parents and when it is due, as a record of -following has them
 --          skipped: {reason: how many occurrences before the due time do not run}
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          span: how many bytes stand before and after an anchor that is new
 -- returns {'ok', job, why, what, …}: those that were left as they are, because they have other
 --         options than known ('options', those), wait in another queue than their own ('queue',
---         that), or are due by now ('due', '')
+--         that), are due by now ('due', ''), or would wait for themselves ('cycle', the jobs from
+--         each to itself, with newlines between)
 
 -- Phase 1: what is there.
 local ids, texts, calm, changed, reply = {}, {}, {}, {}, {'ok'}
@@ -27,6 +29,7 @@ for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', retry_states) > 0
 local paused, stored = fetch_any(pauses, ids), fetch_any(options, ids)
+local linked = fetch_any(following, ids)
 
 if given.expiring then
   for id, at in pairs(given.expiring) do
@@ -58,6 +61,7 @@ for i, job in ipairs(given.jobs) do
   if not (refused or kept) then
     note(texts, job.id, job.schedule)
     calm[#calm + 1] = job.id
+    if job.follows then follow(job.id, job.follows) elseif linked[i] then leave_parents(job.id) end
     if job.paused and not before[i] then pause_at_once(job) end
     local stayed = run and set_in_flight(job, run, due, same)
       or not run and set_idle(job, due, home, same, before[i])
@@ -69,6 +73,7 @@ end
 if is_repeated() then return reply end  -- it must not start a second run
 
 -- Phase 3: what changes for all of them.
+if next(links) then settle() end
 for _, found in pairs(besides) do
   if #found.new > 0 then change('HSET', found.key, found.new) end
   if #found.gone > 0 then change('HDEL', found.key, found.gone) end

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run
 --       in flight goes on.
--- keys   schedules, timeline, running, retry_states, skipped, spent, options, _write
+-- keys   schedules, timeline, running, retry_states, skipped, spent, pauses, options, following,
+--        followers, _write
 -- given  job; due: what is given up; schedule: what the next due time was computed from; next:
 --        that, or none; count, reason; spent: if it is a one-off, the setting forget-after. The
 --        retry state of one that was late, or has expired, keeps its due time: it never ran, and
@@ -19,6 +20,7 @@ if given.spent and (given.reason == LATE or given.reason == EXPIRED) and not fli
   kept.after = stamp(given.due)
   change('HSET', retry_states, {job, retry_record_of(kept, kept.after)})
 end
-if given.next then note(waits, stamp(given.next), job) else change('ZREM', timeline, {job}) end
+if given.next then wait_on(given.next, job) else change('ZREM', timeline, {job}) end
+settle()
 if not flies then mark(job, given.next and TML or STP) end
 return write({'ok'})

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- keys   schedules, statuses, timeline, queued, running, saved, progress, groups, _forget, _write
+-- keys   schedules, statuses, timeline, queued, running, saved, progress, groups, following,
+--        followers, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
--- returns {'ok'}, also where a row is gone already, {'missing'}, {'foreign'} when it is no row of
---         that group, or {'elsewhere', queue} when the job waits in another queue than the one
---         declared
+-- returns {'ok', its followers, with newlines between}, also where a row is gone already,
+--         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
+--         the job waits in another queue than the one declared
 local job, group = given.job, given.group
 local known = call('HEXISTS', schedules, job) + call('HEXISTS', statuses, job)
 if group and known > 0 and group_of(call('HGET', groups, job)) ~= group then return {'foreign'} end
@@ -21,9 +22,11 @@ end
 if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
+leave_parents(job)
+settle()
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})
 if given.who and known > 0 then
   log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500))
 end
-return write({(known > 0 or group) and 'ok' or 'missing'})
+return write({(known > 0 or group) and 'ok' or 'missing', list_of(job):sub(2, -2)})

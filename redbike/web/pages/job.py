@@ -93,7 +93,7 @@ def _list_coming(state: JobState, schedule: Schedule | None, zone: str, clock: C
     if is_dead:
         return nothing
     now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
-    due = state.timeline if state.timeline is not None and state.timeline > now else None
+    due = state.due if state.due is not None and state.due > now else None
     if schedule.runs_once:
         return nothing | {"coming": [] if due is None else [due]}
     return {

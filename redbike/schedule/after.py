@@ -1,0 +1,81 @@
+"""The schedule ``AFTER``: a job that is due when others have ended an occurrence."""
+
+import re
+from collections.abc import Iterable
+from typing import Self
+
+from redbike.errors import BadSchedule, quoted
+from redbike.schedule.kinds import Keyword
+from redbike.schedule.moments import AWAITED, join_words
+
+MOST_PARENTS = 64
+ENDINGS = {
+    "ok": ("has ended well", "have ended well"),
+    "failed": ("has failed", "have failed"),
+    "any": ("has ended", "have ended"),
+}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_BLANKS = re.compile(r"(?<!\\)((?:\\\\)*) *, *")  # about a comma that is not of an id
+
+
+class After(Keyword):
+    """Run when each of `parents`, which are job ids, has ended an occurrence; `ending` is how, one of `ENDINGS`."""
+
+    keyword = "AFTER:"
+    is_awaiting = True
+
+    def __init__(self, parents: Iterable[str], ending: str = "ok") -> None:
+        self.parents = tuple(dict.fromkeys(parents))
+        self.ending = ending
+        self.text = self.keyword + ",".join(map(escape_parent, self.parents)) + f" {ending}" * (ending != "ok")
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from ``JOBID[,JOBID…] [ok|failed|any]``. Raise `BadSchedule`."""
+        whole = quoted(f"{cls.keyword}{rest}")
+        if _CONTROL.search(rest):
+            raise BadSchedule(f"bad schedule {whole}: control characters are not allowed")
+        names, *endings = filter(None, _split(_BLANKS.sub(r"\1,", rest.strip()), " ")) if rest.strip() else ("",)
+        ending = endings[0].lower() if endings else "ok"
+        if len(endings) > 1 or ending not in ENDINGS:
+            what = quoted(" ".join(endings))
+            known = "behind the job ids is ok, failed or any; a blank in an id needs a backslash before it"
+            raise BadSchedule(f"bad schedule {whole}: {what}: {known}")
+        parents = [re.sub(r"\\(.)", r"\1", name) for name in _split(names, ",")]
+        if not all(parents):
+            raise BadSchedule(f"bad schedule {whole}: a job id is missing")
+        if len(set(parents)) > MOST_PARENTS:
+            raise BadSchedule(f"bad schedule {whole}: {len(set(parents))} jobs, {MOST_PARENTS} are allowed")
+        return cls(parents, ending)
+
+    def find_place(self, after: float) -> float | None:
+        """Return `AWAITED`: only the end of its parents gives it a due time."""
+        return AWAITED
+
+    def find_parents(self) -> dict[str, object]:
+        """Return the jobs that make it due, and when."""
+        return {"parents": self.parents, "when": self.ending}
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        one, each = ENDINGS[self.ending]
+        if len(self.parents) == 1:
+            return f"When {self.parents[0]} {one}."
+        return f"When {join_words(self.parents)} {each}, each at least once since it was due last."
+
+
+def escape_parent(jobid: str) -> str:
+    """Return a job id as the text of a schedule has it: with a backslash before blanks, commas and backslashes."""
+    return re.sub(r"([\\, ])", r"\\\1", jobid)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split `text` at each separator without a backslash before it. Backslashes stay."""
+    parts, is_escaped = [""], False
+    for character in text:
+        if character == separator and not is_escaped:
+            parts.append("")
+        else:
+            parts[-1] += character
+        is_escaped = character == "\\" and not is_escaped
+    return parts

@@ -1,0 +1,397 @@
+"""Jobs that follow others: when they are due, and for what. The clock stands still, and moves from one due time on."""
+
+import json
+
+import pytest
+
+from redbike import BadSchedule, Redbike, StopWork, UnsetJob, current_run
+from redbike.schedule.moments import AWAITED
+from redbike.schedule.parser import parse
+from redbike.store.inspection.fsck import fsck
+from tests.store.inspection.mending import repaired
+from tests.testing.worker import Worker
+
+START = 1_790_000_000.0 // 86400 * 86400
+HOURLY = "EVERY:1h@0"
+HOUR = 3600.0
+
+
+class One(Worker):
+    """Works all jobs in one queue."""
+
+    def queue_for(self, jobid):
+        return "work-A"
+
+
+def make(redbike, work=lambda run: None, **settings):
+    """A bike whose worker does `work`, and the (job, due time from START) of each run, in their order."""
+    ran = []
+
+    def note(run):
+        ran.append((run.jobid, run.due - START))
+        return work(run)
+
+    return redbike(One(note), now=START, **settings), ran
+
+
+def fail(*jobids, until=99):
+    def work(run):
+        if run.jobid in jobids and run.attempt < until:
+            raise OSError("it broke")
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("AFTER:a", "AFTER:a"),
+        ("after: a , b", "AFTER:a,b"),
+        ("AFTER:a,b,a OK", "AFTER:a,b"),
+        ("AFTER:extract:etl Failed", "AFTER:extract:etl failed"),
+        (r"AFTER:two\ words,a\,b,back\\slash any", r"AFTER:two\ words,a\,b,back\\slash any"),
+        ("AFTER:für:etl", "AFTER:für:etl"),
+        ("AFTER:" + ",".join(map(str, range(64))), "AFTER:" + ",".join(map(str, range(64)))),
+    ],
+)
+def test_a_text_has_the_ids_of_its_parents(text, stored):
+    assert parse(text).text == stored
+    assert parse(stored).text == stored
+    assert parse(text).next(0) is None
+    assert list(parse(text).list_due(0, 1e12)) == []
+
+
+def test_ids_with_blanks_and_commas_are_read_back():
+    ids = ("two words", "a,b", "back\\slash", "\\, ", "plain:etl")
+    text = "AFTER:" + ",".join(id.replace("\\", "\\\\").replace(",", "\\,").replace(" ", "\\ ") for id in ids)
+    assert parse(text).parents == ids
+    assert parse(parse(text).text).parents == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("AFTER:", "a job id is missing"),
+        ("AFTER:a,,b", "a job id is missing"),
+        ("AFTER:,", "a job id is missing"),
+        ("AFTER:a soon", "'soon': behind the job ids is ok, failed or any"),
+        ("AFTER:a b failed", "'b failed': behind"),
+        ("AFTER:" + ",".join(map(str, range(65))), "65 jobs, 64 are allowed"),
+        ("AFTER:a\tb", "control characters"),
+    ],
+)
+def test_a_bad_text_is_refused(text, why):
+    with pytest.raises(BadSchedule, match="bad schedule 'AFTER:") as refused:
+        parse(text)
+    assert why in str(refused.value)
+
+
+def test_a_follower_runs_for_the_due_time_of_its_parent(redbike):
+    bike, ran = make(redbike)
+    bike.set("load", "AFTER:extract")
+    bike.set("extract", HOURLY)
+    assert bike.tell("load")["next_run"] is None
+    assert bike.tell("load")["waits_for"] == ["extract"]
+    bike.run_due(START + 2 * HOUR)
+    assert ran == [(job, hour * HOUR) for hour in (1, 2) for job in ("extract", "load")]
+    assert bike.tell("load")["status"].startswith("TML")
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_follower_of_several_waits_for_each_of_them(redbike):
+    bike, ran = make(redbike)
+    bike.set("daily", "0 6 * * *")
+    bike.set("hourly", HOURLY)
+    bike.set("both", "AFTER:hourly,daily any")
+    bike.run_due(START + 48 * HOUR)
+    both = [due for job, due in ran if job == "both"]
+    daily = [due for job, due in ran if job == "daily"]
+    assert len(daily) == 2
+    # The first end of the hourly one came before, so it is due as soon as the daily one has ended.
+    assert both == daily
+    assert "skipped" not in bike.tell("both")
+
+
+def test_chains_and_diamonds_go_on_once(redbike):
+    bike, ran = make(redbike)
+    bike.set("top", HOURLY)
+    for job in ("left", "right"):
+        bike.set(job, "AFTER:top")
+    bike.set("bottom", "AFTER:left,right")
+    bike.set("end", "AFTER:bottom")
+    bike.run_due(START + HOUR)
+    assert [job for job, _ in ran] in (
+        ["top", *pair, "bottom", "end"] for pair in (("left", "right"), ("right", "left"))
+    )
+    assert {due for _, due in ran} == {HOUR}
+
+
+ENDINGS = {"ok": "AFTER:parent", "failed": "AFTER:parent failed", "any": "AFTER:parent any"}
+
+
+def ends(redbike, work, prepare=lambda bike: None, **settings):
+    """Which of the followers have run when the parent has ended once."""
+    bike, ran = make(redbike, work, **settings)
+    bike.set("parent", HOURLY)
+    for name, schedule in ENDINGS.items():
+        bike.set(name, schedule)
+    prepare(bike)
+    bike.run_due(START + 1.5 * HOUR, reraise=False)
+    assert list(fsck(bike.store)) == []
+    return sorted(job for job, _ in ran if job in ENDINGS)
+
+
+def raising(error):
+    def work(run):
+        if run.jobid == "parent":
+            raise error
+
+    return work
+
+
+RETRY = {"on_error": "retry", "retries": 2, "backoff": 10}
+
+
+@pytest.mark.parametrize(
+    ("work", "settings", "followers"),
+    [
+        pytest.param(lambda run: None, {}, ["any", "ok"], id="well"),
+        pytest.param(fail("parent"), {"on_error": "stop"}, ["any", "failed"], id="failed for good"),
+        pytest.param(fail("parent"), {"on_error": "reschedule"}, ["any", "failed"], id="failed and goes on"),
+        pytest.param(raising(StopWork()), {}, ["any", "ok"], id="stopped"),
+        pytest.param(raising(UnsetJob()), {}, ["any", "ok"], id="unset"),
+        pytest.param(fail("parent", until=3), RETRY, ["any", "ok"], id="well after retries"),
+        pytest.param(fail("parent"), RETRY, ["any", "failed"], id="failed after retries"),
+    ],
+)
+def test_how_a_parent_has_ended_counts(redbike, work, settings, followers):
+    assert ends(redbike, work, **settings) == followers
+
+
+def test_retries_come_before_the_end(redbike):
+    bike, ran = make(redbike, fail("parent", until=3), **RETRY)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent any")
+    bike.run_due(START + HOUR, reraise=False)
+    assert ran == [("parent", HOUR)]
+    bike.run_due(START + HOUR + 60, reraise=False)
+    assert ran == [("parent", HOUR)] * 3 + [("child", HOUR)]
+
+
+def test_a_cancelled_run_has_ended_neither_well_nor_badly(redbike):
+    def work(run):
+        if run.jobid == "parent":
+            run.bike.cancel("parent")
+            raise OSError("it was cancelled")
+
+    assert ends(redbike, work) == ["any"]
+
+
+def test_what_never_ran_starts_nothing(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent any")
+    bike.pause("parent")
+    bike.run_due(START + 3 * HOUR)
+    assert ran == []
+
+
+def test_what_ends_while_a_follower_is_busy_makes_it_due_once_more(redbike):
+    """It fails and is tried again for three hours."""
+    often = {"on_error": "retry", "retries": 5, "backoff": HOUR, "max_backoff": 3 * HOUR}
+
+    def work(run):
+        if run.jobid == "child" and run.due == START + HOUR and run.attempt < 3:
+            raise OSError("it broke")
+
+    bike, ran = make(redbike, work, **often)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + 4.5 * HOUR, reraise=False)
+    children = [due for job, due in ran if job == "child"]
+    # It is tried at 1:00, 2:00 and 4:00. Then it runs for the latest that has come meanwhile.
+    assert children == [HOUR, HOUR, HOUR, 3 * HOUR, 4 * HOUR]
+    assert bike.tell("child")["skipped"] == {"running": 1}
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
+    bike, _ = make(redbike)
+    bike.set("a", HOURLY)
+    bike.set("b", "AFTER:a")
+    bike.set("c", "AFTER:x,b failed")
+    before = list(bike.get_schedules())
+    assert bike.set("a", "AFTER:c") is False
+    assert "the job would wait for itself: a after c after b after a" in caplog.text
+    assert bike.set("self", "AFTER:self") is False
+    assert list(bike.get_schedules()) == before
+    results = dict(bike.set_many([("d", "AFTER:e"), ("e", "AFTER:d"), ("f", "AFTER:d")]))
+    assert results["d"] is True
+    assert results["f"] is True
+    assert "e after d after e" in str(results["e"])
+    changes = bike.sync([("g", "AFTER:h"), ("h", "AFTER:g"), ("i", HOURLY)])
+    assert list(changes.bad) == ["h"]
+    assert changes.added == ["g", "i"]
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_job_that_is_set_to_something_else_leaves_its_parents(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    for job in ("child", "gone"):
+        bike.set(job, "AFTER:parent")
+    bike.set("child", "AFTER:other")
+    bike.unset("gone")
+    bike.run_due(START + HOUR)
+    assert [job for job, _ in ran] == ["parent"]
+    bike.set("child", "STOP")
+    keys = bike.store.keys
+    assert not bike.store.client.exists(keys.following, keys.followers)
+
+
+def test_unset_of_a_parent_names_its_followers(redbike, caplog):
+    bike, _ = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    assert bike.unset("parent") is True
+    assert "parent is unset; 1 job waits for it: child" in caplog.text
+    bike.set("parent", HOURLY)
+    bike.run_due(START + HOUR)
+    assert bike.tell("child")["runs"]
+
+
+def test_what_is_set_again_unchanged_keeps_what_has_ended(redbike):
+    bike, ran = make(redbike)
+    bike.set("a", HOURLY)
+    bike.set("b", "0 0 1 1 *")
+    bike.set("child", "AFTER:a,b")
+    bike.run_due(START + HOUR)
+    assert bike.tell("child")["waits_for"] == ["b"]
+    bike.set("child", "AFTER:a,b")
+    assert bike.tell("child")["waits_for"] == ["b"]
+    bike.run("b")
+    bike.run_due(START + HOUR)
+    assert ran[-1] == ("child", HOUR)
+    assert bike.tell("child")["waits_for"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("none", 0)])
+def test_a_paused_follower_is_held(redbike, catchup, runs):
+    bike, ran = make(redbike, catchup=catchup)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.pause("child")
+    assert "held_for" not in bike.tell("child")
+    bike.run_due(START + HOUR)
+    assert bike.tell("child")["held_for"] == START + HOUR
+    assert list(fsck(bike.store)) == []
+    bike.resume("child")
+    bike.run_due(START + HOUR)
+    assert [job for job, _ in ran if job == "child"] == ["child"] * runs
+    assert bike.tell("child")["status"].startswith("TML")
+    assert bike.tell("child").get("skipped", {}) == ({} if runs else {"paused": 1})
+    bike.run_due(START + 2 * HOUR)
+    assert ran[-1] == ("child", 2 * HOUR)
+
+
+def test_a_follower_that_is_paused_and_resumed_before_its_parent_ends_waits_on(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.pause("child")
+    bike.resume("child")
+    assert bike.store.client.zscore(bike.store.keys.timeline, "child") == AWAITED
+    bike.run_due(START + HOUR)
+    assert ran == [("parent", HOUR), ("child", HOUR)]
+
+
+@pytest.mark.parametrize("setting", ["grace", "catchup"])
+def test_a_follower_is_not_late_because_its_parent_took_long(redbike, setting):
+    """Nobody could enqueue it before."""
+    bike, ran = make(redbike, **({"grace": 60} if setting == "grace" else {"catchup": "none"}))
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + HOUR - 1)
+    store = bike.store
+    bike.run_due(START + HOUR)
+    assert ran[-1] == ("child", HOUR)
+    # As after a parent that took two hours: it is due since then.
+    store.client.zadd(store.keys.timeline, {"child": START - HOUR})
+    bike.run_due(START + HOUR)
+    assert ran[-1] == ("child", -HOUR)
+    assert "skipped" not in bike.tell("child")
+
+
+def test_a_follower_may_be_run_and_cancelled_by_hand(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run("child")
+    bike.run_due(START)
+    assert ran == [("child", 0.0)]
+    assert [each.word for each in bike.cancel("child")] == ["idle"]
+    bike.run_due(START + HOUR)
+    assert ran[1:] == [("parent", HOUR), ("child", HOUR)]
+
+
+def test_data_and_results_of_a_parent_can_be_read(redbike):
+    seen = []
+
+    def work(run):
+        if run.jobid == "child":
+            seen.append((run.bike.result("parent"), run.due - START))
+        return {"rows": 7}
+
+    bike, _ = make(redbike, work)
+    bike.set("parent", HOURLY, keep_result=True)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + HOUR)
+    assert seen == [({"rows": 7}, HOUR)]
+
+
+DAMAGE = {
+    "its record is gone": lambda client, keys: client.hdel(keys.following, "child"),
+    "its record names another": lambda client, keys: client.hset(
+        keys.following, "child", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
+    ),
+    "its record is damaged": lambda client, keys: client.hset(keys.following, "child", "{"),
+    "its parent does not know it": lambda client, keys: client.hdel(keys.followers, "parent"),
+    "it is nowhere": lambda client, keys: client.zrem(keys.timeline, "child"),
+    "another job waits": lambda client, keys: client.zadd(keys.timeline, {"parent": AWAITED}),
+    "another job has its record": lambda client, keys: client.hset(
+        keys.following, "parent", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
+    ),
+    "an unset job has one": lambda client, keys: client.hset(
+        keys.following, "unset", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_found_and_repaired(redbike, damage):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    damage(bike.store.client, bike.store.keys)
+    assert list(fsck(bike.store))
+    repaired(bike)
+    assert list(fsck(bike.store)) == []
+    bike.run_due(START + HOUR)
+    assert ran[-1] == ("child", HOUR)
+
+
+def test_two_programs_set_two_halves_of_a_cycle_at_once(redbike):
+    """The check is in the step that sets: there is no instant between."""
+    bike, _ = make(redbike)
+    other = Redbike(One(lambda run: None), prefix=bike.store.keys.prefix, redis_config=bike.store.client)
+    other.set("a", "AFTER:b")
+    assert bike.set("b", "AFTER:a") is False
+
+
+def test_a_follower_knows_its_occurrence(redbike):
+    keys = []
+    bike, _ = make(redbike, lambda run: keys.append((run.jobid, run.key, current_run().due)))
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + 2 * HOUR)
+    assert len({key for _, key, _ in keys}) == 4
