@@ -11,6 +11,7 @@ from redbike.config.file import Config
 from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
+from redbike.control.setter import describe_owner
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.parser import parse
 from redbike.text.printable import quote
@@ -42,6 +43,8 @@ def read_flags(arguments: Arguments) -> JobOptions:
 
 def unset_job(arguments: Arguments, config: Config) -> None:
     """Unset a job. Raise `NoSuchJob` if there is none."""
-    jobid = arguments["<JOBID>"]
-    if not open_bike(config, needs_queues=True).unset(jobid):
+    jobid, bike = arguments["<JOBID>"], open_bike(config, needs_queues=True)
+    if group := bike.tell(jobid).get("group"):
+        complain(describe_owner(jobid, group))
+    if not bike.unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")

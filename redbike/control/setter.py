@@ -27,6 +27,7 @@ from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.keys import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
+from redbike.store.records import Membership
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
@@ -87,6 +88,8 @@ class Setter:
         since, zone, changes = read_instant("after", after), read_zone(tz), read_changes(options)
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         before = self.store.questions.inspect([jobid])[0]
+        if group := Membership.parse(before.membership).group:
+            log.warning("%s", describe_owner(jobid, group))
         job = self._set(jobid, schedule, since, zone, changes)
         state = self.store.questions.inspect([jobid])[0]
         if job and job.once:
@@ -284,6 +287,11 @@ def read_row_changes(jobid: str, options: Any) -> tuple[OptionChanges, BadConfig
         return read_changes(options), None
     except BadConfig as error:
         return NO_CHANGES, error
+
+
+def describe_owner(jobid: str, group: str) -> str:
+    """Return that a job which is changed by hand is the row of a file, or of a program."""
+    return f"{jobid} is a row of {group}: that sets it anew when it is loaded again; change the row, too"
 
 
 def _log_if_past(job: JobToSet, before: JobState, now: float) -> None:

@@ -131,3 +131,12 @@ def test_jobs_of_another_group_and_too_many_removals_are_refused_in_one_line(she
     assert (done.returncode, done.stdout) == (2, "removed,a:A,EVERY:2h@0\n")
     done = shell.run("load", "jobs.csv", "--group=y", "--prune-all")
     assert (done.returncode, done.stdout) == (0, "removed,a:A,EVERY:2h@0\n")
+
+
+def test_a_row_that_is_changed_by_hand_says_of_which_file(shell):
+    write(shell, f"own:A,{HOURLY}", f"other:A,{HOURLY}")
+    shell.run("load", "jobs.csv")
+    said = f"own:A is a row of {shell.folder / 'jobs.csv'}: "
+    assert said in shell.run("set", "own:A", "EVERY:2h@0").stderr
+    assert shell.run("unset", "own:A").stderr.startswith(f"redbike: {said}")
+    assert said not in shell.run("set", "own:A", "EVERY:2h@0").stderr

@@ -226,7 +226,8 @@ def test_the_command_line_notes_who_and_shows_it(shell):
     ]
     assert shown[3][3:] == ["", "queue work-A: why, indeed"]
     assert shown[-1][4] == "jobs.csv: 2 added"
-    assert "options changed: timeout; data changed" in shown[-2][4]
+    assert "timeout: default -> " in shown[-2][4]
+    assert "; data changed" in shown[-2][4]
     assert "\\n" in shown[-2][4]
     assert "secret" not in str(shown)
     assert run("log", "--limit=2") == "".join(run("log").splitlines(keepends=True)[:3])

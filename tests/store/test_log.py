@@ -14,6 +14,9 @@ ME = "me@here"
 LATER = 4e9
 
 
+FIRST = "ping-url: default -> a URL, retries: default -> 3"
+
+
 def set_as(store, jobid=JOB, schedule=OLD, now=NOW, who=ME, **more):
     set_one(store.at(now).noted_as(who), JobToSet(jobid, schedule, LATER, False, QUEUE, SetMode.KEEP_PLACE, **more))
 
@@ -36,10 +39,10 @@ def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
     set_as(store, schedule=NEW, data="")
     set_as(store, schedule=NEW, options="")
     assert details(store) == [
-        "options changed: retries, timeout",
+        "retries: 3 -> default, timeout: 5 -> default",
         "data changed",
-        "options changed: retries",
-        f"{OLD} -> {NEW}; options changed: retries, timeout; data changed",
+        "retries: 2 -> 3",
+        f"{OLD} -> {NEW}; retries: default -> 2, timeout: default -> 5; data changed",
         OLD,
     ]
     assert b"secret" not in b"".join(store.client.lrange(store.keys.log, 0, -1))
@@ -112,12 +115,23 @@ def test_a_pause_that_ends_by_itself_is_not_noted(store):
     assert details(store) == []
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
-def test_a_long_schedule_is_cut_between_characters(store, letter):
-    for shift in range(4):
-        set_as(store, schedule="y" * shift + letter * 2000)
+def test_a_definition_is_whole_and_can_be_set_again(store):
+    long = "AFTER:" + "x" * 8000
+    set_as(store, schedule=long, options='{"retries":3,"ping-url":"https://host/secret"}')
+    set_as(store, schedule=NEW)
+    set_as(store, schedule=long)
     store.noted_as(ME).jobs.unset(JOB)
-    kept = store.client.lrange(store.keys.log, 0, -1)
+    gone = f"{long}; ping-url: a URL -> default, retries: 3 -> default"
+    assert details(store) == [gone, f"{NEW} -> {long}", f"{long} -> {NEW}", f"{long}; {FIRST}"]
+    assert b"secret" not in b"".join(store.client.lrange(store.keys.log, 0, -1))
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
+def test_a_long_reason_is_cut_between_characters(store, letter):
+    for shift in range(4):
+        store.at(NOW + shift).noted_as(ME).queue_limits.pause(QUEUE, reason="y" * shift + letter * 2000)
+        store.at(NOW + shift).noted_as(ME).queue_limits.open(QUEUE, resume=True)
+    kept = [each for each in store.client.lrange(store.keys.log, 0, -1) if b'"pause"' in each]
     assert all(len(entry) < 700 for entry in kept)
     for entry in kept:
         text = entry.decode()

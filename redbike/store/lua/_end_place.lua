@@ -1,6 +1,6 @@
 -- Where jobs go whose runs have ended.
--- keys   schedules, statuses, retry_states, skipped, failures, failure_times, spent, pauses,
---        timers, options, data, outputs, groups, journal, history, following, followers
+-- keys   schedules, statuses, timeline, retry_states, skipped, failures, failure_times, spent,
+--        pauses, timers, options, data, outputs, groups, journal, history, following, followers
 
 local stops, spends = {}, {}  -- jobs that are stopped, and when one-offs are forgotten
 local forgotten = false  -- whether any job is unset
@@ -9,7 +9,6 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
   local place, ends = how.place, due == '' or due:sub(1, 5) == 'spent'
   if place == 'unset' then
     forget(job)
-    leave_parents(job)
     forgotten = true
     return 'unset'
   elseif place == 'stop' or place == 'die' or ends and place ~= 'stay' then
@@ -27,7 +26,8 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
     local owed = run.next:match(OWED .. '(%d+%.%d+)') or 0
     local asked = leaves(run, ANEW) and 0 or math.max(run.start, owed)
     if place ~= 'due' or not is_due or asked <= tonumber(pause.since) then
-      if at and at < AWAITED then hold(job, pause, stamp(at)) elseif at then await(job, pause) end
+      if at then hold(job, pause, stamp(at)) end
+      if at and at >= AWAITED then make_follows().await(job, pause) end
       mark(job, TML)
       return 'held'
     end

@@ -1,41 +1,69 @@
--- Which jobs follow which, see keys.py. `settle` makes the changes.
+-- Which jobs follow which, see keys.py. Most systems have no followers, and each function costs a
+-- script at every call: so these are made only where there are some. `settle` makes the changes.
 -- keys   following, followers
-local links, follower_lists, altered_lists, awaiting = {}, {}, {}, {}
+local follows
+local function make_links()  -- its functions that read and write who follows whom
+  local links, lists, altered = {}, {}, {}
+  follows = {}
 
-local function following_of(job)  -- its record; false if it does not follow any
-  if links[job] == nil then
-    local record = object_of(call('HGET', following, job))
-    if type(record.ended) ~= 'table' then record.ended = {} end
-    links[job] = type(record.parents) == 'table' and record
+  function follows.record_of(job)  -- of a follower; false if it does not follow any
+    if links[job] == nil then
+      local record = object_of(call('HGET', following, job))
+      if type(record.ended) ~= 'table' then record.ended = {} end
+      links[job] = type(record.parents) == 'table' and record
+    end
+    return links[job]
   end
-  return links[job]
-end
 
-local function list_of(parent)  -- its followers, each between newlines
-  local list = follower_lists[parent] or call('HGET', followers, parent)
-  list = follower_lists[parent] or list and '\n' .. list .. '\n' or '\n'
-  follower_lists[parent] = list
-  return list
-end
-
-local function leave_parents(job)  -- it does not follow any more
-  local record = following_of(job)
-  for _, parent in ipairs(record and record.parents or {}) do
-    follower_lists[parent], altered_lists[parent] = without(list_of(parent), {job}), true
+  function follows.list_of(parent)  -- its followers, each between newlines
+    local list = lists[parent] or call('HGET', followers, parent)
+    lists[parent] = lists[parent] or list and '\n' .. list .. '\n' or '\n'
+    return lists[parent]
   end
-  if record then change('HDEL', following, {job}) end
-  links[job], awaiting[job] = false, nil
-end
 
-local function list_follower(parent, job)
-  local list = list_of(parent)
-  if not list:find('\n' .. job .. '\n', 1, true) then
-    follower_lists[parent], altered_lists[parent] = list .. job .. '\n', true
+  function follows.leave(job)  -- it does not follow any more
+    local record = follows.record_of(job)
+    for _, parent in ipairs(record and record.parents or {}) do
+      lists[parent], altered[parent] = without(follows.list_of(parent), {job}), true
+    end
+    if record then change('HDEL', following, {job}) end
+    links[job] = false
   end
-end
 
-local function follow(job, given)  -- from now on; `given` has its parents, and when it is due
-  leave_parents(job)
-  links[job] = {parents = given.parents, when = given.when, ended = {}, is_new = true}
-  for _, parent in ipairs(given.parents) do list_follower(parent, job) end
+  function follows.begin(job, given)  -- from now on; `given` has its parents, and when it is due
+    follows.leave(job)
+    links[job] = {parents = given.parents, when = given.when, ended = {}, is_new = true}
+    for _, parent in ipairs(given.parents) do
+      local list = follows.list_of(parent)
+      if not list:find('\n' .. job .. '\n', 1, true) then
+        lists[parent], altered[parent] = list .. job .. '\n', true
+      end
+    end
+  end
+
+  local function follower_record_of(record)  -- always in the same order
+    local function members_of(ended)
+      local members = {}
+      for _, parent in ipairs(record.parents) do
+        local due = ended[parent]
+        if due then members[#members + 1] = cjson.encode(parent) .. ':' .. cjson.encode(due) end
+      end
+      return '{' .. table.concat(members, ',') .. '}'
+    end
+    local again = record.again and ',"again":' .. members_of(record.again) or ''
+    return '{"parents":' .. cjson.encode(record.parents) .. ',"when":' .. cjson.encode(record.when)
+      .. ',"ended":' .. members_of(record.ended) .. again .. '}'
+  end
+
+  function follows.write_links()
+    for job, record in pairs(links) do
+      if record and record.is_new then
+        change('HSET', following, {job, follower_record_of(record)})
+      end
+    end
+    for parent in pairs(altered) do
+      local list = lists[parent]:sub(2, -2)
+      change(list == '' and 'HDEL' or 'HSET', followers, {parent, list ~= '' and list or nil})
+    end
+  end
 end

@@ -4,10 +4,28 @@
 local clip = given.who and function(text, most)
   return #text > most and text:sub(1, most):gsub('[\192-\255][\128-\191]*$', '') .. '...' or text
 end
+-- Returns which options become others, with their values; nil for none.
+local describe_options = given.who and function(old, new)
+  local was, is, names, changed = object_of(old), object_of(new), {}, {}
+  for name in pairs(was) do names[#names + 1] = tostring(name) end
+  for name in pairs(is) do if was[name] == nil then names[#names + 1] = tostring(name) end end
+  table.sort(names)
+  local function show(value)  -- a URL may have a secret
+    local text = value == nil and 'default' or tostring(value)
+    return text:find('://', 1, true) and 'a URL' or text
+  end
+  for _, name in ipairs(names) do
+    local differs = was[name] ~= is[name]
+    local both = name .. ': ' .. show(was[name]) .. ' -> ' .. show(is[name])
+    changed[#changed + 1] = differs and both or nil
+  end
+  return changed[1] and table.concat(changed, ', ')
+end
 -- Is called once in a script, and last of all, with all jobs that it changed.
 local log_change = given.who and function(action, jobs, detail)
-  local key, ENTRIES, JOBS, LONGEST = KEYS[#KEYS], 10000, 100, 500
-  local entry = {stamp(now), given.who, action, clip(detail or given.detail or '', LONGEST)}
+  local key, ENTRIES, JOBS, LONGEST, WHOLE = KEYS[#KEYS], 10000, 100, 500, 20000
+  local said = clip(detail or given.detail or '', detail and WHOLE or LONGEST)
+  local entry = {stamp(now), given.who, action, said}
   local last = object_of(call('LINDEX', key, 0))
   local ago = now - (tonumber(last[1]) or math.huge)
   local joins = #last > 4 and #jobs > 0 and #last - 4 + #jobs <= JOBS

@@ -24,7 +24,7 @@ local function drop()  -- its occurrence
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
   if given.due then
     if not pause then wait_on(given.due, job) end
-    if given.due >= AWAITED then await(job, pause) end
+    if given.due >= AWAITED then make_follows().await(job, pause) end
     return mark(job, TML)
   end
   change('ZREM', timeline, {job})
@@ -39,6 +39,6 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
-settle()
+if follows then follows.settle() end
 if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})

@@ -53,8 +53,8 @@ elseif given.due then
   place = 'timeline'
   wait_on(given.due, job)
 end
-if given.due and given.due >= AWAITED then await(job, pause) end
-settle()
+if given.due and given.due >= AWAITED then make_follows().await(job, pause) end
+if follows then follows.settle() end
 if not given.due and given.spent then end_one_off(job, kept_for(job, given.spent)) end
 mark(job, given.due and TML or STP)
 return write({'ok', place})

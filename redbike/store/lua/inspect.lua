@@ -22,8 +22,9 @@ for i, home in ipairs(queue) do
   dead[i] = call('SISMEMBER', home.tombstones, job)
 end
 local listed = {}
-for _, parent in ipairs((following_of(job) or {}).parents or {}) do
-  listed[parent] = list_of(parent):find('\n' .. job .. '\n', 1, true) ~= nil
+make_links()
+for _, parent in ipairs((follows.record_of(job) or {}).parents or {}) do
+  listed[parent] = follows.list_of(parent):find('\n' .. job .. '\n', 1, true) ~= nil
 end
 return {'ok', cjson.encode({
   schedule = text, status = call('HGET', statuses, job) or nil,

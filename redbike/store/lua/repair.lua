@@ -58,9 +58,9 @@ local removed = {
 for field, key in pairs(removed) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end
-if wanted.follows then follow(job, wanted.follows) end
-if wanted.follows == false then leave_parents(job) end
-settle()
+if wanted.follows then make_follows().begin(job, wanted.follows) end
+if wanted.follows == false then make_follows().leave(job) end
+if follows then follows.settle() end
 if wanted.spent == false then change('ZREM', spent, {job}) end
 if wanted.failure == false then change('ZREM', failure_times, {job}) end
 for field, number in pairs(given.skips) do

@@ -48,6 +48,6 @@ change('HDEL', pauses, {job})
 change('ZREM', timers, {'job:' .. job})
 -- Where a job is in the place that it had, its status stays.
 marks[event_of(call('HGET', statuses, job)) or ''] = nil
-settle()
+if follows then follows.settle() end
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

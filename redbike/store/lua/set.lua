@@ -49,7 +49,7 @@ for i, job in ipairs(given.jobs) do
   local kept = before[i] and job.mode == 'keep_schedule'
     or same and not job.new_jitter and is_kept(job, run or home)
   if describe and not refused then
-    local said = describe(job, before[i] and not same and clip(before[i], 180), kept, stored[i])
+    local said = describe(job, not same and before[i], kept, stored[i])
     if said ~= '' then note(changed, job.id, said) end
   end
   if refused then
@@ -61,7 +61,7 @@ for i, job in ipairs(given.jobs) do
   if not (refused or kept) then
     note(texts, job.id, job.schedule)
     calm[#calm + 1] = job.id
-    if job.follows then follow(job.id, job.follows) elseif linked[i] then leave_parents(job.id) end
+    if job.follows or linked[i] then set_parents(job) end
     if job.paused and not before[i] then pause_at_once(job) end
     local stayed = run and set_in_flight(job, run, due, same)
       or not run and set_idle(job, due, home, same, before[i])
@@ -73,7 +73,7 @@ end
 if is_repeated() then return reply end  -- it must not start a second run
 
 -- Phase 3: what changes for all of them.
-if next(links) then settle() end
+if follows then follows.settle() end
 for _, found in pairs(besides) do
   if #found.new > 0 then change('HSET', found.key, found.new) end
   if #found.gone > 0 then change('HDEL', found.key, found.gone) end

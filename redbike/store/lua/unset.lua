@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- keys   schedules, statuses, timeline, queued, running, saved, progress, groups, following,
---        followers, _forget, _write
+-- keys   schedules, statuses, timeline, queued, running, saved, progress, options, groups,
+--        following, followers, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -22,11 +22,16 @@ end
 if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
-leave_parents(job)
-settle()
+if call('EXISTS', followers) == 1 then
+  make_follows().leave(job)
+  follows.settle()
+end
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})
 if given.who and known > 0 then
-  log_change('unset', {job}, clip(call('HGET', schedules, job) or '', 500))
+  local own = describe_options(call('HGET', options, job))
+  local text = call('HGET', schedules, job) or ''
+  log_change('unset', {job}, own and text .. '; ' .. own or text)
 end
-return write({(known > 0 or group) and 'ok' or 'missing', list_of(job):sub(2, -2)})
+local left = follows and follows.list_of(job):sub(2, -2)
+return write({(known > 0 or group) and 'ok' or 'missing', left})
