@@ -247,8 +247,9 @@ def _name_ending(run: Run, next_state: NextState) -> str:
     if next_state.outcome == Outcome.OK:
         return ""
     tried = RetryState.parse(next_state.retry_state).due
-    is_requeued = next_state.place == "due" and next_state.due == run.due
-    if next_state.outcome in (Outcome.RETRY, None) or tried is not None or is_requeued:
+    # Its worker was lost with several runs, of which nobody knows whether they had begun.
+    is_suspect = next_state.outcome == Outcome.LOST and next_state.place == "due" and next_state.due == run.due
+    if next_state.outcome in (Outcome.RETRY, None) or tried is not None or is_suspect:
         return "none"
     return "any" if next_state.outcome == Outcome.CANCELLED else "failed"
 

@@ -1,8 +1,9 @@
 -- Runs that have ended, and the jobs that follow theirs.
 -- keys   timeline, skipped, pauses, following, followers
 
--- Notes what the end of each run comes to for others; how: see end.lua.
-local function note_ends(jobs, words, texts, records, hows)
+-- Notes what the end of each run comes to for others. `hows`: see end.lua; `stops`: jobs whose
+-- schedule is STOP from now on.
+local function note_ends(jobs, words, texts, records, hows, stops)
   local ENDED, follows = {timeline = 1, queue = 1, held = 1, stopped = 1, unset = 1}, make_follows()
   for i, job in ipairs(jobs) do
     local ended = (hows[job] or {}).ended or 'ok'
@@ -10,5 +11,6 @@ local function note_ends(jobs, words, texts, records, hows)
     if run then follows.note_end(job, ended, tonumber(run.due)) end
     if words[i] == 'unset' then follows.leave(job) end
   end
+  for _, job in ipairs(stops) do follows.leave(job) end
   follows.settle()
 end

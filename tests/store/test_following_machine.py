@@ -1,0 +1,191 @@
+"""Random steps of jobs that follow others, compared with what the contract says of them. The clock stands still.
+
+What is modelled is what `AFTER` adds to a job: which of its parents have ended since it was due last. It is told from
+the steps alone. Where the job is besides, other machines check.
+"""
+
+import random
+
+import pytest
+
+from redbike import RoundRobin
+from redbike.loop.changes import decide_cancelled
+from redbike.loop.policies import decide_asked_again, decide_done, decide_failed, decide_lost, decide_overrun
+from redbike.schedule.moments import AWAITED
+from redbike.schedule.parser import parse
+from redbike.store.enums import Outcome
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import NextState
+from tests.states import end
+from tests.verbs import take_one
+
+START = 1_790_000_000.0 // 86400 * 86400
+STEPS = 150
+PARENTS = ("one:A", "two:A")
+TEXTS = {
+    "child:A": ("AFTER:one:A", "AFTER:one:A any", "AFTER:two:A failed"),
+    "both:A": ("AFTER:one:A,two:A any", "AFTER:one:A,two:A"),
+    "grand:A": ("AFTER:child:A failed", "AFTER:child:A"),
+    "last:A": ("AFTER:child:A,both:A any", "AFTER:both:A,grand:A,one:A any"),
+}
+# How a run ends, and what that is for its followers: None for what goes on.
+ENDS = {
+    "ok": (lambda run, settings, now: decide_done(run, None, settings, now), "ok"),
+    "failed": (lambda run, settings, now: decide_failed(run, OSError("no"), settings, now), "failed"),
+    "overrun": (lambda run, settings, now: decide_overrun(run, settings, now), "failed"),
+    "cancelled": (decide_cancelled, "any"),
+    "again": (lambda run, settings, now: decide_asked_again(run, 5.0), None),
+    "lost": (lambda run, settings, now: decide_lost(run, settings, now), None),
+    "stopped": (lambda run, settings, now: NextState("stop"), "ok"),
+    "died": (lambda run, settings, now: NextState("die", outcome=Outcome.FAILED), "failed"),
+    "unset": (lambda run, settings, now: NextState("unset"), "ok"),
+}
+
+
+class World:
+    """The jobs, those in flight, and for each follower what has ended since it was due last."""
+
+    def __init__(self, bike, chance):
+        self.bike, self.chance, self.store = bike, chance, bike.store
+        self.runs, self.number, self.texts = [], 0, {}
+        self.ended, self.again, self.skipped, self.dues = {}, {}, {}, 0
+        for parent in PARENTS:
+            bike.set(parent, "EVERY:1h@0")
+        for jobid in TEXTS:
+            self.set(jobid)
+
+    def inspect(self, jobid):
+        return self.store.questions.inspect([jobid])[0]
+
+    def set(self, jobid):
+        text = self.chance.choice(TEXTS[jobid])
+        self.bike.set(jobid, text)
+        if self.texts.get(jobid) != text or self.inspect(jobid).follows["ended"] == {}:
+            self.ended[jobid], self.again[jobid] = {}, set()
+        self.texts[jobid] = text
+
+    def unset(self, jobid):
+        self.bike.unset(jobid)
+        self.forget(jobid)
+
+    def forget(self, jobid):
+        self.texts.pop(jobid, None)
+        self.skipped.pop(jobid, None)
+
+    def take(self):
+        self.number += 1
+        run = take_one(self.store, [("work-A", 1e6)], f"t{self.number}")
+        if run != "empty":
+            self.runs.append(run)
+
+    def finish(self, how, number):
+        if not self.runs:
+            return
+        run = self.runs.pop(number % len(self.runs))
+        decide, ending = ENDS[how]
+        known = self.inspect(run.jobid)
+        if known.run and known.run.cancelled and how not in ("ok", "stopped", "unset"):
+            ending = "any"
+        if how in ("lost", "overrun"):
+            # A dispatcher may end it: it was not heard of.
+            self.store.client.zrem(self.store.keys.leases, run.tag)
+            self.store.client.delete(self.store.keys.inflight(run.tag))
+        late = 1e7 if how == "overrun" else 0.0
+        next_state = decide(run, self.bike.settings, self.bike.now)
+        answer = end(self.store.at(self.bike.now + late), run, next_state, self.bike.now + late)
+        if answer.word != "ok":
+            self.runs.append(run)
+        elif known.schedule is not None and ending:
+            self.note_end(run.jobid, ending, run.due)
+        if answer.detail == "unset":
+            self.forget(run.jobid)
+            if run.jobid in PARENTS:
+                self.bike.set(run.jobid, "EVERY:1h@0")
+        elif self.inspect(run.jobid).schedule == "STOP":
+            self.texts.pop(run.jobid, None)
+
+    def note_end(self, parent, ending, due):
+        for jobid, text in self.texts.items():
+            schedule = parse(text)
+            if parent in schedule.parents and schedule.ending in (ending, "any"):
+                if self.is_complete(jobid):
+                    self.again[jobid].add(parent)
+                    if self.again[jobid] == set(schedule.parents):
+                        self.again[jobid] = set()
+                        self.skipped[jobid] = self.skipped.get(jobid, 0) + 1
+                self.ended[jobid][parent] = max(due, self.ended[jobid].get(parent, 0.0))
+
+    def is_complete(self, jobid):
+        return set(self.ended[jobid]) == set(parse(self.texts[jobid]).parents)
+
+    def check(self):
+        assert list(fsck(self.store)) == []
+        for jobid in self.texts:
+            state = self.inspect(jobid)
+            kept = {parent: float(due) for parent, due in state.follows["ended"].items()}
+            awaits = AWAITED in (state.timeline, state.pause.due if state.pause else None)
+            if self.is_complete(jobid) and not kept:
+                places = (state.due, state.held, state.waiting and state.waiting.due)
+                assert max(self.ended[jobid].values()) in places, f"{jobid} is due for its parents"
+                self.ended[jobid], self.again[jobid] = {}, set()
+                self.dues += 1
+            assert kept == self.ended[jobid], jobid
+            assert not (awaits and self.is_complete(jobid)), f"{jobid} waits for good"
+
+    def count_skipped(self):
+        found = {jobid: self.bike.tell(jobid).get("skipped", {}).get("running", 0) for jobid in self.texts}
+        return {jobid: number for jobid, number in found.items() if number}
+
+    def step(self):
+        chance, bike = self.chance, self.bike
+        follower, anyone = chance.choice([*TEXTS]), chance.choice([*3 * PARENTS, *TEXTS])
+        how = chance.choice(["ok"] * 12 + ["failed"] * 3 + [*ENDS])
+        steps = {
+            "set": (1, lambda: self.set(follower)),
+            "unset": (1, lambda: self.unset(follower)),
+            "run": (8, lambda: bike.run(anyone) if anyone in (*PARENTS, *self.texts) else None),
+            "cancel": (1, lambda: bike.cancel(anyone) if anyone in (*PARENTS, *self.texts) else None),
+            "pause": (1, lambda: bike.pause(anyone) if anyone in (*PARENTS, *self.texts) else None),
+            "resume": (3, lambda: bike.resume(anyone) if anyone in (*PARENTS, *self.texts) else None),
+            "dispatch": (10, lambda: bike.dispatch_due(bike.now)),
+            "take": (14, self.take),
+            "finish": (
+                16,
+                lambda: self.finish(how, chance.randrange(9)),
+            ),
+        }
+        name = chance.choices([*steps], [weight for weight, _ in steps.values()])[0]
+        steps[name][1]()
+        return name, follower, anyone
+
+
+class Never(RoundRobin):
+    """Its jobs are taken and ended by the test."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(5),
+        pytest.param(range(5, 40), marks=pytest.mark.acceptance),
+        pytest.param(range(40, 250), marks=pytest.mark.nightly),
+    ],
+)
+def test_random_steps_of_followers_agree_with_the_contract(redbike, seeds):
+    dues = skipped = 0
+    for seed in seeds:
+        bike = redbike(Never("A"), now=START, on_error="reschedule", on_timeout="reschedule")
+        bike.flush()
+        world, done = World(bike, random.Random(seed)), []
+        try:
+            for _ in range(STEPS):
+                done.append(world.step())
+                world.check()
+            assert world.count_skipped() == {job: number for job, number in world.skipped.items() if job in world.texts}
+        except Exception as error:
+            error.add_note(f"seed {seed}, {done}")
+            raise
+        dues, skipped = dues + world.dues, skipped + sum(world.skipped.values())
+    assert dues > 3 * len(seeds)
+    assert skipped
