@@ -14,6 +14,7 @@ from itertools import pairwise
 from tests.chaos.endings import judge_halts, judge_memory, judge_rest
 from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
+from tests.chaos.followers import judge_followers
 from tests.chaos.history import Entry, History, Run, Snapshot
 from tests.chaos.steering import judge_steering
 from tests.chaos.verdict import Verdict, told
@@ -42,11 +43,12 @@ def judge(history: History) -> Verdict:
     verdict, excuses = Verdict(), Excuses(history)
     for start, end in history.segments:
         for job in sorted({*start.held["schedules"], *end.held["schedules"], *history.operations}):
-            if not job.partition(".")[2].startswith("shared"):
+            if not job.partition(".")[2].startswith(("shared", "follow")):
                 _judge_job(history, verdict, excuses, job, start, end)
     for job, runs in history.runs.items():
         _judge_runs(history, verdict, excuses, job, runs)
     judge_steering(history, verdict, excuses)
+    judge_followers(history, verdict)
     judge_rest(history, verdict)
     judge_memory(history, verdict, excuses)
     judge_halts(history, verdict, excuses)
@@ -198,6 +200,8 @@ def _last_moment(history: History, run: Run) -> float:
 
 def _was_due(history: History, job: str, run: Run) -> bool:
     """Whether any schedule that the job ever had, or any request, has this instant."""
+    if ".follow." in job:
+        return True  # see followers.py
     changes = history.operations.get(job, ())
     if any(change["began"] - SLACK <= run.due <= change["ended"] + SLACK for change in changes):
         return True

@@ -6,6 +6,7 @@ A job id is ``KIND.POPULATION.NUMBER:QUEUE``. The populations:
 - ``moved``: each belongs to one client, which sets, stops, unsets and runs it; judged from its last change on
 - ``once``: set by a client as it goes, to run one time
 - ``shared``: all clients change them, at the same time too; judged only for what must never be
+- ``follow``: followers of those, chains of five and one job after each three chains; nobody touches them
 - ``steered``: each belongs to one client, which pauses, resumes, cancels and runs it, and changes its options, but
   never its schedule; judged exactly but for what is counted, and for what a pause, a cancellation and a limit forbid
 """
@@ -17,6 +18,7 @@ QUEUES = "AAAABBBC"  # slow jobs go to B alone
 ORDER = "A:A:A:B:B:C:L"  # what a worker is told
 CLIENTS = 2
 MOVED, SHARED, STEERED = 300, 10, 150  # jobs: of each client, of all together, of each client
+CHAINS, LINKS = 30, 5  # of followers
 PATIENT = 6  # of the steered jobs of each client, those that take seconds
 LIMITED = "L"  # the queue with a limit, which has steered jobs alone
 KINDS = (
@@ -41,6 +43,23 @@ def still(rng: Random, count: int, now: float, seconds: float) -> list[tuple[str
         jobid = f"{kind}.still.{number}:{queue(rng, kind)}"
         jobs.append((jobid, schedule(rng, kind, now, seconds)))
     return jobs
+
+
+def followers(jobs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Followers of some of `jobs` that go on for ever, in chains."""
+    heads = [jobid for jobid, text in jobs if jobid[:5] == "fast." and text[:5] in ("EVERY", "* * *")]
+    found, tails = [], []
+    for number, head in enumerate(heads[:CHAINS]):
+        parent = head
+        for link in range(LINKS):
+            jobid = f"fast.follow.{number}-{link}:{QUEUES[link]}"
+            found.append((jobid, f"AFTER:{parent}"))
+            parent = jobid
+        tails.append(parent)
+        if len(tails) == 3:
+            found.append((f"fast.follow.{number}-all:A", f"AFTER:{','.join(tails)}"))
+            tails = []
+    return found
 
 
 def moved(rng: Random, client: int) -> list[str]:

@@ -77,7 +77,9 @@ class Story:
             held["timeline"] = {job: EPOCH + timeline}
         if skipped:
             counts = skipped if isinstance(skipped, dict) else {"missed": skipped}
-            held["skipped"] = {f"{reason}:{job}": str(count) for reason, count in counts.items()}
+            # With the id of another job, or of this one.
+            names = {reason: reason if ":" in reason else f"{reason}:{job}" for reason in counts}
+            held["skipped"] = {names[reason]: str(count) for reason, count in counts.items()}
         with open(self.folder / "snapshots.log", "a") as file:
             file.write(json.dumps({"when": when, "began": at, "ended": at, **held, **more}) + "\n")
 

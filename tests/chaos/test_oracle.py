@@ -259,3 +259,29 @@ def test_the_table_names_what_is_wrong(story):
 )
 def test_it_expands_schedules(text, dues):
     assert occurrences(text, EPOCH, EPOCH + 60) == [EPOCH + due for due in dues]
+
+
+CHILD, LAST = "fast.follow.0-0:A", "fast.follow.0-all:A"
+
+
+@pytest.mark.parametrize(
+    ("dues", "skipped", "wrong"),
+    [
+        pytest.param("10 20 30 40 50 60", 0, {}, id="all are followed"),
+        pytest.param("10 20 30 40 50", 0, {}, id="the last one may still be"),
+        pytest.param("10 20 40 50 60", 0, {"lost": 1}, id="one is not followed"),
+        pytest.param("10 20 40 50 60", 1, {}, id="one is counted"),
+        pytest.param("10 20 30 35 40 50 60", 0, {"unexplained": 1}, id="one follows nothing"),
+        pytest.param("10 20 30", 2, {"lost": 1}, id="it has stopped"),
+    ],
+)
+def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped, wrong):
+    known = {JOB: CRON, CHILD: f"AFTER:{JOB}", LAST: f"AFTER:{JOB},{CHILD}"}
+    story.snapshot("after", 1, timeline=10, schedules=known)
+    for due in ALL.split():
+        story.run(float(due))
+        story.run(float(due), start=float(due) + 0.4, job=LAST)
+    for due in dues.split():
+        story.run(float(due), start=float(due) + 0.2, job=CHILD)
+    found = story.verdict(schedules=known, skipped={f"running:{CHILD}": skipped})
+    assert {kind: len(told) for kind, told in found.wrong.items() if told} == wrong
