@@ -290,7 +290,7 @@ COMMANDS = [
     ("jobs", "--overdue"),
     ("show", "job:A"),
     ("why", "job:A"),
-    ("why", "job:A", "--at=1000"),
+    ("why", "job:A", "--at=10000"),
     ("jobs", "--paused"),
     ("health", "job:A"),
     ("next", "job:A"),

@@ -187,6 +187,11 @@ def changed(shell):
     assert shell.run("pause", "--queue=A", "--reason=moving the database").returncode == 0
 
 
+def in_berlin(shell):
+    config(shell, f"{IN_UTC}timezone: Europe/Berlin\n")
+    set_jobs(shell, ("report:A", "0 3 * * *"))
+
+
 def crowded_queue(shell):
     config(shell, f"{IN_UTC}timezone: Europe/Berlin\non-lost: reschedule\n")  # so a worker takes one job at a time
     workers = [shell.start("work", log=f"log{number}") for number in (1, 2)]
@@ -238,6 +243,7 @@ def tested(shell):
 SETUPS = {
     ("alerting", "$ redbike health"): failed_in_utc,
     ("calendars", "redbike import"): calendars,
+    ("command-line", "$ redbike pause --until='mon"): in_berlin,
     ("command-line", "$ redbike pause"): paused,
     ("command-line", "$ redbike limit"): mailing,
     ("command-line", "$ redbike jobs"): failed,

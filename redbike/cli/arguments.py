@@ -1,23 +1,39 @@
 """Parse arguments of the command line: times and counts."""
 
+import time
 from typing import Any
 
+from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadConfig
-from redbike.schedule.moments import parse_timestamp
+from redbike.schedule.clock import Clock
 
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
 
-def parse_time(text: str | None, config: Config, zone: str | None = None) -> float | None:
-    """Return a TIMESTAMP as epoch seconds; None for None.
+def parse_time(text: str | None, config: Config, zone: str | None = None, looks_back: bool = False) -> float | None:
+    """Return a TIMESTAMP as epoch seconds; None for None. Say which instant it is, unless the text says that itself.
 
-    A time without a zone is in `zone`, or else in the zone of the settings. Raise `BadSchedule` or `BadConfig`.
+    A time without a zone is in `zone`, or else in the zone of the settings. One that comes again is the next, or the
+    last one for a command that `looks_back`. Raise `BadSchedule` or `BadConfig`.
     """
     if text is None:
         return None
-    return parse_timestamp(text, config.settings.timezone if zone is None else check_zone(zone))
+    # Imported here, as most commands are given no time, and this loads dateutil. So a time is parsed before a worker
+    # class is loaded.
+    from redbike.schedule.times import read_time
+
+    local = config.settings.timezone if zone is None else check_zone(zone)
+    found = read_time(text, time.time(), local, looks_back)
+    if not found.is_exact:
+        tell_time(text, found.instant, local)
+    return found.instant
+
+
+def tell_time(text: str, instant: float, zone: str) -> None:
+    """Print to standard error which instant a text means."""
+    complain(f"{text!r:.80} is {Clock(instant, zone).name(instant)}")
 
 
 def parse_count(arguments: Arguments, name: str, default: int = 1, most: int = 1000) -> int:

@@ -188,8 +188,11 @@ Words:
   SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>],
              AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], five to seven fields of cron, which lines of EXDATE and RDATE
              may follow, or the lines of an iCal RRULE.
-  TIMESTAMP  Epoch seconds or ISO 8601.
-  WINDOW     An instant, or an instant ±<DURATION>, also with +-, such as 03:05 or 03:05±20m [default is now±20m].
+  TIME       The same as TIMESTAMP.
+  TIMESTAMP  Epoch seconds, ISO 8601, or a time as people say it, such as 22:45, mon 9:00, tomorrow 6:00, +1h or
+             24 dec 18:00: the next such instant, or the last one if the command looks back. Behind AT: and @ of a
+             schedule, epoch seconds or ISO 8601.
+  WINDOW     A TIMESTAMP, or one ±<DURATION>, also with +-, such as 03:05 or 03:05±20m [default is now±20m].
   WORKER     package.module:Class('init string'), or package.module:jobs for an instance, as of redbike.Jobs.
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.

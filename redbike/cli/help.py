@@ -75,7 +75,7 @@ redbike metrics --listen=9199  For Prometheus, at http://127.0.0.1:9199/metrics.
 redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.
 redbike web --write --listen=0.0.0.0:8080  For all who know REDBIKE_WEB_TOKEN, also to steer.
 redbike runs backup:A  When it ran, how long, and how that ended.
-redbike runs --failed --since=2025-01-01  All runs since then that went wrong.
+redbike runs --failed --since='yesterday 18:00'  All runs since then that went wrong.
 redbike queues  Where jobs wait, and since when.
 redbike workers  Who is there, who is lost, and who runs what.
 redbike agenda  The next 24 hours, and where too much comes together.
@@ -89,7 +89,7 @@ redbike run backup:A  Now, in addition to its schedule.
 redbike run --failed 'mail:*'  Run again what has failed for good.
 redbike cancel sync:A  Drop its occurrence that waits or runs.
 redbike pause backup:A --until=2030-01-01 --reason='the disk is full'  One job, for a time.
-redbike pause --queue=B  No job of the queue is taken.
+redbike pause --queue=B --until='mon 9:00'  No job of the queue is taken until then.
 redbike resume backup:A  It goes on.
 redbike resume --queue=B  Jobs are taken again.
 redbike limit B --at-once=5 --rate=100/m  Five at once, and 100 a minute, across all workers.

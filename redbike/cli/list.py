@@ -43,7 +43,7 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
 
 def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
-    since, limit = parse_time(arguments["--since"], config), _parse_limit(arguments) or RUNS
+    since, limit = parse_time(arguments["--since"], config, looks_back=True), _parse_limit(arguments) or RUNS
     bike = open_to_look(config)
     runs = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
     return _print(arguments, bike, runs, PAST_RUNS, "show_runs", show_more=PastRun.show_result)

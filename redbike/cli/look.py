@@ -4,13 +4,12 @@ import csv
 import json
 import sys
 
-from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.arguments import Arguments, parse_time, tell_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
 from redbike.queries.incident import format_report, gather
-from redbike.queries.window import NOW, parse_window
 from redbike.text.printable import escape
 
 READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
@@ -19,7 +18,7 @@ READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerows(open_bike(config).get_statuses(parse_time(arguments["--before"], config)))
+    rows.writerows(open_bike(config).get_statuses(parse_time(arguments["--before"], config, looks_back=True)))
 
 
 def print_schedules(arguments: Arguments, config: Config) -> None:
@@ -49,14 +48,19 @@ def print_failures(arguments: Arguments, config: Config) -> None:
 
 def explain_job(arguments: Arguments, config: Config) -> None:
     """Print why a job does not run now, or did not at an instant."""
-    at = parse_time(arguments["--at"], config)
+    at = parse_time(arguments["--at"], config, looks_back=True)
     print(escape(open_to_look(config, names_queues=True).why(arguments["<JOBID>"], at).encode(errors="replace")))
 
 
 def report_incident(arguments: Arguments, config: Config) -> None:
     """Print what is known of a span of time, and the first unusual thing in it."""
+    # Imported here, as no other command of this module is given a window, and this loads dateutil.
+    from redbike.queries.window import NOW, parse_window
+
     store, zone = open_to_look(config).store, config.settings.timezone
     now = store.timeline.read_clock()
     window = parse_window(arguments["<WINDOW>"] or NOW, now, zone)
+    if arguments["<WINDOW>"] and not window.is_exact:
+        tell_time(arguments["<WINDOW>"], window.at, zone)
     incident = gather(store, window.since, window.until, now, READ_TIMEOUT, zone)
     print(format_report(incident, zone, config.settings.prefix), end="")

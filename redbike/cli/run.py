@@ -26,8 +26,8 @@ def dispatch(arguments: Arguments, config: Config) -> None:
     check_folder()
     watchdog.enable(os.environ, feeds=True)
     ping_url, schedules = _find_ping_url(arguments), _find_schedules(arguments)
-    bike = open_when_up(config)
     after = parse_time(arguments["--after"], config)
+    bike = open_when_up(config)
     watch_parent()
     streams.forgive_output()
     if schedules:

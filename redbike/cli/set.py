@@ -26,8 +26,9 @@ def set_job(arguments: Arguments, config: Config) -> None:
     if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs):
         given = quote(arguments["--after"])
         raise BadConfig(f"bad --after {given}: {parsed.text} has no times that could count from it")
+    after = parse_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
-    runs = bike.enter(jobid, schedule, parse_time(arguments["--after"], config, tz), tz, **read_flags(arguments))
+    runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
 

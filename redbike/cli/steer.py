@@ -72,9 +72,10 @@ def cancel_jobs(arguments: Arguments, config: Config) -> None:
 
 def pause(arguments: Arguments, config: Config) -> None:
     """Pause jobs, a queue, or everything."""
-    bike = open_bike(config, needs_queues=True)
     text = arguments["--until"]
-    until = check_until(parse_time(text, config), bike.store.timeline.read_clock(), text)
+    said = parse_time(text, config)
+    bike = open_bike(config, needs_queues=True)
+    until = check_until(said, bike.store.timeline.read_clock(), text)
     given: dict[str, Any] = {"until": until, "reason": check_reason(arguments["--reason"] or "")}
     if arguments["--queue"] is not None:
         return _steer_queue(bike, arguments, partial(bike.pause_queue, **given), PAUSED)

@@ -8,11 +8,11 @@ from redbike.config.parameters import fold
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.clock import Clock
-from redbike.schedule.moments import parse_timestamp
 from redbike.store.enums import Event
 from redbike.web.control import GOES_ON, TRIED
 from redbike.web.requests import Form, read_back
 from redbike.web.selection import ALL, Target
+from redbike.web.times import read_moment
 
 NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "reason", "at_once", "rate")
@@ -155,14 +155,15 @@ class Given:
     reason: str = ""
     limits: Limits = field(default_factory=Limits)
     errors: dict[str, str] = field(default_factory=dict)
+    understood: str = ""  # which instant a time is, in a sentence, if its text does not say so
 
     @classmethod
     def read(cls, order: Order, clock: Clock) -> Self:
-        """Read the texts of an order. A time without a zone is in that of the clock."""
+        """Read the texts of an order. A time is in the zone of the clock; the order has its instant from then on."""
         given = cls()
         for name in order.fields:
             try:
-                given._add(name, order.texts.get(name, ""), clock)
+                given._add(name, order.texts, clock)
             except (BadConfig, BadSchedule) as error:
                 given.errors[name] = str(error)
         if order.action == "limit" and not (given.limits or given.errors):
@@ -171,14 +172,19 @@ class Given:
             given.limits = {"at_once": None, "rate": None}
         return given
 
-    def _add(self, name: str, text: str, clock: Clock) -> None:
+    def _add(self, name: str, texts: dict[str, str], clock: Clock) -> None:
+        text = texts.get(name, "")
         is_none = fold(text) == NO_LIMIT
         if name == "reason":
             self.reason = check_reason(text)
         elif not text:
             return
         elif name == "until":
-            self.until = check_until(parse_timestamp(text, clock.zone), clock.now, text)
+            moment, exact = read_moment(text, clock)
+            self.until = check_until(moment, clock.now, text)
+            if exact != text:
+                self.understood = f" The time {text!r:.80} is {clock.name(moment)}."
+                texts[name] = exact
         elif name == "rate":
             self.limits["rate"] = None if is_none else text
             parse_rate(self.limits["rate"])

@@ -1,6 +1,7 @@
 """Runs, failures, queues, workers and the log."""
 
 import json
+import re
 
 import pytest
 
@@ -28,14 +29,17 @@ def test_runs_are_shown_the_newest_first_and_filtered(page, bike):
     for query, jobs in (
         ("", ["new:A", "bad:A", "old:A"]),
         ("failed=1", ["bad:A"]),
-        ("since=1500", ["new:A", "bad:A"]),
+        ("since=1970-01-01T00:25", ["new:A", "bad:A"]),
         ("since=1970-01-01T00:40", ["new:A"]),
         ("pattern=ol", ["old:A"]),
     ):
         assert listed(read(page.get(f"/runs?{query}"))) == jobs, query
     assert "old:A" in read(page.get("/runs?id=old:A")).words
+    # What people say becomes the instant, in the form and in its links.
+    assert 'value="yesterday' not in (said := page.get("/runs?since=yesterday 6:00").text)
+    assert re.search(r'name="since" value="\d{4}-\d\d-\d\d 06:00:00"', said)
     assert "KeyError: <b>" in read(page.get("/runs")).words
-    assert "bad timestamp" in read(page.get("/runs?since=yesterday"), 400).words
+    assert "bad timestamp" in read(page.get("/runs?since=someday"), 400).words
 
 
 def list_all(page, address, mark):

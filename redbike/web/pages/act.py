@@ -134,11 +134,11 @@ def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> N
         done = steerer.steer(order.action, found.jobids, given.until, given.reason)
     except RedbikeError as error:
         return Note(f"{order.verb}: nothing was done. {error}", is_problem=True)
-    return _describe(order, found, done)
+    return _describe(order, found, done, given.understood)
 
 
-def _describe(order: Order, found: Found, done: Done) -> Note:
-    """Return what became of jobs, in words."""
+def _describe(order: Order, found: Found, done: Done, understood: str) -> Note:
+    """Return what became of jobs, in words, and which instant was understood."""
     words = count_words(order.action, done.words)
     if len(found.jobids) == 1 and words:
         said = f"{show_text(found.jobids[0])}: {words[0][0]}."
@@ -147,7 +147,7 @@ def _describe(order: Order, found: Found, done: Done) -> Note:
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
     if done.error:
         return Note(f"{said} Then it stopped: {done.error}. {UNKNOWN}", is_problem=True)
-    return Note(said, is_open=GOES_ON in done.words)
+    return Note(said + understood, is_open=GOES_ON in done.words)
 
 
 def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -> Note:
@@ -165,7 +165,7 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
         is_unknown = bool(name) and name not in queues.store.queue_limits.list_queues()
     except RedbikeError as error:
         return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
-    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}")
+    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}{given.understood}")
 
 
 def _name_jobs(jobids: tuple[str, ...]) -> str:

@@ -7,11 +7,12 @@ from starlette.requests import Request
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.worker_class import find_queue
-from redbike.schedule.moments import parse_timestamp
+from redbike.schedule.clock import Clock
 from redbike.store.keys import check_queue_name, escape_pattern
 from redbike.store.patterns import check_pattern, compile_patterns, is_pattern
 from redbike.web.rendering import encode_all
 from redbike.web.site import Site
+from redbike.web.times import read_moment
 
 MOST_QUEUES = 200  # that one may choose from
 
@@ -39,11 +40,11 @@ def read_number(request: Request, name: str, default: int, most: int) -> int:
     return min(int(text), most)
 
 
-def read_moment(site: Site, request: Request, name: str) -> float | None:
-    """Return an instant that is asked for, in epoch seconds; without a zone it is in that of the site."""
+def read_last(request: Request, name: str, clock: Clock) -> tuple[float | None, str]:
+    """Return the last such instant as is asked for, in epoch seconds, and a text that means it at any time."""
     text = read_text(request, name)
     try:
-        return parse_timestamp(text, site.bike.settings.timezone) if text else None
+        return read_moment(text, clock, looks_back=True) if text else (None, "")
     except BadSchedule as error:
         raise BadConfig(str(error)) from None
 

@@ -16,12 +16,12 @@ from redbike.queries.rehearsal.outlook import ACTIONS as REHEARSED
 from redbike.queries.rehearsal.outlook import QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
-from redbike.schedule.moments import parse_timestamp
 from redbike.store.queue_limits import Pause
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS
 from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
+from redbike.web.times import read_moment
 
 HOURS = 6
 REHEARSAL_TIMEOUT = 3.0  # seconds for which jobs are computed
@@ -42,10 +42,9 @@ class Row:
 
 def show_rehearsal(site: Site, request: Request) -> Response:
     """Show what the action that is asked for would change. Nothing is changed."""
-    given = request.query_params
-    clock = site.read_clock()
-    target, hours = _read_target(site, given), _read_hours(given.get("hours", ""))
-    change = _read_change(dict(given), clock, target)
+    given, clock = dict(request.query_params), site.read_clock()
+    target, hours = _read_target(site, request.query_params), _read_hours(given.get("hours", ""))
+    change = _read_change(given, clock, target)
     rehearser = Rehearser(site.bike.store, site.bike.settings, change, hours)
     found = _find_jobs(site, target, rehearser)
     if change.action == "set" and not found.jobids:
@@ -143,7 +142,8 @@ def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
     moment = None
     if action == "pause" and until:
         try:
-            moment = check_until(parse_timestamp(until, clock.zone), clock.now, until)
+            said, given["until"] = read_moment(until, clock)
+            moment = check_until(said, clock.now, until)
         except BadSchedule as error:
             raise BadConfig(str(error)) from None
     return Change(action, moment, schedule, given.get("tz") or None, None if target.is_of_jobs else target.queue)

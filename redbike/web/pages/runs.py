@@ -12,7 +12,7 @@ from redbike.queries.failures import group_failures, name_group, normalize
 from redbike.store.cursors import Cursor
 from redbike.store.namespace import Entry
 from redbike.store.past_runs import Failure, FailurePage, RunPage, RunSearch
-from redbike.web.pages.parameters import compile_pattern, make_link, read_choice, read_moment, read_pattern, read_text
+from redbike.web.pages.parameters import compile_pattern, make_link, read_choice, read_last, read_pattern, read_text
 from redbike.web.site import Site
 
 ROWS = 100
@@ -22,7 +22,8 @@ MOST_GROUPS = 100  # that are shown
 def show_runs(site: Site, request: Request) -> Response:
     """Show a page of runs."""
     jobid, failed = request.query_params.get("id", ""), bool(read_text(request, "failed"))
-    pattern, since = read_pattern(request), read_moment(site, request, "since")
+    clock = site.read_clock()
+    pattern, (since, said) = read_pattern(request), read_last(request, "since", clock)
     search = RunSearch(failed, since, _read_before(request), pattern or None)
     cursor = read_text(request, "cursor")
     page = _read(site, search, jobid, Cursor.parse(cursor) if cursor else None)
@@ -30,12 +31,12 @@ def show_runs(site: Site, request: Request) -> Response:
         "id": jobid,
         "pattern": read_text(request, "pattern"),
         "failed": failed,
-        "since": read_text(request, "since"),
+        "since": said,
     }
     return site.answer(
         request,
         "runs.html",
-        site.read_clock(),
+        clock,
         here="runs",
         page=page,
         runs=page.runs,

@@ -1,0 +1,73 @@
+"""Commands take times as people say them, and say which instant they have understood."""
+
+import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.waiting import wait_until
+
+AUCKLAND = ZoneInfo("Pacific/Auckland")
+SAID = re.compile(r"redbike: '(.*)' is (\S+ \S+) (\S+)")
+
+
+@pytest.fixture
+def away(shell):
+    """A shell whose setting `timezone` is far from UTC."""
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Pacific/Auckland\n")
+    assert not shell.run("set", "daily:A", "0 3 * * *").stderr
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "is_past"),
+    [
+        (("statuses",), "--before", True),
+        (("runs",), "--since", True),
+        (("why", "daily:A"), "--at", True),
+        (("agenda",), "--after", False),
+        (("next", "0 3 * * *"), "--after", False),
+        (("set", "other:A", "0 4 * * *"), "--after", False),
+        (("pause", "daily:A"), "--until", False),
+        (("load", "-"), "--after", False),
+    ],
+)
+def test_each_says_which_instant_it_has_understood(away, words, option, is_past):
+    now = datetime.now(AUCKLAND).replace(tzinfo=None)
+    text = (now + timedelta(hours=5)).strftime("%H:%M")
+    done = away.run(*words, f"{option}={text}")
+    assert done.returncode == 0, done.stderr
+    said, when, zone = SAID.search(done.stderr).groups()
+    assert (said, zone) == (text, "Pacific/Auckland")
+    distance = datetime.fromisoformat(when) - now
+    assert timedelta(hours=-20) < distance < timedelta(hours=-18) if is_past else distance < timedelta(hours=6)
+    # One that says itself which it is needs no words.
+    exact = "2001-01-01" if is_past else "2090-01-01"
+    assert not SAID.search(away.run(*words, f"{option}={exact}").stderr)
+
+
+def test_an_incident_is_around_the_last_such_time(away):
+    done = away.run("incident", "--", "-2h±5m")
+    assert SAID.match(done.stderr)[1] == "-2h±5m"
+    assert SAID.match(away.run("incident", "yesterday 6:00").stderr)[2].endswith(" 06:00:00")
+    assert not away.run("incident").stderr
+
+
+def test_the_zone_of_a_schedule_is_that_of_its_time(away):
+    done = away.run("next", "0 3 * * *", "--after=9:00", "--tz=Asia/Tokyo")
+    assert SAID.search(done.stderr)[3] == "Asia/Tokyo"
+
+
+def test_a_dispatcher_says_it_before_it_begins(away):
+    away.start("dispatch", "--after=yesterday 6:00")
+    wait_until(lambda: "'yesterday 6:00' is " in away.log())
+
+
+def test_what_is_refused_is_refused_before_anything_is_changed(away):
+    for words in (("pause", "daily:A", "--until=7"), ("set", "other:A", "0 4 * * *", "--after=soonish")):
+        done = away.run(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert repr(words[-1].partition("=")[2]) in done.stderr
+    assert away.run("schedules").stdout.count("\n") == 1
+    assert not away.run("jobs", "--paused", "--format=csv").stdout.count("daily")
