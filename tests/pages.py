@@ -17,13 +17,14 @@ PAGES = {path.stem: path for path in (*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rs
 # What differs each time, and the word for it. A page and the program are compared by the words.
 DIFFERS = [
     (r"[\w.-]+:\d+:[\w-]{8}(?![\w-])", "PROCESS"),
+    (r"\bonce/\w+-[a-z2-7]{8}:shell\b", "ONE-OFF"),
     (r"\b\d{10}(\.\d+)?\b|\d{4}-\d\d-\d\dT\S+Z(?= INFO)", "INSTANT"),
     (r"\bin \d+ \w+( \d+ \w+)?$|\d+ \w+( \d+ \w+)? ago$|\b\d+ ms\b|\b\d+\.\d{3,6}\b", "LENGTH"),
     (r"\s+", " "),
 ]
 # What differs too where a test has only brought about something like what the page presumes.
 PRESUMED = [
-    DIFFERS[0],
+    *DIFFERS[:2],
     (r"[\w.-]+@[\w.-]+", "SOMEBODY"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "INSTANT"),
     (r"[\d.]+ (d|h|min|s|ms|us|µs)\b( \d+ (h|min|s)\b)?", "LENGTH"),

@@ -187,6 +187,13 @@ def changed(shell):
     assert shell.run("pause", "--queue=A", "--reason=moving the database").returncode == 0
 
 
+def with_a_script(shell):
+    config(shell, IN_UTC)
+    write(shell, "report.sh", "echo one\n")
+    shell.start("work", "redbike.commands:Commands('')")
+    wait_until(lambda: shell.list_rows("workers"), 60)
+
+
 def in_berlin(shell):
     config(shell, f"{IN_UTC}timezone: Europe/Berlin\n")
     set_jobs(shell, ("report:A", "0 3 * * *"))
@@ -253,6 +260,7 @@ SETUPS = {
     ("command-line", "$ redbike log"): changed,
     ("command-line", "$ redbike why report:A"): crowded_queue,
     ("command-line", "$ redbike why backup:A"): skipped,
+    ("once", "$ redbike at"): with_a_script,
     ("monitoring", "$ redbike health\n"): processes,
     ("monitoring", "$ redbike health '"): failed_in_utc,
     ("schedules-in-git", "$ redbike load"): in_git,

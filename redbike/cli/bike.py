@@ -25,13 +25,14 @@ from redbike.worker.loader import load_placer
 log = logging.getLogger("redbike")
 
 
-def open_bike(config: Config, needs_queues: bool = False) -> Redbike:
+def open_bike(config: Config, needs_queues: bool = False, sets_jobs: bool = False) -> Redbike:
     """Return the facade for a command.
 
     Pass `needs_queues` if the command has to know the queues of jobs. Only then is the configured worker class
-    imported. Raise `RedbikeError` if it cannot be loaded, or the server cannot be used.
+    imported. Pass `sets_jobs` if it sets jobs without that. Raise `RedbikeError` if the class cannot be loaded, or the
+    server cannot be used.
     """
-    return _open(config, load_to_steer(config) if needs_queues else NoWorker(), needs_durability=needs_queues)
+    return _open(config, load_to_steer(config) if needs_queues else NoWorker(), needs_queues or sets_jobs)
 
 
 def open_when_up(config: Config, handler: Any = None) -> Redbike:

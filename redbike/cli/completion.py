@@ -26,7 +26,7 @@ ANSWER_TIMEOUT = 1.0  # seconds for all that is asked of a server
 MOST = 200  # ids or names that are offered
 CURRENT = "\0"  # stands for the word that is to be completed; no argument can have it
 FILES, WORDS = "files", "words"  # the first line of an answer
-FILE_NAMES = ("CONF", "CSV", "FILE", "ICS", "PATH")  # what stands for one in the usage
+FILE_NAMES = ("ARG", "CONF", "CSV", "FILE", "ICS", "PATH", "PROGRAM")  # what stands for one in the usage
 JOBS = ("JOBID", "PATTERN")
 KINDS = {"CODE": tuple(Event), "FORMAT": FORMATS, "SIGNAL": ("HALT",)}  # the words for which each may stand
 

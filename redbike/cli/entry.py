@@ -9,6 +9,9 @@ Usage:
                         [--forget-after=<DURATION>] [--history=<N>] [--keep-result=<POLICY>]
                         [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
+  redbike [options] at <TIME> [--] [<PROGRAM> [<ARG>...]]
+  redbike [options] in <DURATION> [--] [<PROGRAM> [<ARG>...]]
+  redbike [options] now [--] [<PROGRAM> [<ARG>...]]
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
   redbike [options] import crontab [--system] [--queue=<QUEUE>] [--out=<PATH>] [--force] [--] [<FILE>]
@@ -56,6 +59,10 @@ Commands:
              --traceparent are those of the job, and override the settings. It keeps those that are not given;
              "default" takes one back, and "null" the data.
   unset      Take a job out of the rotation; a run in flight completes.
+  at         Run a command once at a time, or the script on standard input, in this folder, with this environment and
+             umask. -- stands before the command. It prints the id of its job first. A worker of commands runs it.
+  in         The same after a duration.
+  now        The same as soon as a worker is free.
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
              prints it, the further columns are options, data and pauses.

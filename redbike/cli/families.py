@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "set": "set.set_job",
     "unset": "set.unset_job",
+    "at": "once.run_at",
+    "in": "once.run_in",
+    "now": "once.run_now",
     "load": "load.load_jobs",
     "import": "importing.import_file",
     "dispatch": "run.dispatch",

@@ -43,6 +43,10 @@ redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID  Be told if i
 redbike set post:B '0 9 * * mon-fri' --except=holidays.ics  Not on the days of a calendar.
 redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'  On the last Friday of each month.
 redbike unset mail:B  It will not run again.
+redbike at 23:00 -- pg_dump foo --file=foo.sql  Once, tonight.
+redbike at 'mon 9:00' < report.sh  A script, on Monday.
+redbike in 2h -- ./clean --all  Once, two hours from now.
+redbike now -- ./reindex  In the background, as soon as a worker is free.
 redbike load jobs.csv  Set each row that differs: a job id, a comma, and a schedule.
 redbike load jobs.csv --prune --dry-run  What would be set, and what would be unset as its row is gone.
 redbike schedules --full | redbike load -  Read a backup.

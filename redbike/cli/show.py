@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.rows import find_format
+from redbike.commands.shell import find_problem
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
 from redbike.errors import BadSchedule, NoSuchJob
@@ -21,6 +23,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.overview import Wanted
 from redbike.store.processes import CommandLines
+from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines
 
 COMING, SHOWN = 5, 10  # runs that are shown, those to come and those that have ended
@@ -107,7 +110,11 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
             yield "command", _show(line)
     if options := job.get("options"):
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
-    if "data" in job:
+    if is_of_shell(jobid) and not find_problem(job.get("data")):
+        # Its environment may hold secrets. tell prints all.
+        yield "command", _show(shlex.join(job["data"]["argv"]))
+        yield "folder", _show(job["data"]["cwd"])
+    elif "data" in job:
         yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
     if "result" in job:
         yield "result", _show(json.dumps(job["result"], ensure_ascii=False))

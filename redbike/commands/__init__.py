@@ -17,6 +17,10 @@ If the config file names the INI file by a relative name, Redbike looks for it i
 relative name on the command line or in Python is looked for in the current folder. Commands that only set or
 dispatch jobs do not read it.
 
+A worker also runs what ``redbike at``, ``in`` and ``now`` have set, from the queue ``work-shell``: any command, with
+the folder, the environment and the umask of who has set it. These are stored in Redis. With ``shell_jobs=False``
+behind the file it does not. ``Commands('')`` runs nothing else, and needs no file.
+
 A worker reads the file when it starts, and again within two seconds after it has changed. Commands that run go on as
 they are. If the new file is invalid, or gone, one line of the log says so, and the commands of before stay in force.
 

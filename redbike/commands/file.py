@@ -68,6 +68,7 @@ class Command:
     retries: int | None = None
     output: int = 0  # bytes of the output of the last run that are kept
     on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
+    umask: int = -1  # -1: that of the worker
 
 
 class IniParser(configparser.ConfigParser):

@@ -39,6 +39,7 @@ class ProcessGroup:
         cwd: bytes | None,
         descriptors: Sequence[int] = (),
         stdin: int = subprocess.DEVNULL,
+        umask: int = -1,
     ) -> None:
         self.process: subprocess.Popen[bytes]
         self._is_told = False  # by SIGTERM, to end
@@ -56,6 +57,7 @@ class ProcessGroup:
                     env=env,
                     start_new_session=True,
                     pass_fds=descriptors,
+                    umask=umask,
                 )
                 _running.add(self)
             finally:

@@ -32,12 +32,15 @@ class CommandSet:
     revision: int  # another one for each time
 
 
-class CommandFile:
-    """Reads the commands of the file at `path`, from any thread."""
+NO_COMMANDS = CommandSet({}, Command("*", ()), 1)
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._set: CommandSet | None = None
+
+class CommandFile:
+    """Reads the commands of the file at `path`, from any thread. Without a path there are none."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path or ""
+        self._set: CommandSet | None = NO_COMMANDS if path is None else None
         self._signature: Signature = ()  # of the file as it was read, or refused
         self._changing: Signature | None = None  # as it was at the last look, if that was another one
         self._looked = 0.0  # by the monotonic clock
@@ -49,7 +52,7 @@ class CommandFile:
         Raise `BadConfig` if it is invalid the first time.
         """
         known = self._set
-        if known is not None and time.monotonic() - self._looked < LOOK:
+        if known is NO_COMMANDS or (known is not None and time.monotonic() - self._looked < LOOK):
             return known
         with self._reading:
             if self._set is None:

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from redbike.commands import on_failure
 from redbike.commands.file import Command, list_commands
@@ -14,15 +14,18 @@ from redbike.commands.job_lock import JobLock, hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
+from redbike.commands.shell import read_command
 from redbike.commands.start import find_missing, make_environment, open_input
 from redbike.commands.summary import summarize_all
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, CommandFailed, Overrun
+from redbike.loop.naming import knows_commands
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.worker_class import Checkable, RoundRobin
 from redbike.process.signals import reap_children
 from redbike.schedule.parser import parse_stored
+from redbike.store import shell
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
 from redbike.text.printable import escape_lines
@@ -39,6 +42,9 @@ MOST_OUTPUTS = 1000  # of failed runs that have not been told yet
 class Commands(Checkable, RoundRobin):
     """Takes jobs from the queues of `initstring`, as `RoundRobin` does, and runs commands of the INI file `filename`.
 
+    It also takes one-offs of a shell, from a queue of their own, unless `shell_jobs` is False. ``Commands("")`` takes
+    nothing else, and without `filename` there are no commands.
+
     The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later ones read it
     again if it has changed; if it is invalid then, the commands of before stay in force, and that is logged.
     """
@@ -47,9 +53,15 @@ class Commands(Checkable, RoundRobin):
     grace = 5.0  # seconds between SIGTERM and SIGKILL
     reads_options = True  # in `settings_for`
 
-    def __init__(self, initstring: str, filename: str) -> None:
-        super().__init__(initstring)
-        if not isinstance(filename, str):
+    def __init__(self, initstring: str = "", filename: str | None = None, shell_jobs: bool = True) -> None:
+        self.takes_shell_jobs = shell_jobs and knows_commands(self)  # a subclass with its own `work` takes none
+        if initstring == "" and self.takes_shell_jobs:
+            self.initstring = ""
+        else:
+            super().__init__(initstring)
+        if not isinstance(shell_jobs, bool):
+            raise BadConfig(f"bad shell_jobs {shell_jobs!r:.80}: True or False is needed")
+        if filename is not None and not isinstance(filename, str):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
         self._groups: dict[tuple[str, str], ProcessGroup] = {}  # of the commands that run, by tag and job id
@@ -58,10 +70,15 @@ class Commands(Checkable, RoundRobin):
 
     def use_folder(self, folder: str) -> None:
         """Look for the file in `folder`, if its name is relative."""
-        self._path = os.path.join(folder, self._filename)
+        self._path = None if self._filename is None else os.path.join(folder, self._filename)
         self._file = CommandFile(self._path)
         self._summaries: tuple[int, Mapping[str, str]] | None = None  # of which revision, and by name
         self._tells = False  # whether there was a command with ``on-failure``
+
+    def queue_names(self) -> Iterable[str]:
+        """Return the queues, in the order of the init string, and last the one for one-offs of a shell."""
+        own = list(super().queue_names()) if self.initstring else []
+        return own if shell.QUEUE in own or not self.takes_shell_jobs else [*own, shell.QUEUE]
 
     @property
     def revision(self) -> int:
@@ -70,7 +87,9 @@ class Commands(Checkable, RoundRobin):
 
     def timeout(self, queue_name: str) -> float | None:
         """Return the longest timeout of all commands plus `grace`, in seconds; `NO_TIMEOUT` if a command has none."""
-        # Every queue may hold jobs for every command.
+        if queue_name == shell.QUEUE and self.takes_shell_jobs:
+            return NO_TIMEOUT
+        # Every other queue may hold jobs for every command.
         timeouts = [math.inf if each.timeout is None else each.timeout for each in self._commands.values()]
         return min(NO_TIMEOUT, max(timeouts, default=math.inf) + self.grace)
 
@@ -105,7 +124,9 @@ class Commands(Checkable, RoundRobin):
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
         deadline = time.monotonic() + seconds
-        name = make_name(os.path.realpath(self._path), run.prefix, jobid)
+        # One-offs of a shell have no file: another one must not run beside what a killed worker has left of one.
+        path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
+        name = make_name(path, run.prefix, jobid)
         with hold_lock(name, deadline, jobid, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             with (
                 start_command(command, jobid, run, lock) as group,
@@ -178,11 +199,12 @@ class Commands(Checkable, RoundRobin):
 
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
-        return get_command_name(jobid) in self._commands
+        return self.takes_shell_jobs if shell.is_of_shell(jobid) else get_command_name(jobid) in self._commands
 
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""
-        return [found for found in list_commands(self._path) if isinstance(found, BadConfig)]
+        found = [] if self._path is None else list_commands(self._path)
+        return [each for each in found if isinstance(each, BadConfig)]
 
     def find_missing(self) -> list[str]:
         """Return a sentence for each folder and program of the file's commands that this host does not have."""
@@ -193,10 +215,12 @@ class Commands(Checkable, RoundRobin):
         return self._file.get().commands
 
     def _get_command(self, jobid: str) -> Command:
+        if shell.is_of_shell(jobid) and self.takes_shell_jobs:
+            return read_command(current_run().data)
         name = get_command_name(jobid)
         command = self._commands.get(name)
         if command is None:
-            raise CommandFailed(f"no command {name!r} in {self._path}")
+            raise CommandFailed(f"no command {name!r} in {self._path or 'any file'}")
         return command
 
     def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float) -> bool:
@@ -229,7 +253,7 @@ def start_command(command: Command, jobid: str, run: Run, lock: JobLock) -> Proc
     env = make_environment(command, jobid, run)
     try:
         with open_input(command.input) as stdin:
-            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin)
+            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin, command.umask)
     except OSError as error:
         path = os.fsdecode(error.filename or command.argv[0])
         raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None

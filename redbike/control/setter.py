@@ -6,7 +6,7 @@ since then, and was missed, is for the setting ``catchup``.
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -29,6 +29,7 @@ from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
 from redbike.store.records import Membership
 from redbike.store.scripts import Call, Reply
+from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.text.printable import quote
@@ -99,14 +100,19 @@ class Setter:
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
+    def enter_from_shell(self, jobid: str, schedule: str, data: Any) -> None:
+        """Enter a one-off of a shell, see `redbike.store.shell`; only commands of a shell do so."""
+        self._set(jobid, schedule, None, None, read_changes({"data": data}), check_jobid)
+
     def _set(
-        self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges
-    ) -> JobToSet | None:
+        self, jobid: str, schedule: ScheduleLike | None, after: float | None, tz: str | None, changes: OptionChanges,
+        check: Callable[[str], str] = check_own_jobid
+    ) -> JobToSet | None:  # fmt: skip
         """Set one job, and return it; for None as its schedule unset it. Raise `BadSchedule`."""
         if schedule is None:
             self.unset(jobid)
             return None
-        check_jobid(jobid)
+        check(jobid)
         check_schedule(schedule, tz)
         queue = self.store.queue_to_set(jobid)
         zone = self.settings.timezone if tz is None else check_zone(tz)
@@ -179,7 +185,7 @@ class Setter:
                     self.unset(jobid)
                     results.append((jobid, True))
                     continue
-                queue = self.store.queue_to_set(check_jobid(jobid))
+                queue = self.store.queue_to_set(check_own_jobid(jobid))
                 parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
             except ValueError as refused:
                 results.append((jobid, refused))

@@ -11,12 +11,13 @@ from redbike.config.settings import Settings, check_group
 from redbike.control.setter import Pair, Setter, read_row_changes
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, BadJobId
 from redbike.facade.results import Results
 from redbike.importers.rows import Row as FileRow
 from redbike.importers.rows import Source, get_name, read_entry, read_rows
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
+from redbike.store.shell import check_own_jobid
 
 log = logging.getLogger("redbike")
 PROGRAM = "sync"  # the group of the jobs of a program that names none
@@ -145,8 +146,13 @@ def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:
         if not isinstance(pair, tuple | list) or not 2 <= len(pair) <= 3 or not isinstance(pair[0], str):
             raise TypeError(f"bad pair {pair!r:.80}: (job id, schedule) or (job id, schedule, options) is needed")
         jobid, schedule, *options = pair
+        error: ValueError | None
         changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
         check_schedule(schedule, tz)
         if schedule is None:
             raise TypeError(f"bad pair {pair!r:.80}: a schedule is needed; prune unsets a job that is left out")
+        try:
+            check_own_jobid(jobid)
+        except BadJobId as bad:
+            error = bad
         yield Row(number, jobid, schedule, changes, error=error)

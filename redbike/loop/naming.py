@@ -10,6 +10,7 @@ from redbike.errors import BadQueueName
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.agreed import FUNCTIONS, STOCK, Naming, make_reader
 from redbike.store.keys import Keys
+from redbike.store.shell import QUEUE, TAKER, is_of_shell
 from redbike.store.store import Store
 
 MOST_SHOWN = 20  # functions, in a message
@@ -49,7 +50,9 @@ def list_taken(worker: Any) -> frozenset[str] | None:
     """Return what `worker` has functions or commands for; None if it may take any job."""
     if knows_functions(worker):
         return frozenset(worker.name_functions())
-    return frozenset(worker.name_commands()) if knows_commands(worker) else None
+    if not knows_commands(worker):
+        return None
+    return frozenset([*worker.name_commands(), *[TAKER] * bool(getattr(worker, "takes_shell_jobs", False))])
 
 
 def describe_commands(worker: Any) -> Mapping[str, str]:
@@ -102,6 +105,8 @@ class QueueNamer:
 
     def __call__(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName` if only a worker class knows that which is not here."""
+        if is_of_shell(jobid):
+            return QUEUE  # whatever a worker class says
         known = self._read()
         if self._functions and self._worker.has_function(jobid):
             return self._ask(jobid)

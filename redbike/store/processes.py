@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeGuard
 from redbike.errors import RedbikeError
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
+from redbike.store.shell import MISSING, QUEUE, TAKER, get_taker, is_of_shell
 
 LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 MOST_JOBS = 1000  # jobs that are listed of one process
@@ -161,7 +162,9 @@ class Process:
 
     def has_for(self, jobid: str) -> bool:
         """Tell whether it has a function or command for a job, or may have."""
-        return self.takes is None or jobid in self.takes or jobid.partition(":")[0] in self.takes
+        if self.takes is None:
+            return not is_of_shell(jobid)
+        return jobid in self.takes or get_taker(jobid) in self.takes
 
 
 def make_process(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
@@ -184,7 +187,7 @@ class CommandLines:
 
     def find(self, jobid: str, queue: str) -> str:
         """Return the command line of a job; "" if no worker of its queue tells it."""
-        return self._lines.get((queue, jobid.partition(":")[0]), "")
+        return self._lines.get((queue, get_taker(jobid)), "")
 
 
 class Takers:
@@ -193,6 +196,7 @@ class Takers:
     def __init__(self, read: Callable[[], Iterable[ProcessRecord]]) -> None:
         self._read = read
         self._takes: dict[str, frozenset[str] | None] = {}  # by queue; None: any job
+        self._takes_shell_jobs = False  # whether a worker of their queue does
         self._is_sure = False  # whether the queues of all workers are known, and there is one
         self._has_workers = False
         self._read_at = self._told_at = float("-inf")
@@ -230,6 +234,7 @@ class Takers:
         self._is_sure = bool(workers) and not any(name.startswith("…") for each in workers for name in each.queues)
         self._has_workers = bool(workers)
         self._takes = {}
+        self._takes_shell_jobs = any(QUEUE in each.queues and TAKER in (each.takes or ()) for each in workers)
         for each in workers:
             for name in each.queues:
                 known = self._takes.get(name, frozenset())
@@ -239,6 +244,8 @@ class Takers:
         """Return why no worker takes the job; "" if one does, or if nobody can know."""
         if not self._is_sure:
             return ""
+        if is_of_shell(jobid):
+            return "" if self._takes_shell_jobs else f"no worker of its queue {queue!r} {MISSING}"
         if queue not in self._takes:
             return f"no worker works its queue {queue!r}"
         takes, name = self._takes[queue], jobid.partition(":")[0]

@@ -20,7 +20,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
-from redbike.store.keys import check_jobid
+from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
 from redbike.web.keys import Keys
 from redbike.web.requests import Form
@@ -130,7 +130,7 @@ class Draft:
         """Return what is wrong with it, by field."""
         errors: dict[str, str] = {}
         try:
-            store.queue_to_set(check_jobid(self.jobid))
+            store.queue_to_set(check_own_jobid(self.jobid))
         except (BadJobId, BadQueueName) as error:
             errors["id"] = str(error)
         errors |= self.preview(zone, now).errors

@@ -20,6 +20,7 @@ from redbike.loop.naming import knows_commands
 from redbike.loop.policies import decide_left
 from redbike.store.processes import Takers
 from redbike.store.run import NextState, Run
+from redbike.store.shell import MISSING, get_taker, is_of_shell
 
 log = logging.getLogger("redbike.worker")
 
@@ -45,7 +46,7 @@ class MissingCommands:
 
     def __init__(self, worker: Any, takers: Takers) -> None:
         self._worker = worker
-        self.is_wanted = knows_commands(worker)
+        self._knows_commands = knows_commands(worker)
         self._takers = takers
         self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
         self._changing = threading.Lock()
@@ -61,7 +62,7 @@ class MissingCommands:
             left = self._note(run)
             times = left.times
         if times == 1:
-            log.info("%s: left to other workers: this one has no command %r", run.jobid, get_command_name(run.jobid))
+            log.info("%s: left to other workers: this one has no command %r", run.jobid, get_taker(run.jobid))
         if times >= SURE:
             was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.jobid, run.queue)
             if left.is_nobodys and not was:
@@ -82,6 +83,8 @@ class MissingCommands:
                 yield jobid, left.queue
 
     def _has(self, jobid: str) -> bool:
+        if not self._knows_commands:
+            return not is_of_shell(jobid)  # for which it would do anything but what they say
         try:
             return bool(self._worker.has_command(jobid))
         except RedbikeError:
@@ -99,8 +102,9 @@ class MissingCommands:
         return left
 
     def _complain(self, run: Run) -> None:
-        why = f"no worker of its queue {run.queue!r} has the command {get_command_name(run.jobid)!r}"
-        log.error("%s: %s; it waits for one that has", run.jobid, why)
+        lack = MISSING if is_of_shell(run.jobid) else f"has the command {get_command_name(run.jobid)!r}"
+        why = f"no worker of its queue {run.queue!r} {lack}"
+        log.error("%s: %s; it waits for one that does", run.jobid, why)
         tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)
         if tell:
             tell(run, why)

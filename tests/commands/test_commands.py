@@ -49,7 +49,7 @@ def faster_than(seconds):
 
 def test_the_first_part_of_a_job_id_names_the_command_and_the_file_is_read_once(tmp_path, commands, as_run, logged):
     worker = commands("[commands]\nbackup: echo one\nBackup = echo two\nA: echo three\n", "A:B")
-    assert list(worker.queue_names()) == ["work-A", "work-B"]
+    assert list(worker.queue_names()) == ["work-A", "work-B", "work-shell"]
     assert worker.queue_for("x:B") == "work-B"
     worker.timeout("work-A")
     (tmp_path / "commands.ini").unlink()
@@ -549,7 +549,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("filename", [3, None, b"commands.ini"])
+@pytest.mark.parametrize("filename", [3, False, b"commands.ini"])
 def test_a_file_name_is_a_text(filename):
     with pytest.raises(BadConfig, match="bad file name"):
         Commands("A", filename)

@@ -100,6 +100,7 @@ def test_data_are_shown_and_edited_with_show_data_alone(bike, kept):
     [
         ("id", "x" * 513, "it has 513 bytes"),
         ("id", " a:A", "blanks at its ends"),
+        ("id", "once/x:shell", "one-offs of a shell are set by redbike at"),
         ("schedule", "0 0 30 2 *", "never"),
         ("schedule", "EVERY:<b>", "bad"),
         ("schedule", "x" * 9000, "8"),

@@ -21,6 +21,7 @@ from redbike.store.keys import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE
 from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
+from redbike.store.shell import get_taker
 from redbike.store.store import Store
 
 Report = Callable[[int, int], None]
@@ -102,7 +103,7 @@ class JobsCheck:
         except RedbikeError as error:
             queue = None
             yield Finding(f"{jobid!r}: {error}")
-        workers, name = self._list_workers_of(queue), jobid.partition(":")[0]
+        workers, name = self._list_workers_of(queue), get_taker(jobid)
         if not any(each.has_for(jobid) for each in workers):
             # The worker that is checked does only what is in its queues.
             is_own = queue is None or self._queues is None or queue in self._queues

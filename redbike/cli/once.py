@@ -1,0 +1,78 @@
+"""Run the commands that set a one-off from a shell, as at(1) does: at, in, now."""
+
+import os
+import sys
+import time
+
+from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.bike import open_bike
+from redbike.cli.messages import complain
+from redbike.commands.shell import SHELL, make_record
+from redbike.config.file import Config
+from redbike.config.options import MAX_DATA
+from redbike.control.operator import name_operator
+from redbike.control.setter import Setter
+from redbike.errors import BadConfig
+from redbike.facade.redbike import Redbike
+from redbike.schedule.clock import Clock
+from redbike.schedule.moments import parse_duration
+from redbike.store import shell
+
+SPEC = "redbike.commands:Commands('')"  # a worker that needs no file
+
+
+def run_at(arguments: Arguments, config: Config) -> None:
+    """Run a command, or a script of standard input, at a time."""
+    text = arguments["<TIME>"]
+    instant = parse_time(text, config)
+    assert instant is not None
+    if instant < int(time.time()):
+        raise BadConfig(f"bad time {text!r:.80}: {Clock(instant, config.settings.timezone).name(instant)} is past")
+    _set(arguments, config, instant, 0.0)
+
+
+def run_in(arguments: Arguments, config: Config) -> None:
+    """Run a command, or a script of standard input, after a duration."""
+    _set(arguments, config, None, parse_duration(arguments["<DURATION>"]))
+
+
+def run_now(arguments: Arguments, config: Config) -> None:
+    """Run a command, or a script of standard input, as soon as a worker is free."""
+    _set(arguments, config, None, 0.0)
+
+
+def _set(arguments: Arguments, config: Config, at: float | None, after: float) -> None:
+    """Set a job that runs at an instant, or so many seconds after now, by the server's clock; print its id first."""
+    umask = os.umask(0)
+    os.umask(umask)
+    record = make_record(_read_words(arguments), os.getcwd(), os.environ, umask)
+    bike = open_bike(config, sets_jobs=True)
+    instant = bike.store.timeline.read_clock() + after if at is None else at
+    jobid = shell.make_jobid(instant)
+    schedule = f"AT:{instant:.6f}" if after or at is not None else "NOW"
+    Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
+    print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
+    _warn_if_nobody_works(bike)
+
+
+def _read_words(arguments: Arguments) -> list[str]:
+    """Return the words behind --, or those that give a shell the script on standard input. Raise `BadConfig`."""
+    if program := arguments["<PROGRAM>"]:
+        if not arguments["--"]:
+            raise BadConfig(f"bad command {program!r:.80}: -- is needed before it")
+        return [program, *arguments["<ARG>"]]
+    if arguments["--"] or sys.stdin is None or sys.stdin.isatty():
+        raise BadConfig("no command: one is needed behind --, or a script on standard input")
+    script = sys.stdin.buffer.read(MAX_DATA + 1)
+    if len(script) > MAX_DATA:
+        raise BadConfig(f"bad script {script[:40]!r}…: with its environment, {MAX_DATA} bytes are allowed")
+    if not script.strip():
+        raise BadConfig("no command: standard input has no script, and nothing stands behind --")
+    # As a word: what a command of the script reads from standard input is not the rest of the script.
+    return [SHELL, "-c", script.decode(errors="surrogateescape")]
+
+
+def _warn_if_nobody_works(bike: Redbike) -> None:
+    """Say that no worker is there at all; of those that are there, the library says whether one takes the job."""
+    if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
+        complain(f'no worker runs: it waits for one, such as redbike up "{SPEC}"')

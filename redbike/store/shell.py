@@ -1,0 +1,46 @@
+"""One-offs of a shell: the ids of their jobs, their queue, and which workers take them.
+
+No other job has such an id: the name of a command in a file has no slash, and a queue of another one is named by its
+worker class.
+"""
+
+import secrets
+from base64 import b32encode
+from datetime import UTC, datetime
+
+from redbike.errors import BadJobId
+from redbike.store.keys import check_jobid
+
+QUEUE = "work-shell"
+TAKER = "once/"  # what an entry of a worker has for them, besides the names of its commands
+ENDING = ":shell"
+MISSING = "runs one-offs of a shell"  # what a worker of their queue does, or no worker does
+
+
+def make_jobid(instant: float) -> str:
+    """Return a new id for a job that runs at `instant`, in epoch seconds. By id, jobs are in the order of their times.
+
+    The time in the id is in UTC.
+    """
+    key = b32encode(secrets.token_bytes(5)).decode().lower()
+    return f"{TAKER}{datetime.fromtimestamp(int(instant), UTC):%Y%m%dT%H%M%SZ}-{key}{ENDING}"
+
+
+def is_of_shell(jobid: str) -> bool:
+    """Tell whether a job is a one-off of a shell."""
+    return jobid.endswith(ENDING) and jobid.startswith(TAKER)
+
+
+def check_own_jobid(jobid: str) -> str:
+    """Return `jobid` if programs and the page may set it. Raise `BadJobId`.
+
+    A one-off of a shell runs what its data say. Data that a program has from its users must not become one.
+    """
+    if is_of_shell(check_jobid(jobid)):
+        raise BadJobId(f"bad job id {jobid!r}: one-offs of a shell are set by redbike at, in and now")
+    return jobid
+
+
+def get_taker(jobid: str) -> str:
+    """Return what a worker with commands must have for a job: the name of its command, or `TAKER`."""
+    return TAKER if is_of_shell(jobid) else jobid.partition(":")[0]

@@ -1,0 +1,136 @@
+"""One-offs from a shell: at, in and now, as a user types them."""
+
+import json
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.states import dump
+from tests.waiting import wait_until
+
+SET = re.compile(r"(once/\d{8}T\d{6}Z-[a-z2-7]{8}:shell) (\S+ \S+) UTC\n")
+SPEC = "redbike.commands:Commands('')"
+NOBODY = f'redbike: no worker runs: it waits for one, such as redbike up "{SPEC}"\n'
+
+
+@pytest.fixture
+def once(shell):
+    """A shell in which nobody works yet."""
+    shell.environment["TMPDIR"] = str(shell.folder)
+    return shell
+
+
+def add(shell, *words, said=NOBODY, **more):
+    """Set a one-off, and return its id and the instant that was printed."""
+    done = shell.run(*words, **more)
+    found = SET.fullmatch(done.stdout)
+    assert (found is not None, done.returncode) == (True, 0), done
+    assert done.stderr == said
+    return found[1], datetime.fromisoformat(found[2]).replace(tzinfo=UTC).timestamp()
+
+
+def test_it_runs_with_the_folder_environment_and_umask_of_the_caller(once):
+    place = once.folder / "some where"
+    place.mkdir()
+    own = {**once.environment, "GREETING": "a  b", "TERM": "vt100", "REDBIKE_WEB_TOKEN": "secret"}
+    script = 'umask; pwd; echo "$GREETING|$TERM|$REDBIKE_WEB_TOKEN|$1"; echo $REDBIKE_JOBID'
+    command = [*once.command(("now", "--", "sh", "-c", script, "x", "-l 'y'"))]
+    done = subprocess.run(command, cwd=place, env=own, capture_output=True, text=True, umask=0o27)
+    jobid = SET.fullmatch(done.stdout)[1]
+    once.start("work", SPEC)
+    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "STP")
+    lines = ["0027", str(place), "a  b|||-l 'y'", jobid]
+    shown = once.run("show", jobid).stdout
+    assert "Last output\n" + "".join(f"  {line}\n" for line in lines) in shown
+    # Its environment stays out of what people read, and its secrets out of Redis.
+    assert ("folder    " in shown, "GREETING=" in shown) == (True, False)
+    kept = json.loads(once.run("tell", jobid).stdout)["data"]["env"]
+    assert kept["GREETING"] == "a  b"
+    assert not {"TERM", "REDBIKE_WEB_TOKEN", "REDBIKE_URL"} & kept.keys()
+
+
+def test_a_script_is_read_from_standard_input(once):
+    jobid, _ = add(once, "now", input="echo one\ncat\necho two; exit 3\n")
+    once.start("work", SPEC)
+    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "DIE")
+    assert "Last output\n  one\n  two\n" in once.run("show", jobid).stdout
+    assert "exit status 3" in once.run("failures").stdout
+    # It is kept, and runs again.
+    assert "a new try" in once.run("run", jobid).stderr
+    wait_until(lambda: len(once.list_rows("runs", jobid)) == 2)
+
+
+def test_times(once):
+    now = datetime.now(UTC).timestamp()
+    _, instant = add(once, "now", "--", "true")
+    assert instant == pytest.approx(now, abs=30)
+    jobid, instant = add(once, "in", "2h", "--", "true")
+    assert instant == pytest.approx(now + 7200, abs=30)
+    assert once.list_rows("jobs", jobid)[0][1:3] == ["work-shell", "TML"]
+    assert float(once.list_rows("jobs", jobid)[0][4]) == pytest.approx(instant, abs=1)
+    _, instant = add(once, "at", "2090-01-02T03:04", "--", "true")
+    assert instant == datetime(2090, 1, 2, 3, 4, tzinfo=UTC).timestamp()
+    done = once.run("at", "tomorrow 6:00", "--", "true")
+    when = SET.fullmatch(done.stdout)[2]
+    assert when.endswith(" 06:00:00")
+    assert done.stderr == f"redbike: 'tomorrow 6:00' is {when} UTC\n{NOBODY}"
+    jobids = [row[0] for row in once.list_rows("jobs", "once/*")]
+    assert len(jobids) == 4
+    # As other jobs, it is steered and unset.
+    assert once.run("cancel", min(jobids)).returncode == once.run("unset", max(jobids)).returncode == 0
+    assert len(once.list_rows("jobs")) == 3
+
+
+def test_a_worker_of_commands_with_other_queues_takes_it_and_others_do_not(once):
+    (once.folder / "x.ini").write_text("[commands]\nx: true\n")
+    (once.folder / "other.py").write_text("from redbike import RoundRobin as Worker\n")
+    once.start("work", "other:Worker('A')", log="other")
+    wait_until(lambda: len(once.list_rows("workers")) == 1)
+    done = once.run("now", "--", "true")
+    assert "no worker of its queue 'work-shell' runs one-offs of a shell" in done.stderr
+    jobid = SET.fullmatch(done.stdout)[1]
+    once.start("work", "redbike.commands:Commands('B', 'x.ini')")
+    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "STP")
+    add(once, "now", "--", "true", said="")
+
+
+@pytest.mark.parametrize(
+    ("words", "input", "said"),
+    [
+        (("at", "soon", "--", "true"), "", "bad timestamp 'soon'"),
+        (("at", "7", "--", "true"), "", "bad timestamp '7'"),
+        (("at", "2001-01-01", "--", "true"), "", "bad time '2001-01-01': 2001-01-01 00:00:00 UTC is past"),
+        (("in", "soon", "--", "true"), "", "bad duration 'soon'"),
+        (("in", "0", "--", "true"), "", "bad duration '0'"),
+        (("now", "true"), "", "bad command 'true': -- is needed before it"),
+        (("now", "--", ""), "", "no command: one is needed behind --"),
+        (("now", "--"), "echo", "no command: one is needed behind --"),
+        (("now",), " \n", "no command: standard input has no script"),
+        (("now",), "x" * 70_000, "bad script b'xxx"),
+        (("now", "--", "x" * 70_000), "", "bad data"),
+        (("now", "--", "a\udcff"), "", "bad argument 'a\\udcff'"),
+        (("now",), "echo \udcff", "bad argument 'echo \\udcff'"),
+        (("set", "once/x:shell", "NOW"), "", "one-offs of a shell are set by redbike at, in and now"),
+    ],
+)
+def test_what_is_refused_changes_nothing(once, server_url, words, input, said):
+    add(once, "at", "2090-01-01", "--", "true")
+    store = Redbike(RoundRobin("A"), redis_config=server_url).store
+    before = dump(store)
+    done = once.run(*words, input=input)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert said in done.stderr
+    assert dump(store) == before
+
+
+def test_two_prefixes_have_their_own(once):
+    jobid, _ = add(once, "now", "--", "true")
+    once.environment["REDBIKE_PREFIX"] = "another"
+    assert once.list_rows("jobs") == []
+    add(once, "now", "--", "true")
+    assert once.list_rows("jobs", jobid) == []
+    assert os.environ.get("REDBIKE_PREFIX") is None
