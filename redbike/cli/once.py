@@ -49,7 +49,7 @@ def _set(arguments: Arguments, config: Config, at: float | None, after: float) -
     bike = open_bike(config, sets_jobs=True)
     instant = bike.store.timeline.read_clock() + after if at is None else at
     jobid = shell.make_jobid(instant)
-    schedule = f"AT:{instant:.6f}" if after or at is not None else "NOW"
+    schedule = f"AT:{instant:.6f}".rstrip("0").rstrip(".") if after or at is not None else "NOW"
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
     _warn_if_nobody_works(bike)

@@ -14,6 +14,7 @@ from redbike.schedule.moments import END_OF_TIME
 from redbike.store.past_runs import Dead
 from redbike.store.processes import Process
 from redbike.store.questions import Refusal
+from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
 from redbike.store.totals import Queue
@@ -162,7 +163,7 @@ def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float,
 
 def _check_commands(found: Glance) -> Iterator[str]:
     for jobid, queue in found.lacking:
-        yield f"{jobid} waits, but no worker of {queue} has the command {jobid.partition(':')[0]!r}"
+        yield f"{jobid} waits, but no worker of {queue} {say_need(get_taker(jobid), 'has the command')}"
 
 
 def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeGuard
 from redbike.errors import RedbikeError
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
-from redbike.store.shell import MISSING, QUEUE, TAKER, get_taker, is_of_shell
+from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
 
 LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 MOST_JOBS = 1000  # jobs that are listed of one process
@@ -245,7 +245,7 @@ class Takers:
         if not self._is_sure:
             return ""
         if is_of_shell(jobid):
-            return "" if self._takes_shell_jobs else f"no worker of its queue {queue!r} {MISSING}"
+            return "" if self._takes_shell_jobs else f"no worker of its queue {queue!r} {say_need(TAKER)}"
         if queue not in self._takes:
             return f"no worker works its queue {queue!r}"
         takes, name = self._takes[queue], jobid.partition(":")[0]

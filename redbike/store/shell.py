@@ -14,7 +14,7 @@ from redbike.store.keys import check_jobid
 QUEUE = "work-shell"
 TAKER = "once/"  # what an entry of a worker has for them, besides the names of its commands
 ENDING = ":shell"
-MISSING = "runs one-offs of a shell"  # what a worker of their queue does, or no worker does
+_DOES = "runs one-offs of a shell"
 
 
 def make_jobid(instant: float) -> str:
@@ -44,3 +44,8 @@ def check_own_jobid(jobid: str) -> str:
 def get_taker(jobid: str) -> str:
     """Return what a worker with commands must have for a job: the name of its command, or `TAKER`."""
     return TAKER if is_of_shell(jobid) else jobid.partition(":")[0]
+
+
+def say_need(taker: str, has: str = "has anything for") -> str:
+    """Return what no worker does if none takes a job for which it must have `taker`, as `get_taker` has it."""
+    return _DOES if taker == TAKER else f"{has} {taker!r}"

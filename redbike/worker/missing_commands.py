@@ -20,7 +20,7 @@ from redbike.loop.naming import knows_commands
 from redbike.loop.policies import decide_left
 from redbike.store.processes import Takers
 from redbike.store.run import NextState, Run
-from redbike.store.shell import MISSING, get_taker, is_of_shell
+from redbike.store.shell import get_taker, is_of_shell, say_need
 
 log = logging.getLogger("redbike.worker")
 
@@ -102,8 +102,8 @@ class MissingCommands:
         return left
 
     def _complain(self, run: Run) -> None:
-        lack = MISSING if is_of_shell(run.jobid) else f"has the command {get_command_name(run.jobid)!r}"
-        why = f"no worker of its queue {run.queue!r} {lack}"
+        need = say_need(get_taker(run.jobid), "has the command")
+        why = f"no worker of its queue {run.queue!r} {need}"
         log.error("%s: %s; it waits for one that does", run.jobid, why)
         tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)
         if tell:

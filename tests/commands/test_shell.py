@@ -171,9 +171,11 @@ def test_a_dispatcher_of_any_class_puts_it_into_its_queue(put, make, client, pre
     ("handler", "said"),
     [(Other("A"), True), (Other("shell"), True), (Commands(""), False), (Commands("", shell_jobs=True), False)],
 )
-def test_it_is_said_where_no_worker_takes_it(put, make, caplog, handler, said):
+def test_it_is_said_where_no_worker_takes_it(put, make, bike, caplog, handler, said):
     with make(handler).presence:
         put(GOOD)
+        if isinstance(handler, Other) and handler.initstring == "shell":
+            assert "no worker of work-shell runs one-offs of a shell" in bike.why(JOB)
     why = "no worker of its queue 'work-shell' runs one-offs of a shell"
     assert [why in line for line in caplog.messages if JOB in line] == [True] * said
 

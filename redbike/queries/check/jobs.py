@@ -21,7 +21,7 @@ from redbike.store.keys import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE
 from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
-from redbike.store.shell import get_taker
+from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
 
 Report = Callable[[int, int], None]
@@ -129,7 +129,7 @@ class JobsCheck:
             yield Finding(f"the worker has no {what} {name!r}: {jobs}" if name else f"no {what} for {jobs}")
         for place, jobs in self._untaken.describe():
             queue, _, name = place.partition("\n")
-            who = f"no worker of the queue {queue!r} has anything for {name!r}" if place else "no worker takes"
+            who = f"no worker of the queue {queue!r} {say_need(name)}" if place else "no worker takes"
             yield Finding(f"{who}: {jobs}")
 
     def _check_statuses(self) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from redbike.store.processes import Process, ProcessRecord
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState, Status
 from redbike.store.schedules import find_schedule
+from redbike.store.shell import get_taker, say_need
 
 FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
 SOON = 10.0  # seconds within which a free worker takes the next job
@@ -180,7 +181,7 @@ def _find_lack(situation: Situation) -> str:
     workers, jobid = situation.list_alive("worker"), situation.job.jobid
     if not workers or any(each.has_for(jobid) for each in workers):
         return ""
-    return f"no worker of {situation.queue} has anything for {jobid.partition(':')[0]!r}"
+    return f"no worker of {situation.queue} {say_need(get_taker(jobid))}"
 
 
 def _count(workers: Sequence[Process]) -> str:
