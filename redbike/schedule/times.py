@@ -1,7 +1,8 @@
 """Read times as people say them: ``22:45``, ``mon 9:00``, ``tomorrow 6:00``, ``+1h``, ``24 dec 18:00``.
 
 A time that comes again and again means the next such instant, or the last one for a command that looks back. A day
-without a time of day means its first instant. What could mean two things, such as ``7`` or ``1/2``, means nothing.
+without a time of day means its first instant. What could mean two things, such as ``1/2``, means nothing. A number is
+epoch seconds.
 
 Local times are in a zone. In the hour that clocks skip, the offset before it counts; of two, the first one. Only a time
 that comes again and again may also be the second of two; and a command that looks back finds no time that was skipped.
@@ -30,8 +31,8 @@ FURTHEST = 8  # years to the next 29 February
 _NAMES = parserinfo()  # of months and days of the week, in English
 _EPOCH = datetime(1970, 1, 1)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-# Numbers that are epoch seconds of 1970, but for people a time, a year or a date.
-_AMBIGUOUS = re.compile(r"0*[1-9]\d{0,3}|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
+# Numbers that are epoch seconds of 1970, but for people a time, a year or a date: it is said which instant they are.
+_DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
 _STEP = re.compile(r"(?:now ?)?([+-]) ?(\w[\w.]*)", re.ASCII)
 _HALF = r"(?:0?[1-9]|1[0-2])(?::\d\d(?::\d\d)?)? ?[ap]m"  # of a day
 _CLOCK = rf"(?:{_HALF}|\d{{1,2}}:\d\d(?::\d\d)?)"
@@ -47,7 +48,10 @@ _DATE = re.compile(
 
 
 class SaidTime(NamedTuple):
-    """An instant in epoch seconds, and whether the text itself says which: as epoch seconds, or by ISO 8601."""
+    """An instant in epoch seconds, and whether the text itself says which: as epoch seconds, or by ISO 8601.
+
+    A number that people might mean as a time of day, a year or a date does not say so.
+    """
 
     instant: float
     is_exact: bool
@@ -67,8 +71,8 @@ def read_time(text: str, now: float, timezone: str, looks_back: bool = False) ->
     text.
     """
     if not isinstance(text, str) or _is_exact(text):
-        _refuse_ambiguous(text)
-        return SaidTime(parse_timestamp(text, timezone), True)
+        is_doubtful = isinstance(text, str) and _DOUBTFUL.fullmatch(text)
+        return SaidTime(parse_timestamp(text, timezone), not is_doubtful)
     said = " ".join(text.lower().replace(",", " ").split())
     instant = None
     if len(text) <= MOST_TEXT and said.isascii():
@@ -92,15 +96,6 @@ def _is_exact(text: str) -> bool:
         return bool(datetime.fromisoformat(text))
     except ValueError:
         return False
-
-
-def _refuse_ambiguous(text: str) -> None:
-    if not (isinstance(text, str) and _AMBIGUOUS.fullmatch(text)):
-        return
-    if len(text) == 8:
-        raise BadSchedule(f"bad timestamp {text!r}: is {text[:4]}-{text[4:6]}-{text[6:]} meant?")
-    hour = text.zfill(4) if len(text) > 2 else f"{text.zfill(2)}00"
-    raise BadSchedule(f"bad timestamp {text!r:.80}: is {hour[:-2]}:{hour[-2:]} meant?")
 
 
 def _read_step(said: str, now: float) -> float | None:
