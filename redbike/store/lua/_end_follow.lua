@@ -4,7 +4,8 @@
 -- Notes what the end of each run comes to for others. `hows`: see end.lua; `stops`: jobs whose
 -- schedule is STOP from now on.
 local function note_ends(jobs, words, texts, records, hows, stops)
-  local ENDED, follows = {timeline = 1, queue = 1, held = 1, stopped = 1, unset = 1}, make_follows()
+  local ENDED = {timeline = true, queue = true, held = true, stopped = true, unset = true}
+  local follows = make_follows()
   for i, job in ipairs(jobs) do
     local ended = (hows[job] or {}).ended or 'ok'
     local run = ENDED[words[i]] and texts[i] and ended ~= 'none' and run_of(records[i])
