@@ -372,6 +372,7 @@ NEEDS = {
     "untold": ("claim",),
     "following": ("unset", "waiting:A"),
     "followers": ("unset", "waiting:A"),
+    "alerts": ("unset", "waiting:A"),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
     "tombstones-work-A": ("set", "job:A", "NOW"),

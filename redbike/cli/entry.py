@@ -5,7 +5,8 @@ Usage:
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
                         [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
                         [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
-                        [--expires=<DURATION>] [--overlap=<POLICY>] [--spread=<DURATION>]
+                        [--expires=<DURATION>] [--start-within=<DURATION>] [--finish-within=<DURATION>]
+                        [--finish-by=<HH:MM>] [--overlap=<POLICY>] [--spread=<DURATION>]
                         [--forget-after=<DURATION>] [--history=<N>] [--keep-result=<POLICY>]
                         [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
@@ -25,7 +26,7 @@ Usage:
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--except=<ICS>] [--] <SCHEDULE>
   redbike [options] failures
   redbike [options] jobs [--queue=<QUEUE>] [--status=<CODE>] [--failed] [--paused] [--overdue] [--never-ran]
-                         [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+                         [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] incident [--] [<WINDOW>]
@@ -134,6 +135,9 @@ Options:
   --stop-after=<N>         Stop it after so many failed occurrences in a row, each with its retries.
   --grace=<DURATION>       Skip an occurrence that is later than this.
   --expires=<DURATION>     Skip an occurrence that has not begun in this time.
+  --start-within=<DURATION>  Alert if an occurrence has not begun in this time.
+  --finish-within=<DURATION>  Alert if an occurrence has not ended in this time.
+  --finish-by=<HH:MM>      Alert if an occurrence has not ended by this time of day, such as 06:00.
   --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
   --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
   --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
@@ -157,6 +161,8 @@ Options:
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.
   --overdue                Only jobs that are due, and neither run nor are paused.
+  --late                   Only jobs that have not begun, or not ended, in the time that --start-within, --finish-within
+                           or --finish-by gives them.
   --never-ran              Only jobs of which no run is known; see --history.
   --failed                 With jobs those whose last run failed, with runs those that went wrong,
                            with run all jobs that have failed for good.

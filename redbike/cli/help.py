@@ -65,6 +65,7 @@ redbike next '0 3 * * mon-fri' --tz=Europe/Berlin  Try a schedule before you set
 redbike next backup:A --count=10  The next ten runs of a job, as it is now.
 redbike failures  With the traceback of each.
 redbike jobs --failed  What needs somebody.
+redbike jobs --late  What has not begun, or not ended, in the time that its options give it.
 redbike jobs --overdue --queue=A  What is due in a queue and does not run.
 redbike jobs 'report:*' --format=json  Jobs by a pattern, for a program.
 redbike show backup:A  Did it run, when does it run next, what went wrong?

@@ -82,7 +82,7 @@ class _Reader:
         pause = threading.Event()
         while True:
             try:
-                self.view, self.problem = read_view(self._bike.store, ROWS, MAX_LAG), ""
+                self.view, self.problem = read_view(self._bike.store, ROWS, MAX_LAG, self._bike.settings.timezone), ""
             except (RedbikeError, OSError) as error:
                 self.problem = f"not of now: {error}" if self.view else str(error)
             events.put(b"r")

@@ -65,7 +65,7 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         from redbike.queries.metrics import KIND, Metrics
     except ModuleNotFoundError as error:
         raise RedbikeError(f"metrics needs a package ({error}): install Redbike with its extra 'metrics'") from None
-    figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix)
+    figures = Metrics(lambda: open_to_look(config).store, config.settings.prefix, config.settings.timezone)
     if address is None:
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE

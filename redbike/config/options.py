@@ -43,6 +43,9 @@ class JobOptions(TypedDict, total=False):
     stop_after: int | None
     grace: float | str | None
     expires: float | str | None
+    start_within: float | str | None
+    finish_within: float | str | None
+    finish_by: str | None
     overlap: Overlap | None
     spread: float | str | None
     forget_after: float | str | None

@@ -33,6 +33,7 @@ MAX_COUNT = 1_000_000
 NO_OR_YES = get_args(NoOrYes)  # in Python False and True, too
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
 # W3C Trace Context: the version, the trace, the span, and the flags. A trace or a span of zeros is none.
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -43,7 +44,7 @@ class Parameter:
     """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
 
     name: str
-    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "text"]
+    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "text"]
     default: Any
     help: str
     choices: tuple[str, ...] = ()
@@ -68,6 +69,8 @@ class Parameter:
             return check_ping_url(value)
         if self.kind == "traceparent":
             return read_traceparent(self.name, value)
+        if self.kind == "clock":
+            return read_clock_time(self.name, value)
         if self.kind == "share":
             return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
@@ -80,6 +83,9 @@ class Parameter:
         return int(seconds) if seconds.is_integer() else seconds
 
 
+_START_HELP = "Alert if an occurrence has not begun in this time"
+_WITHIN_HELP = "Alert if an occurrence has not ended in this time"
+_BY_HELP = "Alert if an occurrence has not ended by this time of day, such as 06:00"
 _JITTER_HELP = "Shorten each pause between two tries at random by up to this share of it, from 0 to 1"
 _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
@@ -110,6 +116,9 @@ PARAMETERS = {
         Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
         Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
         Parameter("expires", "duration", 0.0, "Skip an occurrence that has not begun in this time", zero="none"),
+        Parameter("start-within", "duration", None, _START_HELP, least=0.001, is_setting=False),
+        Parameter("finish-within", "duration", None, _WITHIN_HELP, least=0.001, is_setting=False),
+        Parameter("finish-by", "clock", None, _BY_HELP, is_setting=False),
         Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", get_args(Overlap)),
         Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
@@ -154,6 +163,14 @@ def read_traceparent(name: str, value: Any) -> str:
         example = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         raise BadConfig(f"bad {name} {quote(value)}: 55 characters such as {example} are needed")
     return value
+
+
+def read_clock_time(name: str, value: Any) -> str:
+    """Return `value`, a time of day such as ``6:00``, with two digits for the hour. Raise `BadConfig`."""
+    found = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadConfig(f"bad {name} {quote(value)}: a time of day such as 06:00 is needed")
+    return f"{int(found[1]):02}:{found[2]}"
 
 
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:

@@ -12,6 +12,7 @@ from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.coming_run import ComingRun
 from redbike.facade.part import Part, Whole
+from redbike.loop.alerts.late import find_late
 from redbike.loop.worker_class import find_queue
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
@@ -139,20 +140,24 @@ class Queries(Part):
 
     def jobs(
         self, *patterns: str, queue: str | None = None, status: Event | EventName | None = None,
-        failed: bool = False, paused: bool = False, overdue: bool = False, never_ran: bool = False,
+        failed: bool = False, paused: bool = False, overdue: bool = False, never_ran: bool = False, late: bool = False,
         report: Callable[[int, int], None] | None = None, with_data: bool = False
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
 
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
-        known of a run. Where all jobs have to be read, `report` hears now and then how many of how many were looked
-        at. `with_data`: with the data of each. What matches nothing is left out. Raises `BadConfig` for another status,
-        `BadQueueName`, and while it is read `BadJobId` for a bad pattern.
+        known of a run. `late`: not begun, or not ended, in the time that its options give it. Where all jobs have to be
+        read, `report` hears now and then how many of how many were looked at. `with_data`: with the data of each. What
+        matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is read
+        `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
         jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
+        if late:
+            found = [each.jobid for each in find_late(self.store, self.settings.timezone)]
+            jobids = iter(found) if jobids is None else filter(frozenset(found).__contains__, jobids)
         return self.store.overview.list_jobs(wanted, jobids, report, with_data)
 
     def _find_queue(self, name: str) -> str:
@@ -224,7 +229,7 @@ class Queries(Part):
         # Imported here, as this needs a package that is not always there.
         from redbike.queries.metrics import Metrics
 
-        return Metrics(lambda: self.store, self.settings.prefix).format()
+        return Metrics(lambda: self.store, self.settings.prefix, self.settings.timezone).format()
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,

@@ -1,8 +1,12 @@
-"""What a person wants to see at a glance. What it costs does not grow with the number of jobs."""
+"""What a person wants to see at a glance. What it costs does not grow with the number of jobs.
+
+It grows only with the number of those that alert if they are late.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from redbike.loop.alerts.late import Late, find_late
 from redbike.store.overview import Job
 from redbike.store.past_runs import Dead, Failure
 from redbike.store.processes import Process
@@ -25,6 +29,7 @@ class Glance:
     dead: Dead
     lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
+    late: Sequence[Late] = ()  # jobs that have not begun, or not ended, in the time that their options give them
     refusal: Refusal | None = None  # why the server takes no changes
 
     @property
@@ -44,8 +49,11 @@ class View:
     reporting: int  # how many do
 
 
-def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> Glance:
-    """Read all of it. Those jobs count as due, and as late, that have been due for more than `max_lag` seconds."""
+def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, timezone: str = "UTC") -> Glance:
+    """Read all of it. Those jobs count as due that have been due for more than `max_lag` seconds.
+
+    `timezone` is that of times of day in options, and of the texts.
+    """
     total = store.totals.read(max_lag)
     queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
     processes = store.workers.list_all()
@@ -54,7 +62,8 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True) -> 
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
     lacking = list(_find_lacking(store, processes))
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
-    return Glance(total, processes, queues, is_paused, dead, lacking, rewinds, refusal)
+    late = find_late(store, timezone)
+    return Glance(total, processes, queues, is_paused, dead, lacking, rewinds, late, refusal)
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
@@ -68,9 +77,9 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
             yield job.jobid, queue
 
 
-def read_view(store: Store, number: int, max_lag: float = 0.0) -> View:
+def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "UTC") -> View:
     """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
-    glance = read_glance(store, max_lag)
+    glance = read_glance(store, max_lag, timezone=timezone)
     first, known = glance.dead.failures, set(glance.dead.jobids)
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]

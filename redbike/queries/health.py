@@ -1,6 +1,7 @@
 """Whether all is well: a running dispatcher, jobs that are neither overdue nor wait for long, and nobody lost.
 
-Nothing here takes longer because there are more jobs, but for those that are named.
+Nothing here takes longer because there are more jobs, but for those that are named, and those that alert if they are
+late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +36,8 @@ class Health:
     (seconds for which the oldest job that is due has waited), ``overdue`` (jobs that no dispatcher has moved in time),
     ``waiting`` and ``in_flight`` (jobs), ``failing`` (jobs that have failed and not succeeded since), ``dead`` (those
     of them that have failed for good though their schedules would go on), ``dispatchers``, ``workers`` (those that are
-    alive) and ``lost`` (both kinds, of late).
+    alive), ``lost`` (both kinds, of late) and ``late`` (jobs that have not begun, or not ended, in the time that their
+    options give them).
     """
 
     problems: tuple[str, ...]
@@ -43,7 +45,7 @@ class Health:
     max_lag: float = MAX_LAG
     paused: tuple[str, ...] = ()  #: what somebody has paused: "everything", or queues
     #: what each problem is about: ``server``, ``dead``, ``dispatchers``, ``overdue``, ``queues``, ``commands``,
-    #: ``lost``, ``stuck``, ``rewound`` or ``jobs``
+    #: ``lost``, ``stuck``, ``late``, ``rewound`` or ``jobs``
     topics: tuple[str, ...] = ()
 
     @property
@@ -78,7 +80,7 @@ def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone
 
     No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
     """
-    found = read_glance(store, max_lag, with_rates=False)
+    found = read_glance(store, max_lag, with_rates=False, timezone=timezone)
     named = [failure.jobid for failure in found.dead.failures[:MOST]]
     jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, named)
     return judge(found, max_lag, _list_some(jobs.check(patterns, MOST)))
@@ -102,6 +104,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
         "stuck": list(_list_some(_check_stuck(found.processes))),
+        "late": list(_list_some(f"{each.jobid} {each.text}" for each in found.late)),
         "rewound": list(_list_some(_check_rewinds(found))),
         "jobs": list(others),
     }
@@ -120,6 +123,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "dispatchers": sum(each.kind == "dispatcher" for each in alive),
         "workers": sum(each.kind == "worker" for each in alive),
         "lost": len(lost),
+        "late": len(found.late),
     }
     paused = ("everything",) if found.is_paused else tuple(each.queue for each in queues if each.paused is not None)
     return Health(problems, metrics, max_lag, paused, topics)

@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from redbike.errors import ServerError
+from redbike.loop.alerts.late import find_late
 from redbike.store.enums import Outcome, Skip
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
@@ -39,11 +40,12 @@ class Metrics(Collector):
 
     It calls `open_store` when it is asked first, and again for as long as that raises `ServerError`. `prefix` is the
     label of all figures; without it, that is the prefix of the store, and empty for as long as there is none.
+    `timezone` is that of times of day in options.
     """
 
-    def __init__(self, open_store: Callable[[], Store], prefix: str | None = None) -> None:
+    def __init__(self, open_store: Callable[[], Store], prefix: str | None = None, timezone: str = "UTC") -> None:
         self._open_store = open_store
-        self._prefix = prefix
+        self._prefix, self._timezone = prefix, timezone
         self._store: Store | None = None
         self.problem = ""  # why the server has not answered the last time
         self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
@@ -53,7 +55,7 @@ class Metrics(Collector):
         with self._asking:
             try:
                 self._store = self._store or self._open_store()
-                found = list(_Collection(self._store, self._find_prefix()).collect())
+                found = list(_Collection(self._store, self._find_prefix(), self._timezone).collect())
             except (ServerError, OSError) as error:
                 found = []
                 if str(error) != self.problem:
@@ -61,7 +63,7 @@ class Metrics(Collector):
                 self.problem = str(error)
             else:
                 self.problem = ""
-        one = _Collection(self._store, self._find_prefix())
+        one = _Collection(self._store, self._find_prefix(), self._timezone)
         yield one.make("redbike_build_info", "The version of Redbike that shows this.", 1, version=__version__)
         yield one.make("redbike_up", "Whether the server answers.", bool(found))
         yield from found
@@ -88,6 +90,7 @@ class _Collection:
 
     store: Store | None
     prefix: str
+    timezone: str
 
     def make(self, name: str, text: str, value: float, **labels: str) -> Metric:
         """Return a figure with one value."""
@@ -105,6 +108,8 @@ class _Collection:
         store = self.store
         total = store.totals.read()
         yield from self._describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
+        text = "Jobs that have not begun, or not ended, in the time that their options give them."
+        yield self.make("redbike_late_jobs", text, len(find_late(store, self.timezone)))
         rewinds = len(store.rewinds.list_all())
         text = "Times that the server went back which nobody has acknowledged."
         yield self.make("redbike_unacknowledged_rewinds", text, rewinds)

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from redbike.errors import BadSchedule, quoted
+from redbike.store.alerts import Alerts
 from redbike.store.enums import Skip
 from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
@@ -117,10 +118,11 @@ class Jobs:
         """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
         answers = Answers()
         steps = list(split(jobs, step))
-        calls = chain((self._pack_set(step, from_now) for step in steps), also)
+        watches = Alerts(self._namespace).pack_watch({job.jobid: job.options for job in jobs if job.options})
+        calls = chain((self._pack_set(step, from_now) for step in steps), watches, also)
         with self._namespace.scripts.run_meanwhile(calls) as replies:
             yield answers
-        answers.others += replies[len(steps) :]
+        answers.others += replies[len(steps) + len(watches) :]
         refused: dict[str, tuple[Any, str]] = {}
         for reply in replies[: len(steps)]:
             if len(reply) > 1:

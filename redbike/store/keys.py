@@ -46,6 +46,7 @@ key (after the prefix)    type    content
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last
 ``-followers``            hash    job id of a parent → the ids of its followers, with newlines between
+``-alerts``               hash    ``job:ID``, ``process:OWNER``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -118,6 +119,12 @@ A follower is a job with the schedule ``AFTER``. Its JSON has ``parents``: their
 ``again``, if each of them has: those that have ended once more, of which nothing comes but a count. While it waits for
 its parents, it is on the timeline at `redbike.schedule.moments.AWAITED`. A parent need not be a job.
 
+Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
+has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have
+``process:OWNER`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``missed:ID`` is how many occurrences of a
+job were missed, as far as that is told, and ``missed:`` that of all. ``waiting:`` has lines that are to be sent from
+``at`` on. ``sending:TAG`` is a message that a process sends; from ``at`` on others may.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -175,6 +182,7 @@ FIXED = {
     "untold": "hash",
     "following": "hash",
     "followers": "hash",
+    "alerts": "hash",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -198,7 +206,7 @@ class Keys:
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
         self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
         self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
-        self.untold, self.following, self.followers, self.inflight_base = others
+        self.untold, self.following, self.followers, self.alerts, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Workers` for dispatchers and workers, which say that they are there,
 - `Rows` for files of jobs,
 - `JobLister` and `PastRuns` for lists and pages of jobs, runs and failures,
+- `Alerts` for what is late, and for what people have been told,
 - `Questions` for all else that is only read.
 
 `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
@@ -37,6 +38,7 @@ import redis
 from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
+from redbike.store.alerts import Alerts
 from redbike.store.coming import Coming
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
@@ -111,6 +113,7 @@ class Store:
         self.outbox = Outbox(namespace)
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)
+        self.alerts = Alerts(namespace)
         self.questions = Questions(namespace)
         self.rows = Rows(namespace)
 

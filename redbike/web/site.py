@@ -133,7 +133,7 @@ class Site:
         return Clock(time.time() if now is None else now, self.settings.timezone)
 
     def _read_view(self) -> View:
-        view = read_view(self.bike.store, SHOWN, MAX_LAG)
+        view = read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone)
         counts = self.bike.store.counts
         ended = counts.sum_ended(counts.read())
         found = {queue.queue: (queue.waiting, ended[queue.queue]) for queue in view.glance.queues}

@@ -38,7 +38,7 @@ def check(store, *patterns, now=NOW, max_lag=MINUTE):
 def test_all_is_well(staffed):
     line = (
         "OK: 1 dispatcher, 1 worker, {1} waiting, {1} running | lag={0}.000s;60 overdue=0 waiting={1} in_flight={1} "
-        "failing=0 dead=0 dispatchers=1 workers=1 lost=0"
+        "failing=0 dead=0 dispatchers=1 workers=1 lost=0 late=0"
     )
     health = check(staffed)
     assert (health.is_well, health.format_line()) == (True, line.format(0, 0))

@@ -14,6 +14,7 @@ from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.expiring import skip_expired
 from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.resuming import resume
+from redbike.store.alerts import Change
 from redbike.store.entries import pack_entry, read_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
@@ -172,6 +173,8 @@ VERBS: dict[str, Verb] = {
     "unregister": lambda store, run: store.at(NOW).workers.unregister("OwnerOf1"),
     "archive": archive,
     "claim": claim,
+    "watch": lambda store, run: list(store.alerts.watch_all()),
+    "alert": lambda store, run: store.at(NOW).alerts.alert([Change(f"job:{JOB}", None, "{}", ["a line"])]),
 }
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- forget: stopped → (unknown), one-offs that have ended long enough ago, the first of them.
--- keys   schedules, statuses, spent, saved, progress, groups, counts, _forget, _write
+-- keys   schedules, statuses, spent, saved, progress, groups, counts, alerts, _forget,
+--        _write
 -- given  most: how many are looked at
 -- returns {'ok', how many were looked at, and how many were forgotten}: those that have failed
 --         since or were set again stay for good, and so does the row of a file, which would run
@@ -14,6 +15,7 @@ for _, job in ipairs(ripe) do
     forget(job)
     change('HDEL', saved, {job})
     change('HDEL', progress, {job})
+    change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})
     number = number + 1
   elseif event == ENQ or event == WRK then
     change('ZADD', spent, {stamp(now + LATER), job})

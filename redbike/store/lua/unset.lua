@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
 -- keys   schedules, statuses, timeline, queued, running, saved, progress, options, groups,
---        following, followers, _forget, _write
+--        following, followers, alerts, _forget, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -28,6 +28,7 @@ if call('EXISTS', followers) == 1 then
 end
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})
+change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})
 if given.who and known > 0 then
   local own = describe_options(call('HGET', options, job))
   local text = call('HGET', schedules, job) or ''

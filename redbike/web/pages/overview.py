@@ -24,6 +24,7 @@ PLACES = {
     "queues": "queues",
     "commands": "workers",
     "lost": "workers",
+    "late": "#late",
     "rewound": "log",
     "jobs": "jobs?failed=1",
 }
@@ -46,6 +47,7 @@ def show_overview(site: Site, request: Request) -> Response:
         charts=draw_charts(site, clock.now),
         charts_since=site.samples.since,
         failures=view.failures,
+        late=view.glance.late[:SHOWN],
         soonest=view.soonest,
         processes=view.glance.processes[:SHOWN],
         more_processes=max(0, len(view.glance.processes) - SHOWN),
@@ -68,6 +70,7 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     late = [queue.late for queue in view.glance.queues if queue.paused is None]
     more = "+" if MOST_LATE in late else ""
     yield "overdue", f"{show_number(metrics['overdue'] + sum(late))}{more}", "jobs?overdue=1"
+    yield "are late", show_number(metrics["late"]), "#late"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
     yield "lag", show_length(metrics["lag"]), "queues"

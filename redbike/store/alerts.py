@@ -1,0 +1,199 @@
+"""What is late, and what people have been told: in ``-alerts``, see `redbike.store.keys`.
+
+Nothing here decides what people are told: `redbike.loop.alerts` does.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from redbike.config.options import parse_options
+from redbike.store.namespace import PAGE, Part, read_json, split
+from redbike.store.records import RetryState, RunRecord, Waiting, decode, encode, parse_number
+from redbike.store.scripts import Call
+
+ALERTING = ("start-within", "finish-within", "finish-by")  # the options of jobs that alert if they are late
+WATCHED = "{}"  # the record of a job of which nothing is told
+JOB, MISSED, PROCESS, REWIND, DISPATCHER = "job:", "missed:", "process:", "rewind:", "dispatcher:"
+WAITING, SENDING = "waiting:", "sending:"
+MOST_LINES = 1000  # that wait to be sent
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job that has an occurrence which is due, or was begun, and that alerts if it is late."""
+
+    jobid: str
+    options: str  # as they are stored
+    schedule: str  # as it is stored; "" for none
+    timeline: float | None  # when it is due there
+    waiting: Waiting | None
+    run: RunRecord | None
+    kept: RetryState
+
+    @classmethod
+    def read(cls, columns: Sequence[Any]) -> "Pending":
+        """Read what ``lua/find_alerts.lua`` says of a job."""
+        jobid, options, schedule, timeline, queued, running, kept = (each or "" for each in columns)
+        places = parse_number(timeline), Waiting.parse(queued), RunRecord.parse(running)
+        return cls(jobid, options, schedule, *places, RetryState.parse(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What has been told of a job, of a process or of the server; times are epoch seconds."""
+
+    active: Mapping[str, float] = field(default_factory=dict)  # since when each alert lasts
+    told: Mapping[str, float] = field(default_factory=dict)  # when each was told last
+
+    @classmethod
+    def parse(cls, record: str) -> "Told":
+        """Read a record. A damaged one is as if nothing had been told."""
+        found = _parse_object(record)
+        return cls(_read_times(found.get("active")), _read_times(found.get("told")))
+
+    def format(self) -> str:
+        """Write the record."""
+        found = {name: dict(times) for name in ("active", "told") if (times := getattr(self, name))}
+        return json.dumps(found, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Lines that wait to be sent, from `at` on, or that a process sends, until `at`; `more` are left out."""
+
+    at: float
+    lines: Sequence[str]
+    more: int = 0
+    tries: int = 0
+
+    @classmethod
+    def parse(cls, record: str) -> "Message | None":
+        """Read a record; None for a damaged one."""
+        found = _parse_object(record)
+        lines, numbers = found.get("lines"), [found.get(name, 0) for name in ("at", "more", "tries")]
+        if not isinstance(lines, list) or not all(isinstance(each, int | float) for each in numbers):
+            return None
+        return cls(float(numbers[0]), list(map(str, lines)), int(numbers[1]), int(numbers[2]))
+
+    def format(self) -> str:
+        """Write the record."""
+        found = {"at": self.at, "lines": self.lines, "more": self.more, "tries": self.tries}
+        return json.dumps(found, separators=(",", ":"))
+
+
+def _parse_object(record: str) -> dict[str, Any]:
+    try:
+        found = json.loads(record)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_times(found: Any) -> dict[str, float]:
+    times = found.items() if isinstance(found, dict) else ()
+    return {name: float(time) for name, time in times if isinstance(time, int | float)}
+
+
+@dataclass(slots=True)
+class Known:
+    """What ``-alerts`` has, and the jobs in it that have an occurrence which is due."""
+
+    now: float = 0.0
+    told: dict[str, str] = field(default_factory=dict)  # by field, all but `MISSED` and `WATCHED`
+    pending: list[Pending] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)  # jobs of which nothing is told, and that do not alert any more
+
+
+class Change(NamedTuple):
+    """What is to become of a field, if it has the record `was` still; None for none. `lines` are sent then."""
+
+    field: str
+    was: str | None
+    record: str | None
+    lines: Sequence[str] = ()
+
+
+class Alerts(Part):
+    """Reads and changes what has been told."""
+
+    def pack_watch(self, options: Mapping[str, str]) -> list[Call]:
+        """Look from now on at those jobs that alert if they are late, by their options as they are stored."""
+        jobs = [jobid for jobid, text in options.items() if is_alerting(text)]
+        return [self._namespace.pack("watch", jobs=page) for page in split(jobs, PAGE)]
+
+    def watch_all(self) -> Iterator[None]:
+        """Look from now on at all jobs that alert if they are late, in steps."""
+        cursor = ""
+        while cursor != "0":
+            cursor = decode(self._namespace.run("watch", cursor=cursor or "0", count=PAGE)[1])
+            yield
+
+    def read(self, only: str = "") -> Known:
+        """Return what there is; or only of the job `only`."""
+        known, cursor = Known(), ""
+        if not self._namespace.ask("hlen", self._namespace.keys.alerts):
+            return known
+        given = {"only": only} if only else {}
+        while cursor != "0":
+            found = read_json(self._namespace.run("find_alerts", cursor=cursor or "0", count=PAGE, **given)[1])
+            cursor, known.now = found["cursor"], float(found["now"])
+            # Lua has one kind of table: an empty one is an object.
+            told, due = found["told"] or (), found["due"] or ()
+            known.told |= zip(told[::2], told[1::2], strict=True)
+            known.pending += map(Pending.read, due)
+            known.idle += found["idle"] or ()
+        # A server may tell of one twice while it moves its fields.
+        known.pending = list({each.jobid: each for each in known.pending}.values())
+        return known
+
+    def read_missed_total(self) -> tuple[str, str | None]:
+        """Return how many occurrences of all jobs were missed, and how many of them are told, None if none ever was."""
+        found = read_json(self._namespace.run("find_missed", cursor="0", count=1)[1])
+        known = self._namespace.ask("hget", self._namespace.keys.alerts, MISSED)
+        return found["total"], None if known is None else decode(known)
+
+    def list_missed(self) -> Iterator[tuple[str, str, str | None]]:
+        """Yield jobs of which more occurrences were missed than told: how many, and how many of them are told."""
+        cursor = ""
+        while cursor != "0":
+            found = read_json(self._namespace.run("find_missed", cursor=cursor or "0", count=PAGE)[1])
+            cursor, missed = found["cursor"], found["missed"] or ()
+            for jobid, number, known in zip(missed[::3], missed[1::3], missed[2::3], strict=True):
+                yield jobid, number, known or None
+
+    def alert(self, changes: Iterable[Change], gather: float = 0.0, together: bool = False) -> list[bool]:
+        """Make changes, each only if nobody has made another one; return which were made.
+
+        The lines are sent from `gather` seconds after the first one that waits. With `together`, all or none are made.
+        """
+        made = list[bool]()
+        for page in [list(changes)] if together else split(changes, PAGE):
+            given = [
+                {"field": each.field, "was": each.was or False, "record": each.record or False, "lines": each.lines}
+                for each in page
+            ]
+            more: dict[str, Any] = {"together": True} if together else {}
+            reply = self._namespace.run("alert", changes=given, gather=gather, most=MOST_LINES, **more)
+            made += [word == "made" for word in decode(reply[1]).split()]
+        return made
+
+    def list_failing(self, most: int) -> list[tuple[str, float]]:
+        """Return the `most` jobs that have failed last and not succeeded since, each with when it did."""
+        key = self._namespace.keys.failure_times
+        found = self._namespace.ask("zrange", key, -most, -1, withscores=True)
+        return [(decode(jobid), float(failed)) for jobid, failed in found]
+
+    def read_failures(self, jobids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return what is kept of the last failures of jobs, as far as it can be read."""
+        found: dict[str, dict[str, Any]] = {}
+        for page in split(jobids, PAGE):
+            texts = self._namespace.ask("hmget", self._namespace.keys.failures, list(map(encode, page)))
+            found |= {jobid: _parse_object(decode(text)) for jobid, text in zip(page, texts, strict=True)}
+        return found
+
+
+def is_alerting(options: str) -> bool:
+    """Tell whether a job with these options, as they are stored, alerts if it is late."""
+    return bool(options) and any(name in parse_options(options) for name in ALERTING)

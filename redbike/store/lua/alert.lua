@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- alert: what has been told of jobs, processes and the server → what is told now, and the lines
+--        that are to be sent; each change only if nobody has made another one.
+-- keys   alerts, _write
+-- given  changes: of each field: the record that it has, and that which it gets, false for none;
+--        lines: what is to be sent of it; together: whether all are made, or none; gather: seconds
+--        for which the first line waits for others; most: lines that wait, further ones are counted
+-- returns {'ok', a word for each change: 'made' or 'stale'}
+local words, gone, new, lines, stale = {}, {}, {}, {}, false
+for i, each in ipairs(given.changes) do
+  words[i] = (call('HGET', alerts, each.field) or false) == each.was and 'made' or 'stale'
+  stale = stale or words[i] == 'stale'
+end
+for i, each in ipairs(given.changes) do
+  if stale and given.together then words[i] = 'stale' end
+  if words[i] == 'made' then
+    if each.record then note(new, each.field, each.record) else gone[#gone + 1] = each.field end
+    for _, line in ipairs(each.lines or {}) do lines[#lines + 1] = line end
+  end
+end
+if #lines > 0 then
+  local waiting = object_of(call('HGET', alerts, 'waiting:'))
+  local all, more = waiting.lines or {}, waiting.more or 0
+  for _, line in ipairs(lines) do
+    if #all < given.most then all[#all + 1] = line else more = more + 1 end
+  end
+  local at = waiting.at or now + given.gather
+  note(new, 'waiting:', cjson.encode({at = at, lines = all, more = more}))
+end
+if #new > 0 then change('HSET', alerts, new) end
+if #gone > 0 then change('HDEL', alerts, gone) end
+write()
+return {'ok', table.concat(words, ' ')}

@@ -1,0 +1,55 @@
+#!lua flags=no-writes
+-- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
+--              those that alert if it is late, and what has been told; changes nothing.
+-- keys   schedules, timeline, queued, running, retry_states, pauses, options, alerts
+-- given  cursor, count: as HSCAN takes them; only: a field, or a pattern, if not all are wanted
+-- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,
+--         record, …; idle: jobs that have no such options any more, and of which nothing is told;
+--         due: of each job its id, options, schedule, due time on the timeline, and records in
+--         -queued, -running and -retry-states, false for what there is not}; not of paused jobs
+local PART = 500  -- jobs in one look
+local found = call('HSCAN', alerts, given.cursor, 'MATCH', given.only or '*', 'COUNT', given.count)
+local fields, told, idle, pending = found[2], {}, {}, {}
+
+local function alerts_if_late(text)  -- whether a job with these options does
+  return text and (text:find('"start-within"', 1, true) or text:find('"finish-', 1, true))
+end
+
+local function look(jobs, records)
+  local own, held = call('HMGET', options, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
+  local watched = {}
+  for i, job in ipairs(jobs) do
+    if alerts_if_late(own[i]) then
+      if not held[i] then watched[#watched + 1] = {job, own[i]} end
+    elseif records[i] == '{}' then
+      idle[#idle + 1] = job
+    end
+    if records[i] ~= '{}' then note(told, 'job:' .. job, records[i]) end
+  end
+  for _, each in ipairs(watched) do
+    local job = each[1]
+    local score, run = call('ZSCORE', timeline, job), call('HGET', running, job)
+    local entry, kept = call('HGET', queued, job), call('HGET', retry_states, job)
+    if run or entry or score and (kept or tonumber(score) <= now) then
+      local text = call('HGET', schedules, job)
+      pending[#pending + 1] = {job, each[2], text, score and stamp(score), entry, run, kept}
+    end
+  end
+end
+
+local jobs, records = {}, {}
+for i = 1, #fields, 2 do
+  local job = fields[i]:match('^job:(.*)$')
+  if job then
+    jobs[#jobs + 1], records[#jobs + 1] = job, fields[i + 1]
+  elseif not fields[i]:find('^missed:') then
+    note(told, fields[i], fields[i + 1])
+  end
+end
+for first = 1, #jobs, PART do
+  local last = math.min(first + PART - 1, #jobs)
+  look({unpack(jobs, first, last)}, {unpack(records, first, last)})
+end
+return {'ok', cjson.encode({
+  cursor = found[1], now = stamp(now), told = told, idle = idle, due = pending
+})}

@@ -1,0 +1,172 @@
+"""Which jobs are late, wherever they are. Time is an argument."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from redbike.loop.alerts.late import find_late, find_time_of_day
+from redbike.queries.glance import read_view
+from redbike.queries.health import check_health
+from redbike.queries.metrics import Metrics
+from redbike.store.run import NextState
+from tests.verbs import dispatch, take_one
+
+JOB, QUEUE = "job:A", "work-A"
+DAY = 86400.0
+NOON = 20_000 * DAY + DAY / 2
+DAILY = "0 12 * * *"
+HOUR = 3600.0
+
+
+def put(bike, schedule=DAILY, jobid=JOB, now=NOON - HOUR, **options):
+    """Set a job that is due at `NOON`, by its schedule or else as if by that."""
+    bike.store.client.delete(bike.store.keys.timeline)
+    assert bike.set(jobid, schedule, **options)
+    bike.store.client.zadd(bike.store.keys.timeline, {jobid: NOON})
+
+
+def enqueue(bike):
+    assert dispatch(bike.store.at(NOON), [(JOB, repr(NOON), QUEUE)]) == 1
+
+
+def begin(bike, at=NOON):
+    enqueue(bike)
+    return take_one(bike.store.at(at), [(QUEUE, 1e6)], "tag")
+
+
+def fail(bike):
+    again = NextState("due", NOON + HOUR, retry_state=f"1 0 1 {NOON:.6f} -", retried=True)
+    bike.store.at(NOON + 1).runs.end(begin(bike), again)
+
+
+def pause(bike):
+    bike.pause(JOB)
+
+
+PLACES = {"timeline": lambda bike: None, "queue": enqueue, "flight": begin, "retry": fail, "paused": pause}
+
+
+def late(bike, now):
+    return [(each.jobid, each.due, each.since) for each in find_late(bike.store.at(now), "UTC")]
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "limit"),
+    [
+        ("timeline", {"start_within": "10m"}, 600),
+        ("queue", {"start_within": "10m"}, 600),
+        ("flight", {"start_within": "10m"}, None),
+        ("retry", {"start_within": "10m"}, None),
+        ("paused", {"start_within": "10m"}, None),
+        ("timeline", {"finish_within": "20m"}, 1200),
+        ("queue", {"finish_within": 1200}, 1200),
+        ("flight", {"finish_within": "20m"}, 1200),
+        ("retry", {"finish_within": "20m"}, 1200),
+        ("paused", {"finish_within": "20m"}, None),
+        ("flight", {"finish_by": "12:30"}, 1800),
+        ("queue", {"finish_by": "12:00"}, DAY),
+        ("queue", {"start_within": "10m", "finish_by": "12:30"}, 600),
+        ("flight", {"start_within": "10m", "finish_by": "12:30"}, 1800),
+        ("queue", {"timeout": "10m"}, None),
+    ],
+)
+def test_a_job_is_late_from_its_limit_on(bike, place, options, limit):
+    put(bike, **options)
+    PLACES[place](bike)
+    if limit is None:
+        assert late(bike, NOON + 10 * DAY) == []
+        return
+    assert late(bike, NOON + limit - 0.001) == []
+    assert late(bike, NOON + limit) == late(bike, NOON + 2 * DAY) == [(JOB, NOON, NOON + limit)]
+
+
+def test_it_is_not_late_any_more_when_it_has_ended(bike):
+    put(bike, finish_within="10m")
+    run = begin(bike)
+    assert late(bike, NOON + 700)
+    bike.store.at(NOON + 710).runs.end(run, NextState("next", NOON + DAY))
+    assert late(bike, NOON + 720) == []
+    assert late(bike, NOON + DAY + 600) == [(JOB, NOON + DAY, NOON + DAY + 600)]
+
+
+def test_what_is_owed_after_a_run_is_late_as_well(bike):
+    put(bike, start_within="10m", overlap="queue")
+    begin(bike)
+    client, keys = bike.store.client, bike.store.keys
+    record = client.hget(keys.running, JOB).decode()
+    client.hset(keys.running, JOB, record.replace(" - work", f" due:{NOON + HOUR:.6f} work"))
+    assert late(bike, NOON + HOUR + 599) == []
+    assert late(bike, NOON + HOUR + 600) == [(JOB, NOON + HOUR, NOON + HOUR + 600)]
+
+
+# The instants are taken from the rules of the zones, not from this program.
+@pytest.mark.parametrize(
+    ("schedule", "timezone", "ends"),
+    [
+        (DAILY, "Asia/Tokyo", NOON + HOUR),  # as it is stored, it follows UTC
+        ("EVERY:1d", "UTC", NOON + HOUR),
+        ("EVERY:1d", "Asia/Tokyo", NOON + 16 * HOUR),
+        (f"CRON_TZ=Asia/Tokyo {DAILY}", "UTC", NOON + 16 * HOUR),
+        (f"CRON_TZ=Asia/Tokyo {DAILY}", "Europe/Berlin", NOON + 16 * HOUR),
+    ],
+)
+def test_a_time_of_day_is_in_the_zone_of_the_schedule_or_else_of_the_setting(bike, schedule, timezone, ends):
+    put(bike, schedule, finish_by="13:00")
+    assert [each.since for each in find_late(bike.store.at(NOON + 5 * DAY), timezone)] == [ends]
+
+
+@pytest.mark.parametrize(
+    ("after", "clock_time", "instant"),
+    [
+        ("2026-03-28T22:00Z", "02:30", "2026-03-29T01:30Z"),  # it is passed over: 03:30 is as much later
+        ("2026-03-29T01:30Z", "02:30", "2026-03-30T00:30Z"),
+        ("2026-10-24T22:00Z", "02:30", "2026-10-25T00:30Z"),  # there are two: the first
+        ("2026-10-25T00:30Z", "02:30", "2026-10-26T01:30Z"),
+        ("2026-06-01T04:00Z", "06:00", "2026-06-02T04:00Z"),
+    ],
+)
+def test_a_time_of_day_where_clocks_change(after, clock_time, instant):
+    since, expected = (datetime.fromisoformat(text).timestamp() for text in (after, instant))
+    assert find_time_of_day(since, clock_time, "Europe/Berlin") == expected
+
+
+def test_jobs_health_metrics_and_the_view_say_the_same(bike):
+    put(bike, finish_by="13:00")
+    bike.set("well:A", DAILY, finish_by="13:00")
+    bike.set("other:A", "NOW")
+    text = f"{JOB} was to end by 2024-10-04 13:00:00 UTC, was due at 2024-10-04 12:00:00, and waits for a dispatcher"
+    health = check_health(bike.store.at(NOON + 2 * HOUR), [], 1e9, "UTC")
+    assert (text in health.problems, health.metrics["late"]) == (True, 1)
+    assert [each.jobid for each in read_view(bike.store.at(NOON + 2 * HOUR), 5).glance.late] == [JOB]
+    assert [job.jobid for job in bike.jobs(late=True)] == [JOB]
+    assert [job.jobid for job in bike.jobs("w*", late=True)] == []
+    figures = Metrics(lambda: bike.store.at(NOON + 2 * HOUR)).format()
+    assert f'redbike_late_jobs{{prefix="{bike.prefix}"}} 1.0' in figures
+
+
+def watched(bike):
+    return sorted(name.decode() for name in bike.store.client.hkeys(bike.store.keys.alerts))
+
+
+def test_what_does_not_alert_has_no_key_and_what_is_gone_neither(bike):
+    bike.set("plain:A", "NOW", timeout="10m")
+    assert watched(bike) == []
+    for jobid in ("a:A", "b:A"):
+        bike.set(jobid, DAILY, start_within="1s")
+    assert watched(bike) == ["job:a:A", "job:b:A"]
+    bike.unset("a:A")
+    assert watched(bike) == ["job:b:A"]
+    bike.set("b:A", DAILY, start_within=None)
+    assert (late(bike, NOON * 2), bike.store.alerts.read().idle) == ([], ["b:A"])
+
+
+def test_it_finds_all_of_many_and_those_that_nobody_has_noted(bike):
+    number = 1200
+    for each in range(number):
+        bike.store.client.hset(bike.store.keys.options, f"{each}:A", json.dumps({"finish-within": 1}))
+        bike.store.client.zadd(bike.store.keys.timeline, {f"{each}:A": NOON})
+    assert late(bike, NOON + 2) == []
+    for _ in range(2):
+        assert len(list(bike.store.alerts.watch_all())) >= 1
+    assert len(late(bike, NOON + 2)) == number
