@@ -324,6 +324,16 @@ def expiring(scene: Scene, waited: float = 700.0) -> None:
         scene.store.at(now).jobs.set([replace(job, expires=600.0)])
 
 
+def alerting(scene: Scene) -> None:
+    """A job that alerts if it is late."""
+    options = '{"finish-within":3600}'
+    scene.store.jobs.set([JobToSet(JOB, scene.hourly, scene.began + 3600, False, "work-A", options=options)])
+
+
+def set_alerting(scene: Scene) -> None:
+    assert scene.bike.set(JOB, scene.hourly, finish_within="1h")
+
+
 def expiring_later(scene: Scene) -> None:
     """A job that is due, and must begin within 10 minutes."""
     due = JobToSet(JOB, scene.hourly, scene.began - 20, False, "work-A", options='{"expires":600}')
@@ -382,6 +392,7 @@ BY_HAND = [
     ("resume a follower", followed(waiting(JOB)), resume_follower),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
+    ("unset what alerts", alerting, lambda scene: scene.bike.set(JOB, None)),
     ("set what expires", nothing, lambda scene: scene.bike.set(JOB, "NOW", expires="1h")),
     ("set what waits to expire", waiting(JOB), lambda scene: scene.bike.set(JOB, scene.hourly, expires="1h")),
     ("run what expires", expiring_later, run),
@@ -797,6 +808,7 @@ OPERATIONS = [
     ),
     Operation("resume a one-off that is late", late, resume, by_hand=True, settings={"grace": 600.0}),
     Operation("resume everything", held_all, steering(lambda limiter, _: limiter.resume("")), by_hand=True, steps=3),
+    Operation("set what alerts", nothing, set_alerting, by_hand=True, steps=2),
     Operation("set many", elsewhere, load, by_hand=True, steps=4),
     Operation("sync", synced, sync, by_hand=True, steps=4),
     Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),

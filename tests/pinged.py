@@ -11,6 +11,7 @@ class Pinged:
 
     def __init__(self) -> None:
         self.called: list[str] = []
+        self.posted: list[tuple[str, bytes]] = []  # of each POST the kind and what came with it
         self.answers: list[int | str] = []
         self.hanging = threading.Event()  # while it is clear, no call is answered
         self.hanging.set()
@@ -26,6 +27,11 @@ def serve() -> Iterator[Pinged]:
     pinged = Pinged()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            pinged.posted.append((self.headers["Content-Type"], body))
+            self.do_GET()
+
         def do_GET(self) -> None:
             pinged.called.append(self.path)
             answer = pinged.answer()

@@ -1,5 +1,6 @@
 """The recipes of docs/alerting.rst, and the figures that docs/monitoring.rst has served: each rings."""
 
+import json
 import re
 import socketserver
 import threading
@@ -104,3 +105,50 @@ def test_the_figures_are_served(shell):
         urllib.request.urlopen(url.replace("redbike-monitor:9199", f"127.0.0.1:{port}"), timeout=60)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert b'redbike_up{prefix="redbike"} 1.0' in answer.read()
+
+
+def try_alert(shell, block, **places):
+    """Try a recipe, with other programs and hosts in their places; what `redbike alert --test` prints."""
+    config = find_block("alerting", block)
+    for before, after in places.values():
+        config = config.replace(before, after)
+    write(shell, ".redbike.conf", config)
+    done = shell.run("alert", "--test")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_command_is_told(shell):
+    write(shell, "tell-ops", '#!/bin/sh\n{ echo "$REDBIKE_ALERT"; cat; } >told\n').chmod(0o755)
+    place = "/usr/local/bin", str(shell.folder)
+    said = try_alert(shell, "[redbike]\nalert: /usr/local", place=place)
+    assert said == f"the test was sent to '{shell.folder}/tell-ops': exit status 0\n"
+    shown = find_block("alerting", "$ redbike alert").partition("\n")[2]
+    assert said.replace(*reversed(place)).strip() == shown.strip()
+    word, line = (shell.folder / "told").read_text().splitlines()
+    assert (word, json.loads(line)["alert"]) == ("test", "test")
+    assert (
+        json.loads(line).keys() | {"jobid"} == json.loads(find_block("alerting", '{"alert"').replace("…", '""')).keys()
+    )
+
+
+def test_sendmail_mails(shell):
+    write(shell, "sendmail", '#!/bin/sh\n{ echo "$@"; cat; } >mail\n').chmod(0o755)
+    try_alert(shell, "[redbike]\nalert: sh -c", place=("/usr/sbin", str(shell.folder)))
+    address, subject, blank, line = (shell.folder / "mail").read_text().splitlines()
+    assert (address, subject, blank, json.loads(line)["alert"]) == ("root", "Subject: test", "", "test")
+
+
+@pytest.mark.parametrize(
+    ("block", "host", "key"),
+    [
+        ("[redbike]\nalert: https:", "https://ops.example.org", "alert"),
+        ("[redbike]\nalert: slack", "https://hooks.slack.com", "text"),
+    ],
+)
+def test_a_url_is_told(shell, block, host, key):
+    with serve() as pinged:
+        said = try_alert(shell, block, place=(host, pinged.url))
+        assert said == f"the test was sent to {pinged.url}/…: the answer is 200\n"
+    [(kind, body)] = pinged.posted
+    assert (kind, key in json.loads(body)) == ("application/json", True)

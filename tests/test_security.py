@@ -18,6 +18,7 @@ from redbike.connection.check import check_server
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
+from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.loop import Loop
 from redbike.loop.queues import apply_limits
 from redbike.queries.check.surroundings import ServerCheck
@@ -370,6 +371,8 @@ def asks(bike, helper):
     if figures.problem:
         raise ServerError(figures.problem)
     assert bike.why("broken:A").startswith("It has failed for good")
+    bike.set("due:A", "EVERY:1h", finish_by="06:00")
+    assert list(bike.jobs(late=True)) == []
     bike.unset("due:A")
     bike.run("broken:A")
     steers_queues(bike)
@@ -554,6 +557,28 @@ def test_all_rights_of_a_role_are_checked_and_no_others(bikes, users, role, need
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"-{command}"])
         assert questions.list_missing_rights(checked) == [command]
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
+
+
+@pytest.mark.parametrize("role", ["dispatcher", "worker"])
+def test_alerts_need_the_further_rights_of_the_page_and_no_others(bikes, users, role, tmp_path):
+    more = dict(re.findall(r"a\s+(dispatcher|worker)(?: also needs)? ``((?:\+[a-z]+ ?)+)``", PAGE))[role].split()
+    users.acl_setuser(f"redbike-{role}", enabled=True, commands=more)
+    store, admin = bikes[role].store, bikes["admin"]
+    needed = rights.ALERTING.split()
+    assert {word[1:] for word in more} <= {*needed} <= {*RIGHTS[role], *(word[1:] for word in more)}
+    admin.set("a:A", "EVERY:1h", finish_within="0.001s")
+    admin.set("b:A", "NOW", finish_within="0.001s", on_error="reschedule")
+    admin.store.client.hset(admin.store.keys.failures, "b:A", "{}")
+    admin.store.client.zadd(admin.store.keys.failure_times, {"b:A": 1.0})
+    admin.store.client.hset(admin.store.keys.skipped, mapping={"missed:": 1, "missed:b:A": 1})
+    alerting = Alerting(store, Settings(alert=f"sh -c 'cat >>{tmp_path}/told'"), role == "dispatcher")
+    later = store.timeline.read_clock()
+    admin.store.timeline.advance(later)
+    for seconds in (0, 100, 200):
+        alerting._store = alerting._missed._store = store.at(later + seconds)
+        alerting.look()
+    told = {json.loads(line)["alert"] for line in (tmp_path / "told").read_text().splitlines()}
+    assert told == ({"late", "failed"} if role == "dispatcher" else {"no dispatcher"})
 
 
 def test_the_rights_of_a_client_are_all_but_those_of_fsck_and_tail(bikes):

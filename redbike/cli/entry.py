@@ -31,6 +31,7 @@ Usage:
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] incident [--] [<WINDOW>]
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
+  redbike [options] alert --test
   redbike [options] metrics [--listen=<HOST:PORT>]
   redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
   redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
@@ -87,6 +88,8 @@ Commands:
              thing. Text for a report.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
+  alert      Send a test to the command or the URL of the setting alert, which is told what is wrong, and print what has
+             become of it. Needs no server.
   metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
   web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
              --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
@@ -152,6 +155,7 @@ Options:
   --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
   --at=<TIMESTAMP>         An instant that is past.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
+  --test                   Send a test.
   --listen=<HOST:PORT>     Where to listen, such as 9199, which is the loopback interface, or 0.0.0.0:9199
                            [default with web is 127.0.0.1:8080].
   --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.

@@ -30,6 +30,7 @@ COMMANDS = {
     "why": "look.explain_job",
     "incident": "look.report_incident",
     "health": "watch.tell_health",
+    "alert": "alert.try_alert",
     "metrics": "watch.tell_metrics",
     "web": "web.show_page",
     "runs": "list.print_runs",

@@ -75,6 +75,7 @@ redbike incident  What happened in the last 20 minutes?
 redbike incident 03:05±1h  What happened around the last 03:05?
 redbike health  Is all well?
 redbike health --max-lag=5m 'sync:*'  And have these jobs succeeded?
+redbike alert --test  Try the setting alert.
 redbike metrics  The figures, once.
 redbike metrics --listen=9199  For Prometheus, at http://127.0.0.1:9199/metrics.
 redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.

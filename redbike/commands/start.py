@@ -7,16 +7,17 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from redbike.commands.file import Command
+from redbike.config.file import SECRETS
 from redbike.store.run import Run, format_due
 
-SECRETS = (b"REDBIKE_URL", b"REDIS_URL", b"REDBIKE_DISPATCHER_PING_URL", b"REDBIKE_WEB_TOKEN")
+HIDDEN = frozenset(name.encode() for name in SECRETS)
 NAMED = 3  # commands that are named of each
 
 
 def make_environment(command: Command, jobid: str, run: Run) -> dict[bytes, bytes]:
     """Return the environment of `command` for a run; a class may give it the `jobid` of another one."""
     own = {b"REDBIKE_JOBID": jobid, b"REDBIKE_DUE": format_due(run.due), b"REDBIKE_KEY": run.key}
-    inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in SECRETS}
+    inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in HIDDEN}
     return {**inherited, **command.env, **{name: value.encode() for name, value in own.items()}}
 
 

@@ -15,6 +15,8 @@ from redbike.text.printable import suggest
 
 DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
+# Variables that may have secrets: no process of a job or of an alert gets them.
+SECRETS = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN", "REDBIKE_ALERT")
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 
 

@@ -125,6 +125,8 @@ PARAMETERS = {
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
         Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
+        Parameter("alert", "text", None, "A command, or a URL, that is told what is wrong", is_option=False),
+        Parameter("alert-every", "duration", 3600.0, "How long the same alert is not repeated", is_option=False),
         Parameter("traceparent", "traceparent", None, _TRACEPARENT_HELP, is_setting=False),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
         Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypedDict
 
+from redbike.config.alert_targets import check_alert
 from redbike.config.options import parse_options
 from redbike.config.parameters import (
     SETTINGS,
@@ -54,6 +55,8 @@ class Settings:
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
     keep_result: bool | NoOrYes = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
+    alert: str | None = None  #: a command, or a URL, that is told what is wrong
+    alert_every: float = 3600.0  #: seconds for which the same alert of a job is not repeated
     stop_within: float = 0.0  #: seconds that ``redbike work`` waits for runs when it stops; 0: to their deadlines
     failures_limit: int = 1000  #: the most failures that are kept
     log_level: LogLevel = "info"
@@ -87,6 +90,8 @@ class KeywordSettings(TypedDict, total=False):
     history: int
     keep_result: bool | NoOrYes
     ping_url: str | None
+    alert: str | None
+    alert_every: float
     stop_within: float
     failures_limit: int
     log_level: LogLevel
@@ -187,4 +192,9 @@ def check_zone(value: Any) -> str:
     return value
 
 
-_CHECKS: dict[str, Callable[[Any], str]] = {"prefix": _check_prefix, "group": check_group, "timezone": check_zone}
+_CHECKS: dict[str, Callable[[Any], str]] = {
+    "prefix": _check_prefix,
+    "group": check_group,
+    "timezone": check_zone,
+    "alert": check_alert,
+}

@@ -25,6 +25,7 @@ from redbike.dispatcher.expiring import skip_expired
 from redbike.dispatcher.spare_time import Archiving, Forgetting
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.errors import ServerError
+from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
@@ -63,6 +64,7 @@ class Dispatcher:
         self._forgetting = Forgetting(store)
         self._pings = Pings()
         self._switch = Switch(self._pings, ping_url)
+        self._alerting = Alerting(store, settings, is_dispatcher=True)
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -71,6 +73,7 @@ class Dispatcher:
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
         with self.loop.handle_signals(), self.presence:
+            self._alerting.start()
             self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
             if after is not None:
                 self.loop.retry_until_up(lambda _: self.dispatch_due(after))
@@ -82,6 +85,7 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give back the connection, and end the threads."""
+        self._alerting.stop()
         self.rest()
         self._pings.stop()
 

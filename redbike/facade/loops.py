@@ -117,7 +117,7 @@ class Loops(Part):
             check_dispatcher_url(ping_url)
         if stay.is_stopped or self._is_simulated(stay):
             return
-        self._check_rights("dispatcher", rights.DISPATCHER)
+        self._check_rights("dispatcher", f"{rights.DISPATCHER} {rights.ALERTING if self.settings.alert else ''}")
         with self._open_store() as store:
             dispatcher = Dispatcher(store, self.settings, ping_url)
             stay.attach(dispatcher.loop.stopping)
@@ -164,7 +164,7 @@ class Loops(Part):
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped or self._is_simulated(stay):
             return
-        self._check_rights("worker", rights.WORKER)
+        self._check_rights("worker", f"{rights.WORKER} {rights.ALERTING if self.settings.alert else ''}")
         with self._open_store() as store:
             worker = self.equip(Worker(store, self.worker, self.settings, concurrency, event_loop))
             stay.attach(worker.loop.stopping)

@@ -9,16 +9,14 @@ import logging
 import os
 import threading
 import time
-import urllib.error
 import urllib.request
 import zlib
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
-from http.client import HTTPException
-from typing import IO, Any
 
 from redbike.config import ping_urls
+from redbike.loop.web_client import call, make_opener
 from redbike.process.signals import leave_to_others
 from redbike.store.enums import Outcome
 from redbike.store.run import NextState
@@ -32,28 +30,7 @@ TIMEOUT = 10.0  # seconds without an answer
 STOP_TIMEOUT = 5.0  # seconds for which a process that stops sends what is left
 INTERVAL = 60.0  # seconds between two calls of a switch
 REMINDER = 60.0  # seconds after which it is logged again that a host does not answer, or that pings are dropped
-BUSY = (408, 429)  # answers below 500 after which it is worth trying again
-
 STUCK = 120.0  # seconds after which a call is given up that goes on and on: its service sends a byte now and then
-
-
-class _RedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follows a redirection without reading what comes with it, which may have no end."""
-
-    def redirect_request(self, req: urllib.request.Request, fp: IO[bytes], *more: Any) -> urllib.request.Request | None:
-        fp.close()
-        return super().redirect_request(req, fp, *more)
-
-
-_SERVICES = (
-    urllib.request.ProxyHandler,
-    urllib.request.UnknownHandler,
-    urllib.request.HTTPHandler,
-    urllib.request.HTTPSHandler,
-    urllib.request.HTTPDefaultErrorHandler,
-    _RedirectHandler,
-    urllib.request.HTTPErrorProcessor,
-)
 
 
 class Pings:
@@ -69,12 +46,7 @@ class Pings:
 
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
-        # Not what urllib takes by itself: a service must not redirect to ftp:// or file://.
-        opener = urllib.request.OpenerDirector()
-        for service in _SERVICES:
-            opener.add_handler(service())
-        opener.addheaders = [("User-Agent", "redbike")]
-        return opener
+        return make_opener()
 
     def start(self, jobid: str, url: str) -> None:
         """Say that a run starts, if the URL asks for that."""
@@ -125,18 +97,8 @@ class Pings:
 
     def _try(self, url: str) -> tuple[str, bool]:
         """Return what went wrong, or "", and whether it is worth trying again."""
-        try:
-            with self._opener.open(url, timeout=self._timeout):
-                return "", False
-        except urllib.error.HTTPError as error:
-            error.close()
-            # Not its text, which may have the URL that it was redirected to.
-            return f"the answer is {error.code}", error.code >= 500 or error.code in BUSY
-        except OSError as error:
-            return f"{getattr(error, 'reason', error)!s:.200}" or type(error).__name__, True
-        except (HTTPException, ValueError) as error:
-            # It is no HTTP, or it is redirected to what is no URL; the text may have a URL.
-            return f"the answer is not HTTP ({type(error).__name__})", True
+        answer = call(self._opener, url, self._timeout)
+        return answer.problem, answer.is_worth_it
 
     def _complain(self, text: str, whose: str = "") -> None:
         """Log a text, but not more than once a minute."""

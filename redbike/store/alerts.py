@@ -4,20 +4,31 @@ Nothing here decides what people are told: `redbike.loop.alerts` does.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from redbike.config.options import parse_options
-from redbike.store.namespace import PAGE, Part, read_json, split
-from redbike.store.records import RetryState, RunRecord, Waiting, decode, encode, parse_number
+from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
+from redbike.store.records import (
+    MOMENT,
+    RetryState,
+    RunRecord,
+    Waiting,
+    decode,
+    encode,
+    format_time,
+    parse_number,
+)
 from redbike.store.scripts import Call
 
 ALERTING = ("start-within", "finish-within", "finish-by")  # the options of jobs that alert if they are late
 WATCHED = "{}"  # the record of a job of which nothing is told
 JOB, MISSED, PROCESS, REWIND, DISPATCHER = "job:", "missed:", "process:", "rewind:", "dispatcher:"
-WAITING, SENDING = "waiting:", "sending:"
+WAITING, SENDING, SENT = "waiting:", "sending:", "sent:"
 MOST_LINES = 1000  # that wait to be sent
+_MISSED = re.compile(rf"(\d{{1,15}})(?: ({MOMENT}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +64,32 @@ class Told:
         found = _parse_object(record)
         return cls(_read_times(found.get("active")), _read_times(found.get("told")))
 
+    def is_new(self, alert: str) -> bool:
+        """Tell whether an alert does not last since it was told, and was not told a short time ago."""
+        return alert not in self.active and alert not in self.told
+
     def format(self) -> str:
         """Write the record."""
         found = {name: dict(times) for name in ("active", "told") if (times := getattr(self, name))}
         return json.dumps(found, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """How many occurrences of a job were missed, as far as that is told, and when (epoch seconds) it was told last."""
+
+    number: int = 0
+    told: float | None = None
+
+    @classmethod
+    def parse(cls, record: str) -> "Missed":
+        """Read a record. A damaged one is as if nothing had been told."""
+        found = _MISSED.fullmatch(record)
+        return cls(int(found[1]), parse_number(found[2])) if found else cls()
+
+    def format(self) -> str:
+        """Write the record."""
+        return f"{self.number}" if self.told is None else f"{self.number} {format_time(self.told)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +138,12 @@ class Known:
     pending: list[Pending] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)  # jobs of which nothing is told, and that do not alert any more
 
+    @property
+    def sent(self) -> float | None:
+        """When a message was sent last; None if nobody knows."""
+        record = self.told.get(SENT, "")
+        return float(record) if re.fullmatch(MOMENT, record, re.ASCII) else None
+
 
 class Change(NamedTuple):
     """What is to become of a field, if it has the record `was` still; None for none. `lines` are sent then."""
@@ -123,6 +162,10 @@ class Alerts(Part):
         jobs = [jobid for jobid, text in options.items() if is_alerting(text)]
         return [self._namespace.pack("watch", jobs=page) for page in split(jobs, PAGE)]
 
+    def leave(self, jobids: Sequence[str]) -> None:
+        """Look no more at those jobs that do not alert any more, and of which nothing is told."""
+        self._namespace.scripts.run_all(self._namespace.pack("watch", jobs=page) for page in split(jobids, PAGE))
+
     def watch_all(self) -> Iterator[None]:
         """Look from now on at all jobs that alert if they are late, in steps."""
         cursor = ""
@@ -130,14 +173,11 @@ class Alerts(Part):
             cursor = decode(self._namespace.run("watch", cursor=cursor or "0", count=PAGE)[1])
             yield
 
-    def read(self, only: str = "") -> Known:
-        """Return what there is; or only of the job `only`."""
+    def read(self) -> Known:
+        """Return what there is."""
         known, cursor = Known(), ""
-        if not self._namespace.ask("hlen", self._namespace.keys.alerts):
-            return known
-        given = {"only": only} if only else {}
         while cursor != "0":
-            found = read_json(self._namespace.run("find_alerts", cursor=cursor or "0", count=PAGE, **given)[1])
+            found = read_json(self._namespace.run("find_alerts", cursor=cursor or "0", count=PAGE)[1])
             cursor, known.now = found["cursor"], float(found["now"])
             # Lua has one kind of table: an empty one is an object.
             told, due = found["told"] or (), found["due"] or ()
@@ -185,12 +225,15 @@ class Alerts(Part):
         found = self._namespace.ask("zrange", key, -most, -1, withscores=True)
         return [(decode(jobid), float(failed)) for jobid, failed in found]
 
-    def read_failures(self, jobids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return what is kept of the last failures of jobs, as far as it can be read."""
-        found: dict[str, dict[str, Any]] = {}
-        for page in split(jobids, PAGE):
+    def read_failures(self, jobids: Sequence[str]) -> dict[str, tuple[str, float | None]]:
+        """Return of the last failures of jobs the errors, and when the occurrences were due, as far as that is kept."""
+        found: dict[str, tuple[str, float | None]] = {}
+        for page in split(jobids, DATA_PAGE):
             texts = self._namespace.ask("hmget", self._namespace.keys.failures, list(map(encode, page)))
-            found |= {jobid: _parse_object(decode(text)) for jobid, text in zip(page, texts, strict=True)}
+            for jobid, kept in zip(page, map(_parse_object, map(decode, texts)), strict=True):
+                due = kept.get("due")
+                error = str(kept.get("error") or "nobody knows why")
+                found[jobid] = error, float(due) if isinstance(due, int | float) else None
         return found
 
 

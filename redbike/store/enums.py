@@ -65,3 +65,18 @@ class Outcome(StrEnum):
     OVERRUN = "overrun"  #: it went on after its deadline
     LOST = "lost"  #: its worker died or was cut off
     CANCELLED = "cancelled"  #: somebody cancelled it
+
+
+class Alert(StrEnum):
+    """What people are told by the setting ``alert``."""
+
+    LATE = "late"  #: a job has not begun, or not ended, in the time that its options give it
+    FAILED = "failed"  #: the last run of a job has failed, with all its retries
+    STOPPED = "stopped"  #: a job has failed for good, and its schedule does not go on
+    MISSED = "missed"  #: occurrences of a job did not run, as nobody could run them in time
+    RECOVERED = "recovered"  #: a job is not late any more, and its last run was well; or a dispatcher is running again
+    WORKER_LOST = "worker lost"  #: a worker died, hung, or was cut off
+    NO_DISPATCHER = "no dispatcher"  #: none is running
+    REWOUND = "rewound"  #: the server went back in time
+    MORE = "more"  #: how many alerts a message has besides
+    TEST = "test"  #: somebody has tried it

@@ -46,7 +46,7 @@ key (after the prefix)    type    content
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last
 ``-followers``            hash    job id of a parent → the ids of its followers, with newlines between
-``-alerts``               hash    ``job:ID``, ``process:OWNER``, … → JSON of what has been told of it, see below
+``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -121,9 +121,10 @@ its parents, it is on the timeline at `redbike.schedule.moments.AWAITED`. A pare
 
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have
-``process:OWNER`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``missed:ID`` is how many occurrences of a
-job were missed, as far as that is told, and ``missed:`` that of all. ``waiting:`` has lines that are to be sent from
-``at`` on. ``sending:TAG`` is a message that a process sends; from ``at`` on others may.
+``process:ID`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``missed:ID`` is how many occurrences of a job
+were missed, as far as that is told, with the time of that, and ``missed:`` how many of all. ``waiting:`` has lines that
+are to be sent from ``at`` on, and ``sent:`` when some were sent last. ``sending:TAG`` is a message that a process
+sends; from ``at`` on others may.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """

@@ -22,6 +22,8 @@ CLIENT = (
     "hincrby multi exec zrange zcount zrank zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex lrange "
     "lindex lpos lpush rpush lset ltrim sadd smembers srem smismember"
 )
+# What a dispatcher and a worker need besides if there is a setting ``alert``.
+ALERTING = "hscan hlen hset hdel hmget multi exec zrange zscore zmscore"
 ROLES = {"client": CLIENT, "dispatcher": DISPATCHER, "worker": WORKER}
 
 PUBLISHING = "spublish"

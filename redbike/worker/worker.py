@@ -16,6 +16,7 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
+from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
@@ -81,6 +82,7 @@ class Worker:
             self.notifier, self.pace, self.most
         )  # fmt: skip
         more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.unregister
+        self._alerting = Alerting(store, settings, is_dispatcher=False)
         self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
 
     def work(self) -> None:
@@ -104,6 +106,7 @@ class Worker:
     def _loop_until_halted(self) -> None:
         with self.presence:
             self.notifier.start()
+            self._alerting.start()
             if self.concurrency == 1:
                 self.loop.run(self._turn, self.notifier.stop)
             else:
@@ -158,6 +161,7 @@ class Worker:
 
     def close(self) -> None:
         """End the threads, and give the connection back."""
+        self._alerting.stop()
         self.runner.hooks.end()
         self.batches.stop()
         self.heartbeat.stop()

@@ -100,7 +100,7 @@ def prepared(shell):
     calendar = (answers.FOLDER / "apple.ics").read_text().replace(":2026", f":{datetime.now(UTC).year}")
     write(shell, "holidays.ics", calendar)
     write(shell, "team.ics", calendar)
-    write(shell, ".redbike.conf", "[redbike]\nworker: app:Worker('A:B')\n")
+    write(shell, ".redbike.conf", "[redbike]\nworker: app:Worker('A:B')\nalert: true\n")
     write(shell, "etc/crontab", "0 3 * * * root backup\n")
     write(shell, "bin/crontab", "#!/bin/sh\necho '0 3 * * * backup'\n").chmod(0o755)
     write(shell, "bin/redbike", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m redbike "$@"\n').chmod(0o755)

@@ -143,6 +143,12 @@ def test_every_problem_of_the_config_is_named_not_only_the_first(conf):
     assert len(said) == 8
 
 
+def test_a_program_for_alerts_that_is_missing_is_named(conf):
+    [said] = problems(conf, "[redbike]\nalert: no-such-program secret\n")
+    assert said == "the program 'no-such-program' of alert is missing on this host: nobody is told what is wrong"
+    assert "all is well" in conf("[redbike]\nalert: slack+https://host/x\n")[1][-1]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -6,6 +6,7 @@
 """
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from redbike.config.alert_targets import read_target
 from redbike.config.file import DEFAULT_FILE, Examined
 from redbike.config.settings import SHARED, Settings, describe_shared, get_default
 from redbike.connection.check import UNCHECKED, check_server
@@ -45,8 +47,15 @@ def check_settings(examined: Examined, path: str | None) -> Iterator[Finding]:
     for source, server in examined.servers:
         if isinstance(server, dict):
             yield from (Finding(f"{source}: {problem}") for problem in list_bad_arguments(server))
+    yield from _check_alert(examined.config.settings.alert)
     yield from _check_overridden(examined)
     yield from _check_mode(examined, DEFAULT_FILE if path is None else path)
+
+
+def _check_alert(alert: str | None) -> Iterator[Finding]:
+    argv = read_target(alert).argv if alert else ()
+    if argv and shutil.which(argv[0]) is None:
+        yield Finding(f"the program {argv[0]!r} of alert is missing on this host: nobody is told what is wrong")
 
 
 def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:

@@ -8,7 +8,9 @@
 -- returns {'ok', a word for each change: 'made' or 'stale'}
 local words, gone, new, lines, stale = {}, {}, {}, {}, false
 for i, each in ipairs(given.changes) do
-  words[i] = (call('HGET', alerts, each.field) or false) == each.was and 'made' or 'stale'
+  -- A job that is looked at, and one that is not, have been told as much.
+  local before = call('HGET', alerts, each.field) or '{}'
+  words[i] = before == (each.was or '{}') and 'made' or 'stale'
   stale = stale or words[i] == 'stale'
 end
 for i, each in ipairs(given.changes) do
@@ -20,11 +22,11 @@ for i, each in ipairs(given.changes) do
 end
 if #lines > 0 then
   local waiting = object_of(call('HGET', alerts, 'waiting:'))
-  local all, more = waiting.lines or {}, waiting.more or 0
+  local all, more = object_of(cjson.encode(waiting.lines)), tonumber(waiting.more) or 0
   for _, line in ipairs(lines) do
     if #all < given.most then all[#all + 1] = line else more = more + 1 end
   end
-  local at = waiting.at or now + given.gather
+  local at = tonumber(waiting.at) or now + given.gather
   note(new, 'waiting:', cjson.encode({at = at, lines = all, more = more}))
 end
 if #new > 0 then change('HSET', alerts, new) end

@@ -2,13 +2,13 @@
 -- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
 --              those that alert if it is late, and what has been told; changes nothing.
 -- keys   schedules, timeline, queued, running, retry_states, pauses, options, alerts
--- given  cursor, count: as HSCAN takes them; only: a field, or a pattern, if not all are wanted
+-- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,
 --         record, …; idle: jobs that have no such options any more, and of which nothing is told;
 --         due: of each job its id, options, schedule, due time on the timeline, and records in
 --         -queued, -running and -retry-states, false for what there is not}; not of paused jobs
 local PART = 500  -- jobs in one look
-local found = call('HSCAN', alerts, given.cursor, 'MATCH', given.only or '*', 'COUNT', given.count)
+local found = call('HSCAN', alerts, given.cursor, 'COUNT', given.count)
 local fields, told, idle, pending = found[2], {}, {}, {}
 
 local function alerts_if_late(text)  -- whether a job with these options does

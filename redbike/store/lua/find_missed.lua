@@ -4,7 +4,7 @@
 -- keys   skipped, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; total: that of all
---         jobs; missed: job, how many, and how many -alerts has, or false, …}
+--         jobs; missed: job, how many, and its record in -alerts, or false, …}
 local function count_missed(job)  -- '' for all
   local number = 0
   for _, reason in ipairs({MISSED, LATE, EXPIRED}) do
@@ -20,7 +20,7 @@ for i = 1, #fields, 2 do
   if (reason == MISSED or reason == LATE or reason == EXPIRED) and not done[job] then
     local number, known = count_missed(job), call('HGET', alerts, 'missed:' .. job)
     done[job] = true
-    if number ~= known then
+    if number ~= (known or ''):match('^%d*') then
       note(missed, job, number)
       missed[#missed + 1] = known
     end

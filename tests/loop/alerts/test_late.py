@@ -158,7 +158,10 @@ def test_what_does_not_alert_has_no_key_and_what_is_gone_neither(bike):
     bike.unset("a:A")
     assert watched(bike) == ["job:b:A"]
     bike.set("b:A", DAILY, start_within=None)
-    assert (late(bike, NOON * 2), bike.store.alerts.read().idle) == ([], ["b:A"])
+    bike.set("c:A", DAILY, start_within="1s")
+    assert (late(bike, NOON), bike.store.alerts.read().idle) == ([], ["b:A"])
+    bike.store.alerts.leave(["b:A", "c:A"])
+    assert watched(bike) == ["job:c:A"]
 
 
 def test_it_finds_all_of_many_and_those_that_nobody_has_noted(bike):

@@ -1,0 +1,225 @@
+"""A thread of each dispatcher, and of each worker, that tells people what is wrong, if there is a setting ``alert``.
+
+1. A dispatcher looks about once a second, and compares what is wrong with what has been told. A worker looks only
+   whether a dispatcher is running.
+2. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
+3. Lines wait there for some seconds: what happens at the same time is one message.
+4. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
+
+No job waits for any of that.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from redbike.config.settings import Settings
+from redbike.errors import RedbikeError, Unreachable
+from redbike.loop.alerts.conditions import find_conditions, find_no_dispatcher
+from redbike.loop.alerts.deciding import decide, decide_missed
+from redbike.loop.alerts.sender import TIMEOUT, Sender, format_alert
+from redbike.process.signals import leave_to_others
+from redbike.store.alerts import MISSED, SENDING, SENT, WAITING, Change, Known, Message
+from redbike.store.enums import Alert
+from redbike.store.namespace import make_tag
+from redbike.store.records import format_time
+from redbike.store.store import Store
+from redbike.text.printable import describe
+
+log = logging.getLogger("redbike.alerts")
+
+LOOK, WORKER_LOOK = 1.0, 10.0  # seconds between two looks of a dispatcher, and of a worker
+SHARE = 20  # a look that takes long is followed by a pause of so many times that
+GATHER = 5.0  # seconds for which the first line of a message waits for others
+SPACING = 30.0  # seconds between two messages
+NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
+CLAIM_TIMEOUT = TIMEOUT + 30.0  # seconds for which others leave a message to whoever sends it
+PAUSES = (10.0, 60.0, 300.0, 900.0)  # seconds before each further try
+UPKEEP = 3600.0  # seconds between two looks for jobs that alert, and that nobody has noted
+STOP_TIMEOUT = 5.0  # seconds for which a process that ends waits for the message that it sends
+
+
+class Alerting:
+    """Tells what is wrong, as `settings` say, from `start` to `stop`; with ``alert`` not set, nothing."""
+
+    def __init__(self, store: Store, settings: Settings, is_dispatcher: bool) -> None:
+        self._store = store
+        self._settings = settings
+        self._is_dispatcher = is_dispatcher
+        self._sender = Sender(settings.alert, settings.prefix) if settings.alert else None
+        self._missed = _MissedWatch(store, settings.alert_every)
+        self._upkeep: Iterator[None] = iter(())
+        self._upkept = float("-inf")  # when that began last, by the monotonic clock
+        self._alone_since: float | None = None  # since when no dispatcher was seen, by the monotonic clock
+        self._complaint = ""
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def start(self) -> None:
+        """Begin to look, if there is somebody to tell."""
+        if self._sender is None:
+            return
+        self._thread = threading.Thread(target=self._run, name="redbike-alerts", daemon=True)
+        with leave_to_others():
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End soon. A message that waits is sent by others, or by the next process."""
+        self._stopping.set()
+        # The child of a program has none of its threads.
+        if self._thread is not None and os.getpid() == self._process:
+            self._thread.join(STOP_TIMEOUT)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            began = time.monotonic()
+            self._complain(self._try_to_look())
+            pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * (time.monotonic() - began))
+
+    def _try_to_look(self) -> str:
+        """Look, and return what went wrong; "" for nothing."""
+        try:
+            self.look()
+        except Unreachable:
+            # The loop of the process says so.
+            return ""
+        except RedbikeError as error:
+            return str(error)
+        except Exception as error:
+            # Whatever it is, the jobs go on, and so does this.
+            log.debug("looking for what is wrong has failed", exc_info=True)
+            return describe(error)
+        return ""
+
+    def _complain(self, problem: str) -> None:
+        if problem and problem != self._complaint:
+            log.error("nobody can be told what is wrong: %s", problem)
+        self._complaint = problem
+
+    def look(self) -> None:
+        """Look once, and send what is to be sent. Raise `RedbikeError`."""
+        if self._is_dispatcher:
+            self._look_at_all()
+        elif not self._look_for_dispatcher():
+            return
+        self._send(self._store.alerts.read())
+
+    def _look_at_all(self) -> None:
+        alerts = self._store.alerts
+        if time.monotonic() - self._upkept >= UPKEEP:
+            self._upkept, self._upkeep = time.monotonic(), alerts.watch_all()
+        next(self._upkeep, None)
+        known = alerts.read()
+        found, gone = find_conditions(self._store, known, self._settings.timezone)
+        changes = [*decide(found, gone, known, self._settings.alert_every), *self._missed.look(known.now)]
+        if changes:
+            self._note(changes, known)
+        self._missed.confirm()
+        if known.idle:
+            alerts.leave(known.idle)
+
+    def _look_for_dispatcher(self) -> bool:
+        """Note that no dispatcher is running, once that lasts; return whether it does."""
+        now, dispatched = self._store.timeline.read_dispatched()
+        is_recent = dispatched is not None and abs(now - dispatched) < NO_DISPATCHER
+        if is_recent or any(
+            each.kind == "dispatcher" and each.state != "lost" for each in self._store.workers.list_all()
+        ):
+            self._alone_since = None
+            return False
+        if self._alone_since is None:
+            self._alone_since = time.monotonic()
+        alone = time.monotonic() - self._alone_since
+        if dispatched is None and alone < NO_DISPATCHER:
+            return False
+        found = find_no_dispatcher(now - alone if dispatched is None else min(dispatched, now), now)
+        known = self._store.alerts.read()
+        known.told = {name: record for name, record in known.told.items() if name in found or name == SENT}
+        if changes := decide(found, set(), known, self._settings.alert_every):
+            self._note(changes, known)
+        return True
+
+    def _note(self, changes: list[Change], known: Known) -> None:
+        since = SPACING if known.sent is None else max(0.0, known.now - known.sent)
+        self._store.alerts.alert(changes, gather=max(GATHER, SPACING - since))
+
+    def _send(self, known: Known) -> None:
+        """Send the messages whose time has come."""
+        for name, record in known.told.items():
+            message = Message.parse(record) if name.startswith((WAITING, SENDING)) else None
+            if message is not None and message.at <= known.now:
+                self._send_one(name, record, message, known)
+
+    def _send_one(self, name: str, record: str, message: Message, known: Known) -> None:
+        assert self._sender is not None
+        claimed = f"{SENDING}{make_tag()}" if name == WAITING else name
+        mine = replace(message, at=known.now + CLAIM_TIMEOUT, tries=message.tries + 1)
+        changes = [Change(claimed, record if claimed == name else None, mine.format())]
+        if claimed != name:
+            changes += [Change(name, record, None), Change(SENT, known.told.get(SENT), format_time(known.now))]
+        if not all(self._store.alerts.alert(changes, together=True)):
+            # Another process sends it.
+            return
+        sent = self._sender.send(_list_lines(mine, known.now))
+        left = None if sent.is_sent else self._put_off(mine, known.now, sent.how)
+        self._store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
+
+    def _put_off(self, message: Message, now: float, problem: str) -> Message | None:
+        """Return a message that was not sent, to be tried again; None if it was tried often enough."""
+        assert self._sender is not None
+        number = len(message.lines) + message.more
+        what = f"{number} alerts" if number > 1 else "an alert"
+        if message.tries > len(PAUSES):
+            log.error("%s could not be sent to %s, and will not be: %s", what, self._sender.name, problem)
+            return None
+        pause = PAUSES[message.tries - 1]
+        log.warning(
+            "%s could not be sent to %s, to be tried again in %g s: %s", what, self._sender.name, pause, problem
+        )
+        return replace(message, at=now + pause)
+
+
+def _list_lines(message: Message, now: float) -> list[str]:
+    """Return the lines of a message, and one that says how many there are besides."""
+    more = [format_alert(Alert.MORE, f"and {message.more:,} more alerts", now)] if message.more else []
+    return [*message.lines, *more]
+
+
+class _MissedWatch:
+    """Finds occurrences that were missed and are not told yet. All counts are read only if there are more in all."""
+
+    def __init__(self, store: Store, every: float) -> None:
+        self._store = store
+        self._every = every
+        self._seen = ""  # the total when all counts were read last
+        self._put_off = False  # whether some of them are to be told later
+        self._read_at = float("-inf")  # when that was, by the monotonic clock
+        self._took = 0.0
+        self._confirm: Callable[[], object] = lambda: None
+
+    def look(self, now: float) -> list[Change]:
+        """Return the changes of what is told."""
+        total, told = self._store.alerts.read_missed_total()
+        began = time.monotonic()
+        is_due = total != self._seen or (self._put_off and began - self._read_at > min(self._every, 60.0))
+        if total == told or not is_due or began - self._read_at < SHARE * self._took:
+            return []
+        found = [
+            decide_missed(*each, now, self._every, is_first=told is None) for each in self._store.alerts.list_missed()
+        ]
+        changes = [each for each in found if each is not None]
+        self._put_off = len(changes) < len(found)
+        self._seen, self._read_at, self._took = total, time.monotonic(), time.monotonic() - began
+        if not self._put_off:
+            self._confirm = lambda: self._store.alerts.alert([Change(MISSED, told, total)])
+        return changes
+
+    def confirm(self) -> None:
+        """Note that all until then is told, once it is."""
+        confirm, self._confirm = self._confirm, lambda: None
+        confirm()

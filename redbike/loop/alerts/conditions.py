@@ -1,0 +1,111 @@
+"""What is wrong now, of jobs, processes and the server, as far as people are told of it.
+
+It is found by looking at what there is, and not by hearing of each event. So whoever looks finds the same, and nothing
+is lost with a process that dies: what has been told is compared with what is found.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from redbike.loop.alerts.late import find_late
+from redbike.schedule.clock import format_length
+from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, Known, Told
+from redbike.store.enums import Alert, Outcome
+from redbike.store.overview import Job
+from redbike.store.records import format_time
+from redbike.store.store import Store
+
+MOST_FAILING = 1000  # jobs that have failed last, of which people are told
+RECENT = 600.0  # seconds for which the loss of a worker counts
+FAILED = (Outcome.RETRY, Outcome.FAILED, Outcome.OVERRUN, Outcome.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is wrong. Times are epoch seconds."""
+
+    alert: Alert
+    since: float
+    text: str = ""  # without one, it lasts, and is not to be told
+    due: float | None = None
+    jobid: str = ""
+
+
+Found = dict[str, dict[Alert, Condition]]
+"""By the field that a job, a process or the server has in ``-alerts``, and by the alert."""
+
+
+def find_conditions(store: Store, known: Known, timezone: str) -> tuple[Found, set[str]]:
+    """Return what is wrong, and the fields of told jobs that are not set any more."""
+    found: Found = {}
+    for late in find_late(store, timezone, known):
+        _add(found, JOB + late.jobid, Condition(Alert.LATE, late.since, f"{late.jobid} {late.text}", late.due))
+    _add_failures(store, found, known)
+    _add_processes(store, found, known.now)
+    for rewind in store.rewinds.list_all():
+        text = rewind.describe()
+        _add(found, REWIND + format_time(rewind.back), Condition(Alert.REWOUND, rewind.noted, text))
+    gone = _add_lasting(store, found, known)
+    return found, gone
+
+
+def _add(found: Found, name: str, condition: Condition) -> None:
+    found.setdefault(name, {})[condition.alert] = condition
+
+
+def _add_failures(store: Store, found: Found, known: Known) -> None:
+    failing = dict(store.alerts.list_failing(MOST_FAILING))
+    if not failing:
+        return
+    dead = set(store.past.find_dead(0).jobids)
+    told = {jobid: Told.parse(known.told.get(JOB + jobid, "")) for jobid in failing}
+    # Each may have a long traceback, so what is kept is read only of those that are to be told.
+    new = [
+        jobid
+        for jobid, before in told.items()
+        if before.is_new(Alert.FAILED) or (jobid in dead and before.is_new(Alert.STOPPED))
+    ]
+    kept = store.alerts.read_failures(new)
+    for jobid, failed in failing.items():
+        error, due = kept.get(jobid, ("", None))
+        text = f"{jobid} has failed: {error}" if jobid in kept else ""
+        _add(found, JOB + jobid, Condition(Alert.FAILED, failed, text, due))
+        if jobid in dead:
+            text = f"{jobid} has failed for good, and its schedule does not go on" if jobid in kept else ""
+            _add(found, JOB + jobid, Condition(Alert.STOPPED, failed, text, due))
+
+
+def _add_processes(store: Store, found: Found, now: float) -> None:
+    for process in store.workers.list_all():
+        if process.kind == "worker" and process.state == "lost" and 0 <= now - process.seen < RECENT:
+            text = f"the worker {process.id} was lost {format_length(now - process.seen)} ago"
+            _add(found, PROCESS + process.id, Condition(Alert.WORKER_LOST, process.seen, text))
+
+
+def _add_lasting(store: Store, found: Found, known: Known) -> set[str]:
+    """Add of jobs what has been told and lasts, though it is in no list; return the fields of those that are gone."""
+    told = {
+        name: active
+        for name, record in known.told.items()
+        if name.startswith(JOB) and (active := Told.parse(record).active) and active.keys() - found.get(name, {}).keys()
+    }
+    jobs = {JOB + job.jobid: job for job in store.overview.read_named([name.removeprefix(JOB) for name in told])}
+    for name, active in told.items():
+        for alert in _list_lasting(jobs[name], active) if name in jobs else ():
+            found.setdefault(name, {}).setdefault(alert, Condition(alert, active[alert]))
+    return told.keys() - jobs.keys()
+
+
+def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
+    """Yield which alerts of a job last until it runs well again."""
+    # Somebody has asked for a run of what had failed; or there are too many failures to keep them all.
+    if Alert.FAILED in active and (job.has_failed or job.last_outcome in FAILED):
+        yield Alert.FAILED
+    if Alert.STOPPED in active and job.is_dead:
+        yield Alert.STOPPED
+
+
+def find_no_dispatcher(since: float, now: float) -> Found:
+    """Return what is wrong if nobody dispatches since then."""
+    text = f"no dispatcher is running since {format_length(now - since)}: no job comes due"
+    return {DISPATCHER: {Alert.NO_DISPATCHER: Condition(Alert.NO_DISPATCHER, since, text)}}

@@ -1,0 +1,273 @@
+"""What people are told, on a real server: by dispatchers that look in turns. Time is an argument."""
+
+import json
+
+import pytest
+
+from redbike.config.settings import Settings
+from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
+from redbike.store.alerts import MOST_LINES, Change
+from redbike.store.enums import Skip
+from redbike.store.inspection.fsck import fsck
+from redbike.store.run import NextState
+from tests.pinged import serve
+from tests.queries.kept import register
+from tests.verbs import dispatch, take_one
+
+DAY = 86400.0
+NOON = 20_000 * DAY + DAY / 2
+EVERY = 3600.0
+QUEUE = "work-A"
+
+
+@pytest.fixture
+def pinged():
+    with serve() as pinged:
+        yield pinged
+
+
+class World:
+    """Two dispatchers that look in turns, and a worker, at instants that are given."""
+
+    def __init__(self, store, url):
+        self.store, self.url = store, url
+        self._made = [self._make(is_dispatcher) for is_dispatcher in (True, True, False)]
+        self.worker = self._made[2]
+
+    def _make(self, is_dispatcher=True):
+        return Alerting(self.store, Settings(prefix=self.store.keys.prefix, alert=self.url), is_dispatcher)
+
+    def at(self, now, number):
+        each = self._made[number]
+        each._store = each._missed._store = self.store.at(now)
+        return each
+
+    def look(self, now, wait=GATHER):
+        """All look at an instant, and once more when what is told then is sent."""
+        register(self.store, "dispatcher", now=now)
+        for moment in (now, now + wait):
+            for number in (0, 1):
+                self.at(moment, number).look()
+
+    def restart(self, number):
+        self._made[number] = self._make()
+
+
+@pytest.fixture
+def world(store, pinged):
+    return World(store, f"{pinged.url}/alert")
+
+
+def told(pinged):
+    """What each message says: the alert, and the job."""
+    found = [[json.loads(line) for line in body.decode().splitlines()] for _, body in pinged.posted]
+    pinged.posted.clear()
+    return [[(each["alert"], each.get("jobid", "")) for each in message] for message in found]
+
+
+def fail(bike, *jobids, now=NOON, place="next"):
+    for jobid in jobids:
+        bike.run(jobid)
+        run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"tag{jobid}")
+        failure = {"jobid": run.jobid, "due": now, "error": "disk full"}
+        bike.store.at(now).runs.end(run, NextState(place, NOON * 2, failure=failure, outcome="failed"))
+
+
+def succeed(bike, jobid, now):
+    bike.store.client.delete(bike.store.keys.timeline)
+    bike.run(jobid)
+    run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"ok{now}")
+    bike.store.at(now).runs.end(run, NextState("next", NOON * 2))
+
+
+def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A")
+    world.look(NOON)
+    world.look(NOON + 100)
+    assert told(pinged) == [[("failed", "a:A")]]
+    fail(bike, "a:A", now=NOON + 200, place="die")
+    world.look(NOON + 210)
+    assert told(pinged) == [[("stopped", "a:A")]]
+    bike.run("a:A")
+    world.look(NOON + 300)
+    assert told(pinged) == [], "it is asked for, but has not run"
+    run = take_one(bike.store.at(NOON + 310), [(QUEUE, 1e6)], "tag")
+    bike.store.at(NOON + 310).runs.end(run, NextState("next", NOON * 2))
+    world.look(NOON + 320)
+    assert told(pinged) == [[("recovered", "a:A")]]
+    fail(bike, "a:A", now=NOON + 400)
+
+    world.look(NOON + 500)
+    assert told(pinged) == [], "too soon"
+    world.look(NOON + EVERY + 500)
+    world.look(NOON + EVERY + 600)
+    assert told(pinged) == [[("failed", "a:A")]]
+    bike.unset("a:A")
+    world.look(NOON + EVERY + 700)
+    assert (told(pinged), list(fsck(world.store))) == ([], [])
+
+
+def test_a_job_is_late_once_for_each_time(world, bike, pinged):
+    bike.set("a:A", "0 12 * * *", start_within="10m")
+    bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
+    world.look(NOON + 599, wait=0.5)
+    assert told(pinged) == []
+    dispatch(bike.store.at(NOON), [("a:A", repr(NOON), QUEUE)])
+    for moment in (600, 700, 5000):
+        world.look(NOON + moment)
+    [(_, body)] = pinged.posted
+    line = json.loads(body)
+    text = "a:A was to begin by 2024-10-04 12:10:00 UTC, was due at 2024-10-04 12:00:00, and waits in the queue work-A"
+    assert line == {"alert": "late", "jobid": "a:A", "due": NOON, "since": NOON + 600, "text": text}
+    pinged.posted.clear()
+    run = take_one(bike.store.at(NOON + 6000), [(QUEUE, 1e6)], "tag")
+    world.look(NOON + 6010)
+    assert told(pinged) == [[("recovered", "a:A")]]
+    bike.store.at(NOON + 6020).runs.end(run, NextState("next", NOON + DAY))
+    world.look(NOON + DAY + 601)
+    assert told(pinged) == [[("late", "a:A")]]
+
+
+def test_a_storm_is_one_message_and_what_follows_another(world, bike, pinged):
+    jobs = [f"{number:03}:A" for number in range(120)]
+    for jobid in jobs:
+        bike.set(jobid, "EVERY:1h")
+    fail(bike, *jobs[:60])
+    register(bike.store, "dispatcher", now=NOON)
+    world.at(NOON, 0).look()
+    fail(bike, *jobs[60:100], now=NOON + 1)
+    world.at(NOON + 2, 1).look()
+    world.look(NOON + GATHER)
+    fail(bike, *jobs[100:], now=NOON + GATHER + 1)
+    world.look(NOON + GATHER + 2, wait=SPACING)
+    messages = told(pinged)
+    assert [len(message) for message in messages] == [100, 20]
+    assert sorted(jobid for message in messages for _, jobid in message) == jobs
+
+
+def test_of_too_many_the_rest_is_counted(world, bike, pinged):
+    register(bike.store, "dispatcher", now=NOON)
+    line = json.dumps({"alert": "late", "text": "x"})
+    world.store.at(NOON).alerts.alert([Change(f"job:{n}", None, '{"told":{}}', [line] * 10) for n in range(150)])
+    world.look(NOON)
+    [message] = told(pinged)
+    assert (len(message), message[-1]) == (MOST_LINES + 1, ("more", ""))
+
+
+def test_what_was_missed_is_told_but_not_what_was_before_anybody_was_told(world, bike, pinged):
+    def miss(jobid, number, reason=Skip.MISSED):
+        bike.store.client.hincrby(bike.store.keys.skipped, f"{reason}:{jobid}", number)
+        bike.store.client.hincrby(bike.store.keys.skipped, f"{reason}:", number)
+
+    for jobid in ("a:A", "b:A"):
+        bike.set(jobid, "EVERY:1h")
+    miss("a:A", 5)
+    world.look(NOON)
+    assert told(pinged) == []
+    miss("a:A", 2)
+    miss("b:A", 1, Skip.EXPIRED)
+    miss("b:A", 1, Skip.RUNNING)
+    world.restart(0)
+    world.look(NOON + 100)
+    world.look(NOON + 200)
+    [(_, body)] = pinged.posted
+    texts = sorted(json.loads(line)["text"] for line in body.decode().splitlines())
+    assert texts == ["a:A has missed 2 occurrences", "b:A has missed an occurrence"]
+    pinged.posted.clear()
+    miss("a:A", 3)
+    world.look(NOON + 300)
+    assert told(pinged) == [], "too soon"
+    world.restart(1)
+    world.look(NOON + 200 + EVERY)
+    assert told(pinged) == [[("missed", "a:A")]]
+
+
+def test_of_the_installation(world, store, pinged):
+    register(store, "worker", now=NOON)
+    store.at(NOON).timeline.advance(NOON)
+    world.look(NOON + 10)
+    store.client.hset(store.keys.rewinds, f"{NOON - 50:.6f}", f"{NOON:.6f} {NOON:.6f}")
+    for moment in (16, 100, 500):
+        world.look(NOON + moment)
+    assert sorted(pair for message in told(pinged) for pair in message) == [("rewound", ""), ("worker lost", "")]
+    world.look(NOON + 5000)
+    assert told(pinged) == []
+
+
+def test_a_worker_tells_that_no_dispatcher_is_running_and_a_dispatcher_that_one_is(world, store, pinged):
+    store.at(NOON).timeline.advance(NOON)
+    for moment in (10, 59):
+        world.at(NOON + moment, 2).look()
+    register(store, "dispatcher", number=1, now=NOON + 60)
+    world.at(NOON + 61, 2).look()
+    assert store.client.exists(store.keys.alerts) == 0, "nothing is told"
+    for moment in (100, 100 + GATHER, 200, 300):
+        world.at(NOON + moment, 2).look()
+    assert told(pinged) == [[("no dispatcher", "")]]
+    world.look(NOON + 400)
+    assert told(pinged) == [[("recovered", "")]]
+
+
+def test_a_message_that_is_not_sent_is_tried_again_by_anybody_and_then_given_up(world, bike, pinged, caplog):
+    pinged.answers = [500] * 9
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A")
+    world.look(NOON)
+    moments = [NOON + GATHER]
+    for pause in PAUSES:
+        for early in (1, 0):
+            moments.append(moments[-1] + pause - early if early else moments[-1] + 1)
+            world.at(moments[-1], len(moments) % 2).look()
+    assert len(pinged.called) == len(PAUSES) + 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * len(PAUSES) + ["ERROR"]
+    assert "/alert" not in caplog.text
+    world.at(moments[-1] + 5000, 0).look()
+    assert len(pinged.called) == len(PAUSES) + 1
+
+
+def test_a_message_of_a_process_that_died_is_sent_by_another(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A")
+    register(bike.store, "dispatcher", now=NOON)
+    dying = world.at(NOON, 0)
+    dying.look()
+    record = world.store.alerts.read().told["waiting:"]
+    claimed = json.dumps(json.loads(record) | {"at": NOON + CLAIM_TIMEOUT})
+    claim = [Change("waiting:", record, None), Change("sending:x", None, claimed)]
+    assert all(world.store.alerts.alert(claim, together=True))
+    world.at(NOON + CLAIM_TIMEOUT - 1, 1).look()
+    assert told(pinged) == []
+    world.at(NOON + CLAIM_TIMEOUT, 1).look()
+    world.at(NOON + CLAIM_TIMEOUT + 100, 1).look()
+    assert told(pinged) == [[("failed", "a:A")]]
+
+
+def test_a_change_is_made_by_one_of_those_who_ask_for_it(store):
+    changes = [Change("job:a", None, "{1}", ["x"]), Change("job:b", "{2}", "{3}", ["y"])]
+    assert store.alerts.alert(changes, together=True) == [False, False]
+    assert store.client.exists(store.keys.alerts) == 0
+    assert store.alerts.alert(changes) == [True, False]
+    assert store.alerts.alert(changes) == [False, False]
+    [waiting] = [json.loads(text) for field, text in store.alerts.read().told.items() if field == "waiting:"]
+    assert waiting["lines"] == ["x"]
+
+
+@pytest.mark.parametrize("damage", ["x", "{}", "[]", '{"at":"x","lines":[]}', '{"at":1,"lines":5}'])
+def test_damaged_records_hold_up_nobody(world, bike, pinged, damage):
+    fields = ("waiting:", "sending:x", "job:gone:A", "process:x", "missed:a:A", "missed:", "sent:", "other")
+    bike.store.client.hset(bike.store.keys.alerts, mapping=dict.fromkeys(fields, damage))
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A")
+    bike.store.client.hset(bike.store.keys.skipped, mapping={"missed:": 1, "missed:a:A": 1})
+    world.look(NOON, wait=SPACING)
+    assert told(pinged) == [[("failed", "a:A"), ("missed", "a:A")]]
+
+
+def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
+    quiet = Alerting(store, Settings(), is_dispatcher=True)
+    quiet.start()
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A")
+    assert (quiet._thread, store.client.exists(store.keys.alerts)) == (None, 0)
+    quiet.stop()
