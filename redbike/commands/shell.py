@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redbike.commands.file import Command
-from redbike.commands.start import SECRETS
+from redbike.config.file import SECRETS
 from redbike.errors import BadConfig, CommandFailed
 
 KEYS = ("argv", "cwd", "env", "umask")

@@ -5,10 +5,10 @@
 -- given  jobs: those that may have such options now, or none any more; or cursor, count, as HSCAN
 --        takes them, for a part of all jobs that have options
 -- returns {'ok', where the next part begins, '0' for the end}
-local following, found, new, gone = '0', {}, {}, {}
+local next_cursor, found, new, gone = '0', {}, {}, {}
 for _, job in ipairs(given.jobs or {}) do note(found, job, call('HGET', options, job)) end
 if given.cursor then
-  following, found = unpack(call('HSCAN', options, given.cursor, 'COUNT', given.count))
+  next_cursor, found = unpack(call('HSCAN', options, given.cursor, 'COUNT', given.count))
 end
 for i = 1, #found, 2 do
   local field, text = 'job:' .. found[i], found[i + 1] or ''
@@ -20,4 +20,4 @@ end
 if #new > 0 then change('HSET', alerts, new) end
 if #gone > 0 then change('HDEL', alerts, gone) end
 write()
-return {'ok', following}
+return {'ok', next_cursor}
