@@ -20,7 +20,7 @@ from redbike.loop.naming import knows_commands
 from redbike.loop.policies import decide_left
 from redbike.store.processes import Takers
 from redbike.store.run import NextState, Run
-from redbike.store.shell import get_taker, is_of_shell, say_need
+from redbike.store.shell import QUEUE, get_taker, is_of_shell, say_need
 
 log = logging.getLogger("redbike.worker")
 
@@ -47,6 +47,8 @@ class MissingCommands:
     def __init__(self, worker: Any, takers: Takers) -> None:
         self._worker = worker
         self._knows_commands = knows_commands(worker)
+        # What has no commands may do any job, but a one-off of a shell; to look for more would cost each run.
+        self.leave = self.decide if self._knows_commands else self._decide_of_shell
         self._takers = takers
         self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
         self._changing = threading.Lock()
@@ -68,6 +70,9 @@ class MissingCommands:
             if left.is_nobodys and not was:
                 self._complain(run)
         return decide_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
+
+    def _decide_of_shell(self, run: Run) -> NextState | None:
+        return self.decide(run) if run.queue == QUEUE else None
 
     def list_lacking(self) -> dict[str, str]:
         """Return the queues of jobs for which no worker has a command, by job id, for the entry of this worker."""

@@ -65,7 +65,7 @@ class Worker:
         self.queues = Queues(worker, settings.default_timeout)
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
-        self.runner = Runner(worker, settings, self.pings, self.missing.decide, event_loop)
+        self.runner = Runner(worker, settings, self.pings, self.missing.leave, event_loop)
         self.runner.stop_flag = self.loop.stopping
         self.runner.saver = self.saver = RunSaver(store.runs, store.log, self.loop)
         self.notifier = Notifier(store, worker, self.queues.names)

@@ -98,6 +98,29 @@ def test_a_worker_of_commands_with_other_queues_takes_it_and_others_do_not(once)
     add(once, "now", "--", "true", said="")
 
 
+def test_up_with_the_configured_commands_runs_it_without_a_section(once):
+    (once.folder / "x.ini").write_text("[commands]\nx: true\n")
+    (once.folder / ".redbike.conf").write_text("[redbike]\nworker: redbike.commands:Commands('A', 'x.ini')\n")
+    once.start("up")
+    wait_until(lambda: len(once.list_rows("workers")) == 2)
+    jobid, _ = add(once, "in", "0.5s", "--", "sh", "-c", "echo done", said="")
+    wait_until(lambda: once.list_rows("jobs", jobid)[0][2] == "STP")
+    assert once.run("check").returncode == 0
+    assert once.run("health").returncode == 0
+
+
+def test_a_run_is_cancelled_with_its_children(once):
+    once.start("work", SPEC)
+    wait_until(lambda: once.list_rows("workers"))
+    (alive := once.folder / "alive").touch()
+    script = f"trap 'rm {alive}; exit 1' TERM; echo up; while :; do sleep 0.05; done"
+    jobid, _ = add(once, "now", "--", "sh", "-c", script, said="")
+    wait_until(lambda: f"{jobid}: up" in once.log())
+    assert once.run("cancel", jobid).returncode == 0
+    wait_until(lambda: not alive.exists() and once.list_rows("jobs", jobid)[0][2] != "WRK")
+    assert once.run("failures").stdout == ""
+
+
 @pytest.mark.parametrize(
     ("words", "input", "said"),
     [

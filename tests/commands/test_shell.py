@@ -123,6 +123,21 @@ def test_data_that_are_no_record_fail_in_one_line(put, make, bike, changes, said
         read_command(None)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cwd": "/no/such"}, "cannot run 'echo': No such file or directory: '/no/such'"),
+        ({"argv": ["/no/such"]}, "cannot run '/no/such': No such file or directory: '/no/such'"),
+        ({"env": {"PATH": "/no"}}, "cannot run 'echo': No such file or directory: 'echo'"),
+    ],
+)
+def test_what_another_host_does_not_have_fails_in_one_line(put, make, bike, changes, said):
+    put(GOOD | changes)
+    assert make(Commands("")).work_one() == JOB
+    assert [failure["error"] for failure in bike.failures()] == [said]
+    assert bike.tell(JOB)["status"].startswith("DIE")
+
+
 @pytest.mark.parametrize("queues", ["", "A", "A:shell"])
 def test_any_worker_of_commands_takes_it_whatever_its_queues(put, make, bike, tmp_path, queues):
     (tmp_path / "x.ini").write_text("[commands]\nonce = false\n")
