@@ -20,7 +20,7 @@ SHELL = "/bin/sh"  # which runs a script
 # What belongs to the terminal, the shell or the run of the caller, as at(1) leaves it out too.
 LEFT_OUT = {
     *("TERM", "TERMCAP", "DISPLAY", "WAYLAND_DISPLAY", "_", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"),
-    *("EUID", "GROUPS", "PPID", "UID", *map(os.fsdecode, SECRETS)),
+    *("EUID", "GROUPS", "PPID", "UID", *SECRETS),
 }
 OF_RUN = re.compile(r"REDBIKE_(JOBID|QUEUE|DUE|ATTEMPT|DEADLINE|KEY|DATA|DATA_FILE|OUTCOME|ERROR)")
 _UMASK = re.compile(r"0?[0-7]{1,3}", re.ASCII)
