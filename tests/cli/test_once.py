@@ -125,7 +125,7 @@ def test_a_run_is_cancelled_with_its_children(once):
     ("words", "input", "said"),
     [
         (("at", "soon", "--", "true"), "", "bad timestamp 'soon'"),
-        (("at", "7", "--", "true"), "", "bad timestamp '7'"),
+        (("at", "24/12", "--", "true"), "", "bad timestamp '24/12'"),
         (("at", "2001-01-01", "--", "true"), "", "bad time '2001-01-01': 2001-01-01 00:00:00 UTC is past"),
         (("in", "soon", "--", "true"), "", "bad duration 'soon'"),
         (("in", "0", "--", "true"), "", "bad duration '0'"),

@@ -65,7 +65,7 @@ def test_a_dispatcher_says_it_before_it_begins(away):
 
 
 def test_what_is_refused_is_refused_before_anything_is_changed(away):
-    for words in (("pause", "daily:A", "--until=7"), ("set", "other:A", "0 4 * * *", "--after=soonish")):
+    for words in (("pause", "daily:A", "--until=1.2."), ("set", "other:A", "0 4 * * *", "--after=soonish")):
         done = away.run(*words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert repr(words[-1].partition("=")[2]) in done.stderr

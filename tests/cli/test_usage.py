@@ -100,6 +100,7 @@ def prepared(shell):
     calendar = (answers.FOLDER / "apple.ics").read_text().replace(":2026", f":{datetime.now(UTC).year}")
     write(shell, "holidays.ics", calendar)
     write(shell, "team.ics", calendar)
+    write(shell, "report.sh", "echo one\n")
     write(shell, ".redbike.conf", "[redbike]\nworker: app:Worker('A:B')\nalert: true\n")
     write(shell, "etc/crontab", "0 3 * * * root backup\n")
     write(shell, "bin/crontab", "#!/bin/sh\necho '0 3 * * * backup'\n").chmod(0o755)
@@ -136,6 +137,9 @@ def test_each_example_runs(prepared, client):
                 continue
             if line == "redbike unset mail:B":
                 assert shell.run("set", "mail:B", "NOW").returncode == 0
+            if command == "check":
+                # The configured worker class takes no one-offs of a shell, and check says so.
+                assert all(shell.run("unset", row[0]).returncode == 0 for row in shell.list_rows("jobs", "once/*"))
             done = run_line(shell, line)
             is_well = command != "health"  # no dispatcher is there
             assert done.returncode == (0 if is_well else 1), (line, done.stderr)
