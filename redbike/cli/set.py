@@ -11,7 +11,7 @@ from redbike.config.file import Config
 from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
-from redbike.control.setter import describe_owner
+from redbike.control.remarks import describe_owner
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.parser import parse
 from redbike.text.printable import quote

@@ -8,21 +8,20 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Unpack
 
 from redbike.config.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
+from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past
 from redbike.errors import BadConfig, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
-from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
 from redbike.store.enums import Event
-from redbike.store.inspected import JobState
 from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.keys import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
@@ -94,9 +93,9 @@ class Setter:
         job = self._set(jobid, schedule, since, zone, changes)
         state = self.store.questions.inspect([jobid])[0]
         if job and job.once:
-            _log_if_past(job, before, state.now)
+            log_if_past(job, before, state.now)
         elif job and since is None and self.settings.timefile:
-            _log_if_due_at_once(job, state)
+            log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 
@@ -134,7 +133,7 @@ class Setter:
             log.debug("%s: nothing to unset", jobid)
             return False
         if followers:
-            log.warning("%s is unset; %s for it: %s", jobid, _count_waiting(followers), ", ".join(followers))
+            log.warning("%s", describe_waiting(jobid, followers))
         return True
 
     def set_many(
@@ -267,10 +266,6 @@ class Setter:
         return self._read[0] + asked - self._read[1]
 
 
-def _count_waiting(followers: list[str]) -> str:
-    return "1 job waits" if len(followers) == 1 else f"{len(followers)} jobs wait"
-
-
 def _read_pair(pair: Any) -> _Wanted:
     """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
     try:
@@ -293,25 +288,3 @@ def read_row_changes(jobid: str, options: Any) -> tuple[OptionChanges, BadConfig
         return read_changes(options), None
     except BadConfig as error:
         return NO_CHANGES, error
-
-
-def describe_owner(jobid: str, group: str) -> str:
-    """Return that a job which is changed by hand is the row of a file, or of a program."""
-    return f"{jobid} is a row of {group}: that sets it anew when it is loaded again; change the row, too"
-
-
-def _log_if_past(job: JobToSet, before: JobState, now: float) -> None:
-    """Say that a one-off is due at once, because its time is past. It may have run already."""
-    if isinstance(job.due, float) and job.due <= now:
-        when = datetime.fromtimestamp(job.due, UTC).isoformat()
-        again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
-        log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
-
-
-def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
-    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
-    if not isinstance(job.due, float):
-        return
-    if state.waiting and state.waiting.due == round(job.due, 6):
-        when = datetime.fromtimestamp(job.due, UTC).isoformat()
-        log.info("%s: due at once: it came due at %s, after the time in the timefile", job.jobid, when)

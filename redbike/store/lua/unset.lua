@@ -22,7 +22,7 @@ end
 if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
-if call('EXISTS', followers) == 1 then
+if call('HLEN', followers) > 0 then
   make_follows().leave(job)
   follows.settle()
 end

@@ -1,0 +1,39 @@
+"""What is worth a remark when a job is set or unset."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from redbike.schedule.kinds import Stop
+from redbike.store.inspected import JobState
+from redbike.store.jobs import JobToSet
+
+log = logging.getLogger("redbike")
+
+
+def describe_waiting(jobid: str, followers: Sequence[str]) -> str:
+    """Return that jobs wait for one that is unset."""
+    waits = "1 job waits" if len(followers) == 1 else f"{len(followers)} jobs wait"
+    return f"{jobid} is unset; {waits} for it: {', '.join(followers)}"
+
+
+def describe_owner(jobid: str, group: str) -> str:
+    """Return that a job which is changed by hand is the row of a file, or of a program."""
+    return f"{jobid} is a row of {group}: that sets it anew when it is loaded again; change the row, too"
+
+
+def log_if_past(job: JobToSet, before: JobState, now: float) -> None:
+    """Say that a one-off is due at once, because its time is past. It may have run already."""
+    if isinstance(job.due, float) and job.due <= now:
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
+        log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
+
+
+def log_if_due_at_once(job: JobToSet, state: JobState) -> None:
+    """Say that a recurring job is due at once, because it came due after the time in the timefile."""
+    if not isinstance(job.due, float):
+        return
+    if state.waiting and state.waiting.due == round(job.due, 6):
+        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+        log.info("%s: due at once: it came due at %s, after the time in the timefile", job.jobid, when)
