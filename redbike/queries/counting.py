@@ -80,11 +80,11 @@ class Counting:
         group = self.groups.get(key)
         if group is None:
             try:
-                schedule = find_schedule(job.jobid, job.schedule, job.options)
+                schedule = job.known or find_schedule(job.jobid, job.schedule, job.options)
             except BadSchedule:
                 return
             minutes = self._count_minutes(job, schedule, cycle)
-            group = self.groups[key] = Group(schedule.label, queue, minutes)
+            group = self.groups[key] = Group(job.schedule if job.known else schedule.label, queue, minutes)
             self._size += len(minutes or ())
         group.add(job)
         if len(self.groups) > MOST_GROUPS or self._size > MOST_MINUTES:
@@ -105,7 +105,7 @@ class Counting:
 
     def _find_cycle(self, job: ComingJob) -> float | None:
         """Return the seconds from each run to the next one, if the job is due first where its schedule has it."""
-        if job.first is None or job.first <= self._now or job.options:
+        if job.first is None or job.first <= self._now or job.options or job.known:
             return None
         try:
             schedule = parse_stored(job.schedule)
@@ -118,7 +118,7 @@ class Counting:
 
     def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
         """Return what all jobs have in common that run in the same minutes."""
-        if find_jitter(job.options):
+        if job.known or find_jitter(job.options):
             return (job.jobid,)
         if cycle is None or job.first is None:
             return (job.schedule, job.first, job.after)

@@ -9,6 +9,9 @@ from heapq import nlargest
 from itertools import pairwise
 
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
+from redbike.queries.following.family import is_follower, list_all_followers, list_coming_followers
+from redbike.store.coming import PAGE, ComingJob
+from redbike.store.namespace import split
 from redbike.store.store import Store
 
 MOST_HOURS = 168
@@ -136,13 +139,13 @@ def _count(
     queue: str | None,
 ) -> int:
     """Count the runs of jobs, and return how many of these are paused."""
-    number, paused = store.coming.count(end)
+    number, paused, following = store.coming.count(end)
     done, held = 0, Counter[bool]()
 
     def note_paused(jobid: str) -> None:
         held[queue in (None, store.overview.name_queue(jobid))] += 1
 
-    for page in store.coming.list_pages(now, end, jobids, note_paused):
+    for page in _list_pages(store, now, end, jobids, following, note_paused):
         for job in page:
             if queue is None or counting.name_queue(job) == queue:
                 counting.add(job)
@@ -151,6 +154,25 @@ def _count(
             report(done, max(number, done))
     counting.finish()
     return paused if jobids is queue is None else held[True]
+
+
+def _list_pages(
+    store: Store,
+    now: float,
+    end: float,
+    jobids: Iterable[str] | None,
+    following: int,
+    note_paused: Callable[[str], None],
+) -> Iterator[list[ComingJob]]:
+    """Yield the jobs that have something to run; those that follow others with the due times of their parents."""
+    for page in store.coming.list_pages(now, end, jobids, note_paused):
+        others = [job for job in page if not is_follower(job.schedule)]
+        yield others
+        if jobids is not None and len(others) < len(page):
+            yield list(list_coming_followers(store, [job.jobid for job in page if is_follower(job.schedule)], now))
+    if jobids is None and following:
+        for page in split(list_all_followers(store, now), PAGE):
+            yield page
 
 
 def _list_quarters(counting: Counting) -> Iterator[Quarter]:

@@ -1,8 +1,10 @@
 """The jobs that have something to run up to an instant, with what one needs to compute when."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.store.history import read_duration
 from redbike.store.namespace import Part, split
@@ -21,35 +23,49 @@ class ComingJob(NamedTuple):
     first: float | None  # when it runs, whatever its schedule says
     after: float  # it runs by its schedule after that
     duration: float | None  # seconds that its last runs took on average; None if none is kept
+    known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
 
 
 class Coming(Part):
     """Lists jobs that have something to run, a page at a time. What it holds does not grow with their number."""
 
-    def count(self, until: float) -> tuple[int, int]:
-        """Return how many jobs there are to look at, and how many are paused until somebody resumes them, at most."""
+    def count(self, until: float) -> tuple[int, int, int]:
+        """Return how many jobs there are to look at, how many are paused at most, and how many follow others."""
         client, keys = self._namespace.client, self._namespace.keys
-        hashes = keys.queued, keys.running, keys.pauses
+        hashes = keys.queued, keys.running, keys.pauses, keys.following
         kinds = [(keys.timeline, "zset"), *((key, "hash") for key in hashes)]
         with self._namespace.translate(*kinds), client.pipeline(transaction=False) as pipeline:
             pipeline.zcount(keys.timeline, "-inf", until)
             for key in hashes:
                 pipeline.hlen(key)
             found: list[int] = pipeline.execute()
-        return sum(found), found[-1]
+        return sum(found), found[-2], found[-1]
+
+    def list_followers(self) -> Iterator[list[str]]:
+        """Yield pages of the ids of the jobs that follow others. One that is set meanwhile may be missing."""
+        return split((jobid for jobid, _ in self._namespace.scan(self._namespace.keys.following)), PAGE)
 
     def list_jobids(self, until: float) -> Iterator[list[str]]:
         """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.
 
-        A job that moves meanwhile may be missing, or there twice.
+        Those that wait for their parents come last. A job that moves meanwhile may be missing, or there twice.
         """
         keys = self._namespace.keys
         for key in (keys.queued, keys.running, keys.pauses):
             yield from split((jobid for jobid, _ in self._namespace.scan(key)), PAGE)
-        number = self._namespace.ask("zcount", keys.timeline, "-inf", until)
-        for first in range(0, number, PAGE):
-            page = self._namespace.ask("zrange", keys.timeline, first, min(number, first + PAGE) - 1)
-            yield list(map(decode, page))
+        for bounds, number in self._count_timeline(until):
+            for first in range(0, number, PAGE):
+                span = {"byscore": True, "offset": first, "num": min(PAGE, number - first)}
+                yield list(map(decode, self._namespace.ask("zrange", keys.timeline, *bounds, **span)))
+
+    def _count_timeline(self, until: float) -> list[tuple[tuple[float, float], int]]:
+        """Return how many jobs are due by `until`, and how many wait for others, each with where they are."""
+        client, key = self._namespace.client, self._namespace.keys.timeline
+        places = (-math.inf, until), (AWAITED, AWAITED)
+        with self._namespace.translate((key, "zset")), client.pipeline(transaction=False) as pipeline:
+            for place in places:
+                pipeline.zcount(key, *place)
+            return list(zip(places, pipeline.execute(), strict=True))
 
     def list_pages(
         self,
@@ -126,7 +142,7 @@ class Coming(Part):
         schedules, options, histories, *records, dues = self._fetch(names, *places)
         columns = zip(jobids, schedules, options, histories, *records, dues, strict=True)
         for jobid, schedule, own, history, *record, due in columns:
-            found = _find_moments(now, due, *map(decode, record))
+            found = find_moments(now, due, *map(decode, record))
             if record[-1] is not None and schedule is not None and only in ("", keys.pauses):
                 note_paused(jobid)
             if schedule is None or found is None or (only and places[found[0]] != only):
@@ -149,12 +165,13 @@ class Coming(Part):
             return list(pipeline.execute())
 
 
-def _find_moments(
+def find_moments(
     now: float, due: float | None, queued: str, running: str, paused: str
 ) -> tuple[int, str, float | None, float] | None:
     """Return for a job what says when it runs, its queue, when that is in any case, and after when by its schedule.
 
-    What says so is a number: 0 for a queue, 1 for a run in flight, 2 for a pause, -1 for the timeline.
+    What says so is a number: 0 for a queue, 1 for a run in flight, 2 for a pause, -1 for the timeline. A follower that
+    waits for its parents has no instant of its own.
     """
     waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
     if pause is not None:
@@ -162,7 +179,7 @@ def _find_moments(
         held = pause.until if pause.due is not None and pause.due < AWAITED else None
         return None if pause.until is None else (2, run.queue if run else "", held, max(now, pause.until))
     if due is not None:
-        return -1, "", max(due, now), max(due, now)
+        return (-1, "", None, now) if due >= AWAITED else (-1, "", max(due, now), max(due, now))
     if waiting is not None:
         return 0, waiting.queue, now, max(now, waiting.due)
     return None if run is None else (1, run.queue, None, max(now, run.due))

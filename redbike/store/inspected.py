@@ -47,6 +47,7 @@ class JobDetails(TypedDict):
     queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
     expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
     waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
+    followers: NotRequired[list[str]]  #: the jobs that follow it
     paused: NotRequired[PauseDetails]
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
@@ -105,6 +106,7 @@ class JobState:
     output: str | None = field(default=None, compare=False)  # of its last run, if it is kept and data were asked for
     follows: dict[str, Any] | None = None  # its record as a follower; None if it has none, or a damaged one
     is_listed: bool = True  # whether each of its parents knows it
+    followers: tuple[str, ...] = ()  # the jobs that follow it
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
@@ -177,6 +179,8 @@ class JobState:
             found["expires_at"] = self.waits_until
         if waits_for := self.waits_for:
             found["waits_for"] = waits_for
+        if self.followers:
+            found["followers"] = list(self.followers)
         if self.pause:
             found["paused"] = self.pause.to_dict()
         if self.held is not None:
@@ -271,6 +275,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
+        followers=tuple(filter(None, found["followers"].split("\n"))),
         data=found.get("data", ""),
         output=found.get("output"),
         worker=found.get("worker", ""),

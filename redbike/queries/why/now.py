@@ -43,6 +43,7 @@ class Situation:
     flying: int = 0  # runs of its queue
     grace: float = 0.0  # the setting of this name
     refusal: str = ""  # why the server takes no changes
+    awaited: str = ""  # for what a follower waits, as a sentence
 
     @property
     def schedule(self) -> Schedule | None:
@@ -91,6 +92,8 @@ def explain_now(situation: Situation, clock: Clock) -> str:
         return explain_pause(job, clock)
     if job.waiting:
         return explain_waiting(situation, clock)
+    if situation.awaited and job.timeline is not None and job.due is None:
+        return situation.awaited
     if job.timeline is not None:
         return _explain_timeline(situation, clock)
     if job.has_event(Event.BAD):

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.queries.following.family import Family
+from redbike.queries.following.words import explain_follower
 from redbike.queries.why.now import (
     ENDS,
     FAR,
@@ -38,6 +40,8 @@ def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock
         # A schedule that has run out, or was stopped, says nothing of what it was.
         if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
             return _describe_run(run, clock)
+        if schedule is not None and schedule.is_awaiting:
+            return f"It follows other jobs, and no run of it is kept that was due by {clock.name(at)}."
         return f"By its schedule as it is now, nothing of it was due by {clock.name(at)}."
     if run := next((run for run in situation.runs if abs(run.due - due) < CLOSE), None):
         return _describe_run(run, clock)
@@ -185,8 +189,16 @@ class Reasons:
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
             grace=self._grace,
+            awaited=self._explain_awaited(job) if job.follows else "",
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
+
+    def _explain_awaited(self, job: JobState) -> str:
+        """Return for what a follower waits, as a sentence."""
+        family = Family(self._store)
+        family.add([job])
+        family.read_parents([job.jobid])
+        return explain_follower(family, job, Clock(job.now, self._timezone))
 
     def _find_queue(self, job: JobState) -> str:
         # Of a damaged job, there may be nothing but the record of its run.

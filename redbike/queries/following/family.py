@@ -1,0 +1,197 @@
+"""Jobs with those that they follow, as they are, and when each of them is due by that."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from redbike.errors import BadSchedule
+from redbike.queries.following.streams import JUST_BEFORE, NEVER, Latest, Stream
+from redbike.schedule.after import After
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
+from redbike.store.coming import ComingJob, find_moments
+from redbike.store.history import read_duration
+from redbike.store.inspected import JobState
+from redbike.store.namespace import PAGE, split
+from redbike.store.schedules import find_schedule
+from redbike.store.store import Store
+
+MOST_LEVELS = 64  # of parents above a job
+MOST_JOBS = 50_000  # that are read
+AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
+
+
+def is_follower(schedule: str | None) -> bool:
+    """Tell whether this is the stored schedule of a follower."""
+    return schedule is not None and schedule.startswith(After.keyword)
+
+
+def find_after(schedule: str | None) -> After | None:
+    """Return a stored schedule if it is that of a follower; None for any other one, and for a damaged one."""
+    if not is_follower(schedule):
+        return None
+    try:
+        parsed = parse_stored(schedule or "")
+    except BadSchedule:
+        return None
+    return parsed if isinstance(parsed, After) else None
+
+
+class Family:
+    """Jobs of `store` that are known, and when they are due.
+
+    With `presumes_success`, each run succeeds: what follows a failure is never due.
+    """
+
+    def __init__(self, store: Store, presumes_success: bool = True) -> None:
+        self._store, self._presumes_success = store, presumes_success
+        self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
+        self._streams: dict[str, Schedule] = {}
+        self._levels: dict[str, int] = {}  # how many generations there are down to a job
+
+    def add(self, states: Iterable[JobState]) -> None:
+        """Add jobs that were read before."""
+        for state in states:
+            is_there = state.schedule is not None or state.status is not None or state.running
+            self.states[state.jobid] = state if is_there else None
+
+    def read(self, jobids: Iterable[str]) -> None:
+        """Read those of `jobids` that are not known yet, in one round trip, or in one for a thousand of them."""
+        fresh = [jobid for jobid in dict.fromkeys(jobids) if jobid not in self.states]
+        for page in split(fresh[: max(0, MOST_JOBS - len(self.states))], PAGE):
+            self.add(self._store.questions.inspect(page))
+
+    def read_parents(self, jobids: Iterable[str], levels: int = MOST_LEVELS) -> None:
+        """Read jobs, their parents, and theirs, in a round trip for each generation."""
+        self._read_levels(jobids, levels, lambda jobid: self.list_parents(jobid))
+
+    def read_followers(self, jobids: Iterable[str], levels: int = MOST_LEVELS) -> None:
+        """Read jobs, their followers, and theirs, in a round trip for each generation."""
+        self._read_levels(jobids, levels, lambda jobid: self.list_followers(jobid))
+
+    def _read_levels(self, jobids: Iterable[str], levels: int, find_next: Callable[[str], Iterable[str]]) -> None:
+        generation, seen = list(jobids), set[str]()
+        for _ in range(levels + 1):
+            if not generation:
+                return
+            seen.update(generation)
+            self.read(generation)
+            found = dict.fromkeys(other for jobid in generation for other in find_next(jobid))
+            generation = [jobid for jobid in found if jobid not in seen]
+
+    def list_parents(self, jobid: str) -> tuple[str, ...]:
+        """Return the parents of a job that is known, in their order."""
+        state = self.states.get(jobid)
+        after = find_after(state.schedule) if state else None
+        return after.parents if after else ()
+
+    def list_followers(self, jobid: str) -> tuple[str, ...]:
+        """Return the followers of a job that is known."""
+        state = self.states.get(jobid)
+        return tuple(sorted(state.followers)) if state else ()
+
+    def find_stream(self, jobid: str) -> Schedule:
+        """Return when a job ends an occurrence from now on: what runs already does so at once."""
+        stack, entered = [jobid], set[str]()
+        while stack:
+            each = stack[-1]
+            # Who follows itself, as the records may be damaged, is never due by that.
+            fresh = [] if each in entered else [one for one in self.list_parents(each) if one not in entered]
+            entered.add(each)
+            stack.extend(one for one in fresh if one not in self._streams)
+            if stack[-1] == each:
+                stack.pop()
+                if each not in self._streams:
+                    self._streams[each] = self._make_stream(each)
+        return self._streams[jobid]
+
+    def _make_stream(self, jobid: str) -> Schedule:
+        state = self.states.get(jobid)
+        level = max((self._levels[each] for each in self.list_parents(jobid) if each in self._levels), default=0)
+        self._levels[jobid] = level + 1
+        if state is None or state.schedule is None or level >= MOST_LEVELS:
+            return NEVER
+        return self.make_own_stream(state)
+
+    def make_own_stream(self, state: JobState) -> Schedule:
+        """Return when a job ends an occurrence whose parents are known."""
+        base = self.find_base(state)
+        found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
+        if base is None or found is None:
+            return NEVER if not state.run else Stream([state.now])
+        firsts, after = _place(state, base, *found[2:])
+        return Stream(sorted({*([state.now] if state.run else []), *firsts}), base, after)
+
+    def find_base(self, state: JobState) -> Schedule | None:
+        """Return the schedule of a job; for a follower, that of its parents, if these are known. None for a bad one."""
+        if (after := find_after(state.schedule)) is not None:
+            return self.follow(after, state)
+        try:
+            return find_schedule(state.jobid, state.schedule or "", state.options)
+        except BadSchedule:
+            return None
+
+    def follow(self, after: After, state: JobState | None, now: float = 0.0) -> Schedule:
+        """Return when a follower is due from now on; without a `state`, one that nobody has set yet."""
+        if after.ending == "failed" and self._presumes_success:
+            return NEVER
+        waits_for = after.parents if state is None or not state.follows else state.waits_for
+        streams = [self._streams.get(parent, NEVER) for parent in after.parents]
+        awaited = [self._streams.get(parent, NEVER) for parent in waits_for]
+        return Latest(after.text, streams, awaited, state.now if state else now)
+
+    def make_coming(self, state: JobState) -> ComingJob | None:
+        """Return what a follower has to run from now on; None for nothing."""
+        self.find_stream(state.jobid)
+        base = self.find_base(state)
+        found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
+        if base is None or found is None:
+            return None
+        firsts, after = _place(state, base, *found[2:])
+        stream = Stream(firsts, base, after)
+        first = stream.next(state.now - JUST_BEFORE)
+        if first is None:
+            return None
+        duration = read_duration(state.history)
+        return ComingJob(state.jobid, state.schedule or "", "", found[1], first, first, duration, stream)
+
+
+def _place(state: JobState, base: Schedule, first: float | None, after: float) -> tuple[list[float], float]:
+    """Return when a job runs first, and after when by its schedule; what comes due in a pause runs at its end."""
+    if first is not None:
+        return [first], after
+    if state.pause and state.pause.until is not None and isinstance(base, Latest):
+        return gather_until(base, state.now, after), after
+    return [], after if state.run or state.pause else after - JUST_BEFORE
+
+
+def gather_until(base: Latest, now: float, end: float) -> list[float]:
+    """Return when a follower runs that can do so only from `end` on, for what has ended by then.
+
+    It is due first, and once more for the latest of all that have ended since.
+    """
+    due = base.next(now - JUST_BEFORE)
+    if due is None or due > end:
+        return []
+    again = base.next(due)
+    return [end] if again is None or again > end else [end, end + AGAIN]
+
+
+def list_coming_followers(
+    store: Store, jobids: Sequence[str], now: float, family: Family | None = None
+) -> Iterator[ComingJob]:
+    """Yield what those of `jobids` have to run that follow others; it is `now`, by Redis' clock."""
+    family = family or Family(store)
+    family.read_parents(jobids)
+    family.states = {jobid: state and replace(state, now=now) for jobid, state in family.states.items()}
+    for jobid in jobids:
+        state = family.states.get(jobid)
+        if state is not None and (job := family.make_coming(state)) is not None:
+            yield job
+
+
+def list_all_followers(store: Store, now: float) -> Iterator[ComingJob]:
+    """Yield what all jobs have to run that follow others; it is `now`, by Redis' clock."""
+    family = Family(store)
+    for page in store.coming.list_followers():
+        family.read(page)
+    yield from list_coming_followers(store, list(family.states), now, family)

@@ -1,0 +1,100 @@
+"""For what a follower waits, in words for people."""
+
+from collections.abc import Iterator, Sequence
+
+from redbike.queries.following.family import Family, find_after
+from redbike.schedule.after import After
+from redbike.schedule.clock import Clock
+from redbike.schedule.moments import join_words
+from redbike.store.enums import Event
+from redbike.store.inspected import JobState
+
+MOST_WORDS = 5  # parents that are told of, of each kind
+MOST_DEPTH = 8  # followers of followers that are told of in one sentence
+
+_AWAITED = {"ok": "{}", "failed": "a failure of {}", "any": "the end of {}"}
+
+
+def explain_follower(family: Family, state: JobState, clock: Clock) -> str:
+    """Return for what a follower waits, as a sentence; the family has its parents, and theirs."""
+    after = find_after(state.schedule)
+    if after is None:
+        return ""
+    waits_for = state.waits_for if state.follows else list(after.parents)
+    return explain_parents(family, after, waits_for, clock)
+
+
+def explain_parents(family: Family, after: After, waits_for: Sequence[str], clock: Clock) -> str:
+    """Return for which of its parents a follower waits, and what each of them does, as a sentence."""
+    awaited = [parent for parent in after.parents if parent in waits_for]
+    ended = [parent for parent in after.parents if parent not in waits_for]
+    if not awaited:
+        return "Each of its parents has ended since it was due last."
+    *first, last = _cut([_describe(family, each, after, clock) for each in awaited])
+    what = ", ".join([*first, f"and {last}"] if first else [last])
+    if not ended:
+        return f"It waits {what}."
+    return f"It waits {what}; {join_words(_cut(ended))} {'has' if len(ended) == 1 else 'have'} ended already."
+
+
+def _cut(words: list[str]) -> list[str]:
+    return words if len(words) <= MOST_WORDS + 1 else [*words[:MOST_WORDS], f"{len(words) - MOST_WORDS} more"]
+
+
+def _describe(family: Family, jobid: str, after: After, clock: Clock) -> str:
+    place = describe_place(family, jobid, after.ending, clock)
+    return f"for {_AWAITED[after.ending].format(jobid)}, which {place}"
+
+
+def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: Sequence[str] = ()) -> str:
+    """Return what a parent does that is to end like this: ``is due at …``, ``is no job``."""
+    state = family.states.get(jobid)
+    if state is None:
+        return "is no job" if jobid in family.states else "is not known here"
+    if state.run:
+        return f"runs since {clock.name(state.run.start)}"
+    if state.pause:
+        until = "until somebody resumes it" if state.pause.until is None else f"until {clock.name(state.pause.until)}"
+        return f"is paused {until}"
+    if state.waiting:
+        return f"is due since {clock.name(state.waiting.due)} and waits in {state.waiting.queue}"
+    if state.due is not None:
+        since = "is due at" if state.due > clock.now else "is due since"
+        return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}"
+    if state.timeline is not None:
+        return _describe_awaiting(family, state, clock, (*path, jobid))
+    return _describe_end(state, ending)
+
+
+def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequence[str]) -> str:
+    """Return that a parent is itself a follower, and for what it waits."""
+    after, waits_for = find_after(state.schedule), state.waits_for
+    if after is None or not waits_for:
+        return "waits for others"
+    first, *others = waits_for
+    more = f" and {len(others)} more" if others else ""
+    what = _AWAITED[after.ending].format(first)
+    if first in path or len(path) >= MOST_DEPTH:
+        return f"waits for {what}{more}"
+    place = describe_place(family, first, after.ending, clock, path)
+    return f"waits for {what}{more}, which {place}" if not others else f"waits for {what}, which {place},{more}"
+
+
+def _describe_end(state: JobState, ending: str) -> str:
+    """Return why a parent does not run any more."""
+    never = {"ok": "so it never ends well", "failed": "so it does not fail again", "any": "so it does not end again"}
+    if state.has_event(Event.DIE):
+        return f"has failed for good, {never[ending]}"
+    if state.has_event(Event.BAD):
+        return f"has a bad schedule, {never[ending]}"
+    return f"is stopped or has run out, {never[ending]}"
+
+
+def list_hopeless(family: Family, after: After, waits_for: Sequence[str]) -> Iterator[str]:
+    """Yield which parents never end again as things are, each with why."""
+    for parent in waits_for:
+        state = family.states.get(parent)
+        if state is None:
+            yield f"{parent!r}, which is no job"
+        elif not (state.run or state.pause or state.waiting or state.timeline is not None):
+            yield f"{parent!r}, which {_describe_end(state, after.ending)}"

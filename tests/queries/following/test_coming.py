@@ -1,0 +1,107 @@
+"""What the agenda says of followers is what then runs."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from redbike.queries.counting import QUARTER
+from redbike.queries.following.family import Family
+from tests.testing.worker import Worker
+
+START = 1_790_000_000.0 // 86400 * 86400
+HOUR = 3600.0
+
+WORLDS = {
+    "cron": {"a": "0 3 * * *", "b": "AFTER:a"},
+    "a chain of three": {"a": "*/50 * * * *", "b": "AFTER:a", "c": "AFTER:b any"},
+    "a fan-in of two": {"a": "0 */3 * * *", "b": "15 6 * * *", "c": "AFTER:a,b", "d": "AFTER:c,a"},
+    "a fan-in of the same": {"a": "0 * * * *", "b": "AFTER:a", "c": "AFTER:a", "d": "AFTER:b,c"},
+    "a period of seconds": {"a": "EVERY:20s", "b": "AFTER:a"},
+    "a one-off": {"a": f"AT:{START + 5 * HOUR:.0f}", "b": "AFTER:a", "c": "EVERY:2h", "d": "AFTER:a,c"},
+    "never": {"a": "STOP", "b": "AFTER:a", "c": "AFTER:nobody", "d": "AFTER:e failed", "e": "EVERY:1h", "f": "AFTER:d"},
+    "much": {"a": "EVERY:1h", **{f"f{n}": f"AFTER:{'a' if not n else f'f{n - 1}'}" for n in range(8)}},
+}
+
+
+class One(Worker):
+    """Works all jobs in one queue."""
+
+    def queue_for(self, jobid):
+        return "work-A"
+
+
+def make(redbike, world, **settings):
+    bike = redbike(One(), now=START, **settings)
+    for jobid, schedule in world.items():
+        assert bike.set(jobid, schedule)
+    return bike
+
+
+def check(bike, hours):
+    """The agenda has as many runs in each quarter as there are."""
+    agenda = bike.agenda(hours=hours)
+    runs = bike.run_due(agenda.end - 1)
+    found = Counter(math.floor(run.start / QUARTER) * QUARTER for run in runs if run.start < agenda.end)
+    assert found == Counter({quarter.start: quarter.runs for quarter in agenda})
+    return agenda
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_the_agenda_of_two_days_is_what_runs(redbike, world):
+    check(make(redbike, world), 2 if world is WORLDS["a period of seconds"] else 48)
+
+
+def test_one_goes_on_from_what_has_ended(redbike):
+    bike = make(redbike, WORLDS["a fan-in of two"])
+    bike.run_due(START + 5 * HOUR)
+    check(bike, 24)
+    bike.run_due(START + 32 * HOUR)
+    check(bike, 24)
+
+
+@pytest.mark.parametrize("jobid", ["a", "b", "c"])
+def test_a_pause_that_ends_by_itself_is_known(redbike, jobid):
+    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
+    bike.pause(jobid, until=START + 5.25 * HOUR)
+    check(bike, 12)
+
+
+def test_who_has_to_be_resumed_makes_nothing_due(redbike):
+    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
+    bike.pause("b")
+    assert check(bike, 12).runs == 11
+
+
+def test_those_that_are_named_know_parents_that_are_not(redbike):
+    bike = make(redbike, WORLDS["a fan-in of two"])
+    assert bike.agenda("c").runs == 1
+    assert bike.agenda("c", "d").densest[0].shares[0].schedule == "AFTER:c,a"
+    assert bike.agenda("c", queue="B").runs == 0
+
+
+def test_what_runs_now_makes_its_followers_due(redbike):
+    bike = make(redbike, {"a": "0 3 * * *", "b": "AFTER:a"})
+    bike.run("a")
+    check(bike, 4)
+
+
+def test_a_cycle_of_damaged_records_ends(redbike):
+    bike = make(redbike, {"a": "EVERY:1h", "b": "AFTER:a", "c": "AFTER:b"})
+    store = bike.store
+    store.client.hset(store.keys.schedules, "a", "AFTER:c")
+    family = Family(store)
+    family.read_parents(["c"])
+    assert family.find_stream("c").next(START) is None
+
+
+def test_a_chain_of_very_many_is_known_to_its_64th(redbike):
+    bike = make(redbike, {"a": "EVERY:1h", **{f"f{n}": f"AFTER:{f'f{n - 1}' if n else 'a'}" for n in range(150)}})
+    assert 60 <= bike.agenda(hours=1).jobs <= 70
+
+
+def test_jobs_that_follow_none_cost_no_round_trip(redbike, monkeypatch):
+    bike = make(redbike, {"a": "EVERY:1h", "b": "0 3 * * *"})
+    monkeypatch.setattr(Family, "__init__", lambda *given: pytest.fail("there are no followers"))
+    bike.agenda()
+    bike.agenda("a")

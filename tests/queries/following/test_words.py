@@ -1,0 +1,69 @@
+"""What `why` says of a follower: for which parents it waits, and what each of them does."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.queries.following.test_coming import HOUR, START, One, make
+
+TODAY = datetime.fromtimestamp(START, UTC).date().isoformat()
+ETL = {"extract:etl": "0 3 * * *", "load:etl": "AFTER:extract:etl"}
+
+
+def fail(run):
+    raise OSError("it broke")
+
+
+def run_and_fail(bike):
+    bike.run_due(START + 4 * HOUR, reraise=False)
+
+
+@pytest.mark.parametrize(
+    ("world", "prepare", "jobid", "said"),
+    [
+        (ETL, None, "load:etl", "It waits for extract:etl, which is due at {} 03:00:00 UTC, in 3 h."),
+        (ETL, lambda bike: bike.pause("extract:etl"), "load:etl",
+         "It waits for extract:etl, which is paused until somebody resumes it."),
+        (ETL, lambda bike: bike.run("extract:etl"), "load:etl",
+         "It waits for extract:etl, which is due since {} 00:00:00 UTC and waits in work-A."),
+        (ETL, lambda bike: bike.unset("extract:etl"), "load:etl", "It waits for extract:etl, which is no job."),
+        (ETL, lambda bike: bike.set("extract:etl", "STOP"), "load:etl",
+         "It waits for extract:etl, which is stopped or has run out, so it never ends well."),
+        (ETL | {"end": "AFTER:load:etl any"}, None, "end",
+         "It waits for the end of load:etl, which waits for extract:etl, which is due at {} 03:00:00 UTC, in 3 h."),
+        ({"a": "0 3 * * *", "b": "0 1 * * *", "c": "AFTER:a,b"}, None, "c",
+         "waits for a, which is due at {} 03:00:00 UTC, in 3 h, and for b, which is due at {} 01:00:00 UTC, in 1 h."),
+        ({"a": "0 9 * * *", "b": "0 1 * * *", "c": "AFTER:a,b"}, lambda bike: bike.run_due(START + 2 * HOUR), "c",
+         "It waits for a, which is due at {} 09:00:00 UTC, in 7 h; b has ended already."),
+        ({f"p{n}": "STOP" for n in range(9)} | {"c": "AFTER:" + ",".join(f"p{n}" for n in range(9))}, None, "c",
+         "and 4 more."),
+    ],
+)  # fmt: skip
+def test_why_says_what_each_parent_does(redbike, world, prepare, jobid, said):
+    bike = make(redbike, world)
+    if prepare:
+        prepare(bike)
+    assert bike.why(jobid).endswith(said.replace("{}", TODAY))
+
+
+def test_a_parent_that_failed_for_good_is_told_of(redbike):
+    bike = redbike(One(fail), now=START, on_error="stop")
+    for jobid, schedule in (ETL | {"rescue": "AFTER:extract:etl failed"}).items():
+        bike.set(jobid, schedule)
+    run_and_fail(bike)
+    assert bike.why("load:etl") == "It waits for extract:etl, which has failed for good, so it never ends well."
+
+
+def test_an_instant_that_is_past_is_told_by_the_runs(redbike):
+    bike = make(redbike, ETL)
+    bike.run_due(START + 4 * HOUR)
+    assert "It follows other jobs, and no run of it is kept" in bike.why("load:etl", at=START + HOUR)
+    assert bike.why("load:etl", at=START + 4 * HOUR).startswith("It ran: due")
+
+
+def test_a_follower_that_waits_in_its_queue_or_is_paused_says_that(redbike):
+    bike = make(redbike, ETL)
+    bike.run("load:etl")
+    assert "waits in work-A" in bike.why("load:etl")
+    bike.pause("load:etl")
+    assert bike.why("load:etl").startswith("It is paused")
