@@ -17,6 +17,7 @@ from redbike.store.store import Store
 
 MOST_LEVELS = 64  # of parents above a job
 MOST_JOBS = 50_000  # that are read
+MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
 AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 
 
@@ -87,7 +88,7 @@ class Family:
     def list_followers(self, jobid: str) -> tuple[str, ...]:
         """Return the followers of a job that is known."""
         state = self.states.get(jobid)
-        return tuple(sorted(state.followers)) if state else ()
+        return state.followers if state else ()
 
     def find_stream(self, jobid: str) -> Schedule:
         """Return when a job ends an occurrence from now on: what runs already does so at once."""
@@ -134,10 +135,19 @@ class Family:
         """Return when a follower is due from now on; without a `state`, one that nobody has set yet."""
         if after.ending == "failed" and self._presumes_success:
             return NEVER
-        waits_for = after.parents if state is None or not state.follows else state.waits_for
+        kept = state.follows if state else None
+        # It may be about to be set to others.
+        is_same = kept is not None and tuple(kept["parents"]) == after.parents and kept["when"] == after.ending
+        waits_for = state.waits_for if state and is_same else after.parents
         streams = [self._streams.get(parent, NEVER) for parent in after.parents]
         awaited = [self._streams.get(parent, NEVER) for parent in waits_for]
         return Latest(after.text, streams, awaited, state.now if state else now)
+
+    def foresee(self, after: After, now: float) -> Schedule:
+        """Return when a follower that nobody has set yet would be due; its parents are known."""
+        for parent in after.parents:
+            self.find_stream(parent)
+        return self.follow(after, None, now)
 
     def make_coming(self, state: JobState) -> ComingJob | None:
         """Return what a follower has to run from now on; None for nothing."""
@@ -156,24 +166,39 @@ class Family:
 
 
 def _place(state: JobState, base: Schedule, first: float | None, after: float) -> tuple[list[float], float]:
-    """Return when a job runs first, and after when by its schedule; what comes due in a pause runs at its end."""
-    if first is not None:
-        return [first], after
-    if state.pause and state.pause.until is not None and isinstance(base, Latest):
-        return gather_until(base, state.now, after), after
-    return [], after if state.run or state.pause else after - JUST_BEFORE
+    """Return when a job runs first, and after when by its schedule."""
+    firsts = [] if first is None else [first]
+    if isinstance(base, Latest):
+        # What comes due in a pause runs at its end.
+        return gather(base, firsts, state.now, after if state.pause else state.now)
+    return firsts, after
 
 
-def gather_until(base: Latest, now: float, end: float) -> list[float]:
-    """Return when a follower runs that can do so only from `end` on, for what has ended by then.
+def list_due_times(family: Family, state: JobState) -> Schedule:
+    """Return when a follower is due: the due times of its parents, which are known, as they are now."""
+    job = family.make_coming(state)
+    return job.known if job and job.known else NEVER
 
-    It is due first, and once more for the latest of all that have ended since.
+
+def gather(
+    base: Schedule, firsts: Sequence[float], now: float, end: float, most: int = 2, skip: int = 0
+) -> tuple[list[float], float]:
+    """Return when a follower runs first that can follow its parents only from `end` on, and after when it does.
+
+    `firsts` are runs that it has in any case. What ends meanwhile makes it due once, and once more for the latest, or
+    if it is busy until then, once: `most` times, without those that it skips.
     """
-    due = base.next(now - JUST_BEFORE)
-    if due is None or due > end:
-        return []
-    again = base.next(due)
-    return [end] if again is None or again > end else [end, end + AGAIN]
+    if base.allows_pause:
+        return [*firsts], max([now, *firsts])
+    end = max([now, end, *firsts])
+    most = min(most, 1) if end in firsts else most
+    last, number = now - JUST_BEFORE, 0
+    while (due := base.next(last)) is not None and due <= end and number < MOST_GATHERED:
+        last, number = due, number + 1
+    runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(max(0, number - skip), most)))]
+    if number > (0 if end in firsts else 1):
+        due = base.next(end)  # what has ended meanwhile is used up then
+    return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)
 
 
 def list_coming_followers(

@@ -16,7 +16,7 @@ class Stream(Schedule):
 
     def __init__(self, firsts: Sequence[float] = (), base: Schedule | None = None, after: float = 0.0) -> None:
         self._firsts, self._base = firsts, base
-        self._after = max(after, *firsts) if firsts else after
+        self._after = max([after, *firsts])
         if base is not None:
             self.text, self.timezone, self.allows_pause = base.text, base.timezone, base.allows_pause
             self.period, self.anchor = base.period, base.anchor

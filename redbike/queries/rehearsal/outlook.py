@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.settings import Settings, override
+from redbike.errors import BadSchedule
 from redbike.loop.occurrences import JUST_BEFORE
 from redbike.queries.counting import QUARTER, Counting
 from redbike.schedule.kinds import Schedule
@@ -85,6 +86,15 @@ class Outlook:
         return find_schedule(self.state.jobid, self.state.schedule or "", self.state.options)
 
 
+def find_zone(outlook: Outlook) -> str | None:
+    """Return the zone of the schedule of a job; None for none."""
+    try:
+        schedule = outlook.schedule
+    except BadSchedule:
+        return None
+    return schedule.timezone
+
+
 def _find_last(holds: Sequence[Hold], start: float) -> Hold | None:
     return next((hold for hold in reversed(holds) if hold.until <= start), None)
 
@@ -153,6 +163,7 @@ class Rehearsal:
     changed: Side
     others: Counting | None  #: of the jobs that are not chosen; None if they are too many
     jobs: int = 0  #: that were computed
+    followers: int = 0  #: jobs that follow these, and are counted with them
     wrong: int = 0  #: jobs with a bad schedule, which do not run
     left_out: int = 0  #: jobs for which there was no time
     held: int = 0  #: whose queue is paused, or everything is, with the action too

@@ -15,9 +15,30 @@ from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.counting import MINUTE, Counting
-from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
-from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Hold, Outlook, Rehearsal, Side
-from redbike.schedule.kinds import Schedule
+from redbike.queries.following.family import is_follower, list_all_followers
+from redbike.queries.rehearsal.courses import (
+    Course,
+    follow,
+    is_same,
+    move,
+    pause,
+    resume,
+    run_now,
+    set_due,
+)
+from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_good
+from redbike.queries.rehearsal.outlook import (
+    ACTIONS,
+    QUEUE_ACTIONS,
+    Capacity,
+    Change,
+    Hold,
+    Outlook,
+    Rehearsal,
+    Side,
+    find_zone,
+)
+from redbike.schedule.after import After
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
 from redbike.store.history import read_duration
@@ -48,6 +69,7 @@ class Rehearser:
         self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
+        self._set_after: After | None = None  # the schedule that is to be set, if it is that of a follower
 
     def find_jobs(self, queue: str, limit: int, patience: float) -> tuple[list[str], bool]:
         """Return the jobs of a queue, or of all: "", that have something to run in these hours, up to `limit`.
@@ -67,18 +89,23 @@ class Rehearser:
         if len(jobids) > MOST_JOBS:
             raise BadConfig(f"bad selection: it has {len(jobids):,} jobs, {MOST_JOBS:,} can be rehearsed")
         deadline = time.monotonic() + patience
+        self._set_after = self._find_set_after()
         sides = Side(*self._span), Side(*self._span)
         rehearsal = Rehearsal(self._now, self._end, *sides, None, queue_limits=self._limits)
-        zones = {self._settings.timezone}
+        zones, linked = {self._settings.timezone}, dict[str, JobState]()
         for first in range(0, len(jobids), PAGE):
             if first and time.monotonic() > deadline:
                 rehearsal.left_out = len(jobids) - first
                 break
             for state in self._store.questions.inspect(jobids[first : first + PAGE]):
-                self._add(rehearsal, replace(state, now=self._now), zones)
+                if state.followers or is_follower(state.schedule) or self._set_after:
+                    linked[state.jobid] = replace(state, now=self._now)
+                else:
+                    self._add(rehearsal, replace(state, now=self._now), zones)
+        affected = self._add_linked(rehearsal, linked, zones) if linked else set()
         for side in (rehearsal.without, rehearsal.changed):
             side.finish()
-        rehearsal.others = self._count_others(set(jobids))
+        rehearsal.others = self._count_others({*jobids, *affected})
         rehearsal.capacities = find_capacities(self._store.workers.list_all())
         rehearsal.clock_changes = list(list_clock_changes(self._now, self._end, sorted(zones)))
         return rehearsal
@@ -105,6 +132,24 @@ class Rehearser:
         for each in (outlook, changed):
             if zone := find_zone(each):
                 zones.add(zone)
+
+    def _find_set_after(self) -> After | None:
+        """Return the schedule that is to be set if it is that of a follower. Raise `BadSchedule`."""
+        if self._change.action != "set" or not is_follower(self._change.schedule.strip().upper()):
+            return None
+        parsed = parse_to_set(self._change.schedule, self._zone, "", self._now, self._settings)
+        return parsed if isinstance(parsed, After) else None
+
+    def _add_linked(self, rehearsal: Rehearsal, chosen: dict[str, JobState], zones: set[str]) -> set[str]:
+        """Add chosen jobs that follow others or are followed, and return their followers that are not chosen."""
+
+        def look(state: JobState, is_changed: bool) -> Outlook:
+            return self._make_outlook(
+                state, self._find_queue(state), self._changed_holds if is_changed else self._holds
+            )
+
+        means = Means(self._store, self._change, self._set_after, look, self._apply, self._enter, self._find_queue)
+        return LinkedJobs(means, chosen, self._now, self._end).add(rehearsal, zones)
 
     def _find_queue(self, state: JobState) -> str:
         return state.waiting.queue if state.waiting else self._store.overview.name_queue(state.jobid)
@@ -145,7 +190,7 @@ class Rehearser:
         """Return what a job runs with the action, and how it is then."""
         if self._change.limits is not None:
             changed = self._make_outlook(outlook.state, queue, self._changed_holds)
-            return _follow(changed), changed
+            return follow_if_good(changed), changed
         if self._change.action == "set":
             return self._set(outlook, queue)
         verbs: dict[str, Callable[[Outlook], Course]] = {
@@ -185,25 +230,22 @@ class Rehearser:
         if job.mode.keeps_place and has_place and is_same(job, state.schedule):
             return follow(outlook), outlook
         changed = replace(outlook, state=replace(set_due(state, job), schedule=job.schedule))
-        return _follow(changed), changed
+        return follow_if_good(changed), changed
 
     def _count_others(self, chosen: set[str]) -> Counting | None:
-        if self._store.coming.count(self._end)[0] - len(chosen) > MOST_OTHERS:
+        number, _, following = self._store.coming.count(self._end)
+        if number - len(chosen) > MOST_OTHERS:
             return None
         counting = Counting(*self._span)
         for page in self._store.coming.list_pages(self._now, self._end):
             for job in page:
-                if job.jobid not in chosen:
+                if job.jobid not in chosen and not is_follower(job.schedule):
                     counting.add(job)
+        for job in list_all_followers(self._store, self._now) if following else ():
+            if job.jobid not in chosen:
+                counting.add(job)
         counting.finish()
         return counting
-
-
-def _follow(outlook: Outlook) -> Course:
-    try:
-        return follow(outlook)
-    except BadSchedule:
-        return Course()
 
 
 def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[str, list[Hold]]:
@@ -220,15 +262,6 @@ def list_holds(pauses: Mapping[str, tuple[Pause | None, Pause | None]]) -> dict[
 
 def _end_of(until: float | None) -> float:
     return math.inf if until is None else until
-
-
-def find_zone(outlook: Outlook) -> str | None:
-    """Return the zone of the schedule of a job; None for none."""
-    try:
-        schedule: Schedule = outlook.schedule
-    except BadSchedule:
-        return None
-    return schedule.timezone
 
 
 def find_capacities(processes: Sequence[Process]) -> dict[str, Capacity]:

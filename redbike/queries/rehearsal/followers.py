@@ -1,0 +1,190 @@
+"""What jobs will run that follow others, and what comes of an action for those that follow the chosen jobs.
+
+A parent ends as soon as it runs. What ends while a follower cannot run makes it due once, and once more for the latest.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from redbike.errors import BadSchedule
+from redbike.queries.following.family import AGAIN, Family, find_after, gather
+from redbike.queries.following.streams import JUST_BEFORE, NEVER, Stream
+from redbike.queries.rehearsal.courses import Course, follow
+from redbike.queries.rehearsal.outlook import Change, Outlook, Rehearsal, Side, find_zone
+from redbike.schedule.after import After
+from redbike.schedule.kinds import Schedule
+from redbike.store.coming import ComingJob
+from redbike.store.history import read_duration
+from redbike.store.inspected import JobState
+from redbike.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of a job on one side of a rehearsal, and of a follower until when it is `paused`."""
+
+    course: Course
+    outlook: Outlook
+    paused: float = -math.inf  # infinite if somebody has to resume it, or if it is gone
+
+
+class Line(Family):
+    """One side of a rehearsal: the jobs of `family`, each as `plan` says; `parents` are those of changed jobs."""
+
+    def __init__(
+        self, store: Store, family: Family, plan: Callable[[JobState], Plan], parents: dict[str, tuple[str, ...]]
+    ) -> None:
+        super().__init__(store)
+        self.states = family.states
+        self._plan, self._parents = plan, parents
+        self.plans: dict[str, tuple[Plan, Stream | None]] = {}  # with the runs of a follower
+
+    def list_parents(self, jobid: str) -> tuple[str, ...]:
+        """Return the parents of a job, as it is on this side."""
+        return self._parents[jobid] if jobid in self._parents else super().list_parents(jobid)
+
+    def make_own_stream(self, state: JobState) -> Schedule:
+        """Return when a job ends an occurrence whose parents are known."""
+        plan = self._plan(state)
+        after = find_after(plan.outlook.state.schedule)
+        firsts = _list_firsts(plan.course)
+        if after is not None:
+            stream = Stream(*self._wait(plan, after, firsts))
+            self.plans[state.jobid] = plan, stream
+            return stream
+        self.plans[state.jobid] = plan, None
+        course = plan.course
+        if course.is_continuous:
+            return plan.outlook.schedule
+        if course.due is not None:
+            return Stream([*firsts, course.due], plan.outlook.schedule, course.due)
+        return Stream(firsts) if firsts else NEVER
+
+    def _wait(self, plan: Plan, after: After, firsts: list[float]) -> tuple[list[float], Schedule | None, float]:
+        """Return when a follower runs first, the due times of its parents, and after when it follows these."""
+        outlook = plan.outlook
+        now, end = outlook.state.now, max(plan.paused, outlook.taken_from)
+        if end == math.inf:
+            return firsts, None, 0.0
+        base = self.follow(after, outlook.state)
+        if end <= now or outlook.own.catchup != "none":
+            firsts, start = gather(base, firsts, now, end)
+        else:
+            # The first one is skipped; after a pause of its own, what ended meanwhile counts once more.
+            firsts, start = gather(base, firsts, now, end, skip=1, most=1 if plan.paused >= outlook.taken_from else 0)
+        return firsts, base, start
+
+
+def follow_if_good(outlook: Outlook) -> Course:
+    """Return what a job will run if nobody changes anything; nothing if its schedule is bad."""
+    try:
+        return follow(outlook)
+    except BadSchedule:
+        return Course()
+
+
+def _list_firsts(course: Course) -> list[float]:
+    """Return the runs of a course, each later than the one before."""
+    return [moment + AGAIN * number for number, moment in enumerate(course.runs)]
+
+
+class Means(NamedTuple):
+    """What a rehearsal does with one job."""
+
+    store: Store
+    change: Change
+    set_after: After | None  # the schedule that is to be set, if it is that of a follower
+    look: Callable[[JobState, bool], Outlook]  # as it is, or with what is done to its queue
+    apply: Callable[[Outlook, str], tuple[Course, Outlook]]  # the action
+    enter: Callable[[Side, Course, Outlook, str], None]  # what it runs
+    find_queue: Callable[[JobState], str]
+
+
+class LinkedJobs:
+    """The chosen jobs that follow others, or are followed; it is `now`, and the rehearsal goes to `end`."""
+
+    def __init__(self, means: Means, chosen: dict[str, JobState], now: float, end: float) -> None:
+        self._means, self._chosen, self._now, self._end = means, chosen, now, end
+
+    def add(self, rehearsal: Rehearsal, zones: set[str]) -> set[str]:
+        """Add these jobs, with those that follow them; return the latter, and add the `zones` of all."""
+        new = self._means.set_after.parents if self._means.set_after else ()
+        family = self._read_family(new)
+        affected = set(_list_affected(family, self._chosen))
+        parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
+        without = Line(self._means.store, family, self._plan_as_is, {})
+        changed = Line(self._means.store, family, self._plan, parents)
+        for jobid in (*self._chosen, *affected):
+            for side, line in ((rehearsal.without, without), (rehearsal.changed, changed)):
+                line.find_stream(jobid)
+                if jobid in line.plans:
+                    self._enter(side, *line.plans[jobid], zones)
+            if jobid in self._chosen and all(jobid in line.plans for line in (without, changed)):
+                rehearsal.held += all(line.plans[jobid][0].outlook.is_held for line in (without, changed))
+        rehearsal.jobs += len(self._chosen)
+        rehearsal.followers = len(affected)
+        return affected
+
+    def _read_family(self, others: Iterable[str]) -> Family:
+        """Return the chosen jobs with all that follow them, and with the parents of all of these and of the action."""
+        family = Family(self._means.store)
+        family.add(self._chosen.values())
+        family.read_followers(list(family.states))
+        family.read_parents([*family.states, *others])
+        family.states = {jobid: state and replace(state, now=self._now) for jobid, state in family.states.items()}
+        return family
+
+    def _plan_as_is(self, state: JobState) -> Plan:
+        return self._plan_unchanged(state, is_changed=False)
+
+    def _plan_unchanged(self, state: JobState, is_changed: bool) -> Plan:
+        outlook = self._means.look(state, is_changed)
+        return Plan(follow_if_good(outlook), outlook, _find_end_of_pause(state))
+
+    def _plan(self, state: JobState) -> Plan:
+        """Return what becomes of a job with the action."""
+        change = self._means.change
+        if state.jobid not in self._chosen or change.limits is not None:
+            return self._plan_unchanged(state, is_changed=True)
+        applied = self._means.apply(self._means.look(state, False), self._means.find_queue(state))
+        plan = Plan(*applied, _find_end_of_pause(state))
+        if change.action == "unset":
+            return replace(plan, paused=math.inf)
+        if change.action == "resume":
+            return replace(plan, paused=-math.inf)
+        if change.action == "pause" and state.pause is None:
+            return replace(plan, paused=math.inf if change.until is None else change.until)
+        return plan
+
+    def _enter(self, side: Side, plan: Plan, stream: Stream | None, zones: set[str]) -> None:
+        state, queue = plan.outlook.state, self._means.find_queue(plan.outlook.state)
+        course = plan.course if stream is None else replace(plan.course, runs=[])
+        self._means.enter(side, course, plan.outlook, queue)
+        if zone := find_zone(plan.outlook):
+            zones.add(zone)
+        first = stream.next(self._now - JUST_BEFORE) if stream else None
+        if first is not None and first < self._end:
+            duration, text = read_duration(state.history), state.schedule or ""
+            side.add(ComingJob(state.jobid, text, state.options, queue, first, first, duration, stream))
+            side.at_once += first == self._now
+
+
+def _find_end_of_pause(state: JobState) -> float:
+    """Return until when a job is paused: minus infinity if it is not, infinity until somebody resumes it."""
+    if state.pause is None:
+        return -math.inf
+    return math.inf if state.pause.until is None else state.pause.until
+
+
+def _list_affected(family: Family, chosen: Iterable[str]) -> Iterator[str]:
+    """Yield the jobs that follow the chosen ones, or their followers, and are not chosen."""
+    waiting = list(chosen)
+    seen = set(waiting)
+    while waiting:
+        for follower in family.list_followers(waiting.pop()):
+            if follower not in seen:
+                seen.add(follower)
+                waiting.append(follower)
+                yield follower

@@ -1,0 +1,98 @@
+"""The rehearsal of an action on jobs that follow others, or are followed, says what really happens."""
+
+from collections import Counter
+from itertools import product
+
+import pytest
+
+from redbike import BadSchedule
+from tests.queries.following.test_coming import One
+from tests.queries.rehearsal.test_rehearsal import START, count, count_real, do, live, rehearse
+
+HOURS = 23.97
+HOUR = 3600
+WORLD = {
+    "a": f"EVERY:1h@{START - 600:.0f}",
+    "b": f"EVERY:3h@{START - 1200:.0f}",
+    "child": "AFTER:a",
+    "last": "AFTER:child any",
+    "both": "AFTER:a,b",
+    "alarm": "AFTER:a failed",
+}
+ACTIONS = [
+    ("", {}),
+    ("pause", {}),
+    ("pause", {"until": START + 5.5 * HOUR}),
+    ("resume", {}),
+    ("run", {}),
+    ("cancel", {}),
+    ("unset", {}),
+    ("set", {"schedule": "EVERY:2h"}),
+    ("set", {"schedule": "AFTER:b"}),
+    ("set", {"schedule": "STOP"}),
+]
+
+
+def make(redbike, **settings):
+    bike = redbike(One(), now=START, **settings)
+    for jobid, schedule in WORLD.items():
+        assert bike.set(jobid, schedule)
+    return bike
+
+
+def check(bike, action, jobids, **how):
+    """What is rehearsed is what happens; jobs that are not chosen count too."""
+    found = rehearse(bike, action or "resume", jobids, HOURS, **how)
+    if action:
+        do(bike, action, jobids, **how)
+    side = found.changed if action else found.without
+    assert count_real(bike, found) == count(side) + Counter(count(found.others))
+    return found
+
+
+CASES = [
+    (action, how, jobids)
+    for (action, how), jobids in product(ACTIONS, (["a"], ["child"], ["both"], ["a", "child"]))
+    if how.get("schedule") != "AFTER:b" or jobids in (["child"], ["both"])
+]
+
+
+@pytest.mark.parametrize(("action", "how", "jobids"), CASES)
+@pytest.mark.parametrize("steps", ["", "run 60 dispatch", "pause", "pause@20000", "12000"])
+def test_what_is_rehearsed_happens(redbike, action, how, jobids, steps):
+    bike = make(redbike)
+    if steps == "12000":
+        bike.run_due(START + 12000)
+    else:
+        live(bike, steps, jobids[0])
+    check(bike, action, jobids, **how)
+
+
+@pytest.mark.parametrize("catchup", ["none", "last"])
+@pytest.mark.parametrize("queue", ["work-A", ""])
+@pytest.mark.parametrize(("before", "action"), [("", "pause"), ("pause", "resume"), ("pause", "pause")])
+def test_what_is_rehearsed_of_a_queue_happens(redbike, catchup, queue, before, action):
+    bike = make(redbike, catchup=catchup)
+    if before:
+        do(bike, before, limits=queue)
+    until = {"until": START + 5.5 * HOUR} if action == "pause" else {}
+    check(bike, action, list(WORLD), limits=queue, **until)
+
+
+@pytest.mark.parametrize("catchup", ["none", "all"])
+@pytest.mark.parametrize("jobid", ["child", "both"])
+def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
+    bike = make(redbike, catchup=catchup)
+    check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
+
+
+def test_followers_are_counted_with_their_parents(redbike):
+    found = rehearse(make(redbike), "unset", ["a"], HOURS)
+    assert (found.jobs, found.followers) == (1, 4)
+    assert found.without.runs == 24 + 24 + 24 + 8
+    assert found.changed.runs == 0
+
+
+def test_a_bad_schedule_is_refused(redbike):
+    with pytest.raises(BadSchedule, match="a job id is missing"):
+        rehearse(make(redbike), "set", ["a"], schedule="AFTER:")
