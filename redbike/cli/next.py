@@ -10,6 +10,7 @@ from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
+from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse, parse_stored
@@ -22,7 +23,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
     zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     after = parse_time(arguments["--after"], config, arguments["--tz"])
     count = parse_count(arguments, "--count", 5)
-    stored, state = None, ""
+    stored, state, jobid = None, "", ""
     days = find_holidays(arguments["--except"], now)
     try:
         schedule = parse(exclude_days(text, days, zone, "", now), zone, anchor=now)
@@ -32,12 +33,15 @@ def print_next(arguments: Arguments, config: Config) -> None:
         # Imported here, as a schedule alone needs nothing of what is stored.
         from redbike.queries.place import describe_job
 
-        job = _find_job(text, config, error)
+        job, jobid = _find_job(text, config, error), text
         stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
         if not goes_on:
             print(state)
             return
         schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
+    if isinstance(schedule, After):
+        _print_follower(schedule, jobid, config, zone, now if after is None else after, count)
+        return
     for line in filter(None, (schedule.explain(zone), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
@@ -49,6 +53,27 @@ def print_next(arguments: Arguments, config: Config) -> None:
     for line in lines:
         print(line)
     if len(lines) < count and not schedule.is_immediate:
+        complain("no further runs")
+
+
+def _print_follower(schedule: After, jobid: str, config: Config, zone: str, after: float, count: int) -> None:
+    """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set."""
+    # Imported here, as few schedules need a server.
+    from redbike.cli.bike import find_stopped_server, open_bike
+    from redbike.cli.kin import list_parent_times
+
+    print(schedule.explain(zone))
+    if find_stopped_server(config):
+        complain("its parents are not known: no server is running")
+        return
+    try:
+        said, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count)
+    except ServerError as problem:
+        complain(f"its parents are not known: {problem}")
+        return
+    for line in (said, *(["It is due for these times of its parents, when they have ended:"] if lines else []), *lines):
+        print(line)
+    if len(lines) < count:
         complain("no further runs")
 
 

@@ -13,6 +13,7 @@ from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.remarks import describe_owner
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.facade.redbike import Redbike
 from redbike.schedule.parser import parse
 from redbike.text.printable import quote
 
@@ -23,7 +24,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     now, zone = time.time(), config.settings.timezone if tz is None else check_zone(tz)
     schedule = exclude_days(schedule, find_holidays(arguments["--except"], now), zone, jobid, now)
     parsed = parse(schedule, zone, jobid, now)
-    if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs):
+    if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs or parsed.is_awaiting):
         given = quote(arguments["--after"])
         raise BadConfig(f"bad --after {given}: {parsed.text} has no times that could count from it")
     after = parse_time(arguments["--after"], config, tz)
@@ -31,6 +32,20 @@ def set_job(arguments: Arguments, config: Config) -> None:
     runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
+    if parsed.is_awaiting:
+        _note_missing(bike, jobid)
+
+
+def _note_missing(bike: Redbike, jobid: str) -> None:
+    """Print a message if a follower waits for what is no job: it may be set later, or be misspelt."""
+    # Imported here, as few jobs follow others.
+    from redbike.queries.following.family import Family
+
+    family = Family(bike.store)
+    family.read_parents([jobid], levels=1)
+    if missing := [each for each in family.list_parents(jobid) if family.states.get(each) is None]:
+        names = ", ".join(f"{each!r:.80}" for each in missing[:5]) + ", …" * (len(missing) > 5)
+        complain(f"{jobid}: it waits for {names}, which {'is no job' if len(missing) == 1 else 'are no jobs'} yet")
 
 
 def read_flags(arguments: Arguments) -> JobOptions:

@@ -6,10 +6,12 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
+from redbike.cli.kin import Kin
 from redbike.cli.rows import find_format
 from redbike.commands.shell import find_problem
 from redbike.commands.worker import NO_TIMEOUT
@@ -62,17 +64,25 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
 
     clock, schedule = Clock(bike.store.timeline.read_clock(), bike.settings.timezone), _parse(jobid, job)
     state, goes_on = describe_job(job, clock)
+    kin = Kin(bike.store, jobid, clock) if job.get("followers") or (schedule and schedule.is_awaiting) else None
+    state = kin.explain(state) if kin else state
     tables.print_title(jobid)
     if schedule and not schedule.never_runs:
         print(schedule.explain(clock.zone))
     print(state or f"It waits until it is due, {clock.measure(job['next_run'])}.")
-    facts = dict(_list_facts(bike, jobid, job, clock))
+    facts = dict(chain(kin.list_facts() if kin else (), _list_facts(bike, jobid, job, clock)))
     for name, value in facts.items():
         print(f"  {name:<{max(map(len, facts))}}  {value}")
-    if schedule and goes_on and not schedule.is_immediate:
+    due_times = kin.due_times if kin else None
+    if due_times and goes_on:
+        runs = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"])
+        _print_section(f"Due times of its parents ({clock.zone}, then UTC)", runs)
+    elif schedule and goes_on and not schedule.is_immediate:
         zone = schedule.timezone or clock.zone
         runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"])
         _print_section(f"Next runs ({zone}, then UTC)", runs)
+    if kin:
+        _print_section("What follows what", kin.list_tree())
     if job.get("runs"):
         _print_section("Last runs")
         tables.show_runs(bike.runs(jobid, limit=SHOWN), clock, names_jobs=False)

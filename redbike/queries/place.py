@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from redbike.schedule.clock import Clock
-from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.moments import END_OF_TIME, join_words
 from redbike.store.enums import Event
 from redbike.text.printable import escape
 
@@ -34,6 +34,8 @@ def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
         return f"It has failed for good {when}, and is not scheduled.", False
     if event == Event.STP:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
+    if waits_for := job.get("waits_for"):
+        return f"It waits for {join_words(escape(each.encode(errors='replace')) for each in waits_for)}.", True
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 

@@ -275,7 +275,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
-        followers=tuple(filter(None, found["followers"].split("\n"))),
+        followers=tuple(sorted(filter(None, found["followers"].split("\n")))),
         data=found.get("data", ""),
         output=found.get("output"),
         worker=found.get("worker", ""),

@@ -11,6 +11,8 @@ from redbike.config.options import find_bad_options, parse_data
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.queries.check.findings import Finding, Groups, Needed, note
+from redbike.queries.check.followers import check_followers
+from redbike.queries.following.family import is_follower
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event
 from redbike.store.inspected import parse_failure
@@ -18,7 +20,7 @@ from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
 from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.keys import check_known_jobid
-from redbike.store.namespace import DATA_PAGE, PAGE
+from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.shell import get_taker, say_need
@@ -68,7 +70,7 @@ class JobsCheck:
 
     def _check_schedules(self, report: Report | None) -> Iterator[Finding]:
         judge = lru_cache(4096)(partial(_judge, self._store.timeline.read_clock()))
-        worked = self._list_worked()
+        worked, followers = self._list_worked(), list[str]()
         with translate_errors():
             total = self._store.client.hlen(self._store.keys.schedules)
         for jobid, text in self._store.questions.list_schedules():
@@ -85,7 +87,11 @@ class JobsCheck:
                 yield note(f"{jobid!r}: its rule has run out, it does not run again")
             elif future == GOES_ON:
                 yield from self._check_place(jobid, worked)
+            if is_follower(text):
+                followers.append(jobid)
         yield from self._describe_groups()
+        for page in split(followers, PAGE):
+            yield from check_followers(self._store, page)
 
     def _list_worked(self) -> Collection[str] | None:
         """Return the queues that are worked; None if nobody knows."""
@@ -183,6 +189,6 @@ class JobsCheck:
 def _judge(now: float, text: str) -> int:
     """Return what becomes of a stored schedule. Raise `BadSchedule`."""
     schedule = parse_stored(text)
-    if schedule.runs_once or schedule.next(now) is not None:
+    if schedule.runs_once or schedule.is_awaiting or schedule.next(now) is not None:
         return GOES_ON
     return STOPPED if schedule.next(0.0) is None else RUN_OUT

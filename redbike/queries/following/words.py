@@ -1,6 +1,6 @@
 """For what a follower waits, in words for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from redbike.queries.following.family import Family, find_after
 from redbike.schedule.after import After
@@ -90,11 +90,9 @@ def _describe_end(state: JobState, ending: str) -> str:
     return f"is stopped or has run out, {never[ending]}"
 
 
-def list_hopeless(family: Family, after: After, waits_for: Sequence[str]) -> Iterator[str]:
-    """Yield which parents never end again as things are, each with why."""
-    for parent in waits_for:
-        state = family.states.get(parent)
-        if state is None:
-            yield f"{parent!r}, which is no job"
-        elif not (state.run or state.pause or state.waiting or state.timeline is not None):
-            yield f"{parent!r}, which {_describe_end(state, after.ending)}"
+def describe_hopeless(family: Family, jobid: str, ending: str) -> str:
+    """Return why a parent does not end like this any more, as things are; "" if it may."""
+    state = family.states.get(jobid)
+    if state is None or state.run or state.pause or state.waiting or state.timeline is not None:
+        return ""
+    return _describe_end(state, ending)

@@ -1,0 +1,85 @@
+"""What is shown on a terminal of who follows whom."""
+
+from collections.abc import Iterator
+
+from redbike.queries.following.family import Family, find_after, list_due_times
+from redbike.queries.following.streams import JUST_BEFORE
+from redbike.queries.following.tree import Neighbourhood, look_around
+from redbike.queries.following.words import describe_place, explain_follower, explain_parents
+from redbike.schedule.after import After
+from redbike.schedule.clock import Clock, list_runs
+from redbike.schedule.kinds import Schedule
+from redbike.store.store import Store
+from redbike.text.printable import escape
+
+MOST = 5  # jobs in a line
+
+
+def list_parent_times(
+    store: Store, after: After, jobid: str, zone: str, start: float, count: int
+) -> tuple[str, list[str]]:
+    """Return for what a follower waits, as a sentence, and the next due times of its parents, as lines.
+
+    `jobid` is "" for a follower that is not set.
+    """
+    family, clock = Family(store, presumes_success=False), Clock(store.timeline.read_clock(), zone)
+    family.read_parents([jobid] if jobid else after.parents)
+    state = family.states.get(jobid) if jobid else None
+    if state is None:
+        said = explain_parents(family, after, after.parents, clock)
+        schedule = family.foresee(after, clock.now)
+    else:
+        said, schedule = explain_follower(family, state, clock), list_due_times(family, state)
+    if schedule.allows_pause:
+        return said, []
+    start = start - JUST_BEFORE if start <= clock.now else start
+    return _show(said), list(list_runs(schedule, start, clock.now, count, zone))
+
+
+class Kin:
+    """A job of `store` with its parents and followers."""
+
+    def __init__(self, store: Store, jobid: str, clock: Clock) -> None:
+        self._clock, self._jobid = clock, jobid
+        self._family = Family(store, presumes_success=False)
+        self._around: Neighbourhood | None = look_around(store, jobid, clock, self._family)
+        state = self._family.states.get(jobid)
+        self._after = find_after(state.schedule) if state else None
+        self._state = state
+
+    @property
+    def due_times(self) -> Schedule | None:
+        """The due times of its parents; None if it has none."""
+        return list_due_times(self._family, self._state) if self._state and self._after else None
+
+    def explain(self, place: str) -> str:
+        """Return for what it waits, or its `place` if it does not wait for its parents."""
+        state = self._state
+        waits = state is not None and state.timeline is not None and state.due is None and not state.pause
+        said = explain_follower(self._family, state, self._clock) if waits and state else ""
+        return _show(said) if said else place
+
+    def list_facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what it is after, and what follows it, as names and values."""
+        if self._after:
+            ending = self._after.ending
+            parents = (f"{each} ({self._describe(each, ending)})" for each in self._after.parents[:MOST])
+            yield "after", _list_some(list(parents), len(self._after.parents))
+        if followers := self._family.list_followers(self._jobid):
+            yield "followed by", _list_some(list(followers[:MOST]), len(followers))
+
+    def _describe(self, parent: str, ending: str) -> str:
+        return describe_place(self._family, parent, ending, self._clock).removeprefix("is ")
+
+    def list_tree(self) -> Iterator[str]:
+        """Yield the lines of a tree of who follows whom."""
+        yield from map(_show, self._around.list_lines() if self._around else ())
+
+
+def _list_some(names: list[str], number: int) -> str:
+    more = f", and {number - MOST} more" if number > MOST else ""
+    return _show(", ".join(names)) + more
+
+
+def _show(text: str) -> str:
+    return escape(text.encode(errors="surrogateescape"))

@@ -1,0 +1,122 @@
+"""Who follows whom, near one job: a few generations up and down, of which each job comes once."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from redbike.queries.following.family import Family, find_after
+from redbike.queries.following.words import describe_place
+from redbike.schedule.clock import Clock
+from redbike.store.store import Store
+
+LEVELS = 2  # generations up, and as many down
+MOST_NODES = 30
+MOST_LINES = 60
+
+_HOW = {
+    "after": {"ok": "", "failed": " failed", "any": " ended"},
+    "then": {"ok": "", "failed": " if it fails", "any": " in any case"},
+}
+
+
+@dataclass(slots=True)
+class Node:
+    """A job of a neighbourhood."""
+
+    jobid: str
+    level: int  #: how many generations below the job that is asked for; parents have negative ones
+    is_there: bool
+    text: str = ""  #: what it does now, for a parent: ``is due at …``
+    ending: str = "ok"  #: how its parents end that it waits for; "" if it follows none
+
+
+class Branch(NamedTuple):
+    """A job in a tree below another one: ``after`` it, or ``then``."""
+
+    depth: int
+    word: str
+    jobid: str
+    how: str  #: how a parent must end for that: `` failed``, `` if it fails``; "" for well
+    text: str  #: what a parent does now
+
+
+@dataclass(slots=True)
+class Neighbourhood:
+    """The jobs around one, by their ids, and who follows whom."""
+
+    jobid: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+    links: list[tuple[str, str]] = field(default_factory=list)  #: a parent and its follower, both of which are here
+    hidden: int = 0  #: jobs that are linked with these, and left out
+
+    def list_branches(self) -> Iterator[Branch]:
+        """Yield the branches of a tree below the job: what it is after, and what is then."""
+        yield from self._list_branches(self.jobid, "after", 1, {self.jobid})
+        yield from self._list_branches(self.jobid, "then", 1, {self.jobid})
+
+    def _list_branches(self, jobid: str, word: str, depth: int, path: set[str]) -> Iterator[Branch]:
+        is_up = word == "after"
+        for parent, follower in self.links if depth <= LEVELS else ():
+            one, other = (follower, parent) if is_up else (parent, follower)
+            if one == jobid and other not in path:
+                how = _HOW[word][self.nodes[follower].ending or "ok"]
+                yield Branch(depth, word, other, how, self.nodes[other].text if is_up else "")
+                yield from self._list_branches(other, word, depth + 1, path | {other})
+
+    def list_lines(self) -> Iterator[str]:
+        """Yield the lines of an indented tree."""
+        yield self.jobid
+        for branch in islice(self.list_branches(), MOST_LINES):
+            text = f", which {branch.text}" if branch.text else ""
+            yield f"{'  ' * branch.depth}{branch.word} {branch.jobid}{branch.how}{text}"
+        if self.hidden:
+            yield f"  and {self.hidden:,} more"
+
+
+def look_around(store: Store, jobid: str, clock: Clock, family: Family | None = None) -> Neighbourhood | None:
+    """Return the neighbourhood of a job; None if it neither follows any nor is followed."""
+    family = family or Family(store, presumes_success=False)
+    family.read_parents([jobid])
+    family.read_followers([jobid], LEVELS)
+    if not family.list_parents(jobid) and not family.list_followers(jobid):
+        return None
+    found = Neighbourhood(jobid)
+    _add_node(found, family, jobid, 0, clock)
+    up = _walk(found, family, family.list_parents, -1, clock)
+    down = _walk(found, family, family.list_followers, 1, clock)
+    links = [*((parent, child) for child, parent in up), *down]
+    found.links = [link for link in dict.fromkeys(links) if all(each in found.nodes for each in link)]
+    return found
+
+
+def _walk(
+    found: Neighbourhood, family: Family, find_next: Callable[[str], Iterable[str]], step: int, clock: Clock
+) -> list[tuple[str, str]]:
+    """Add what is to be reached in this direction, the nearest first; return the steps."""
+    waiting, steps = deque([(found.jobid, 0)]), list[tuple[str, str]]()
+    left_out = set[str]()
+    while waiting:
+        jobid, level = waiting.popleft()
+        if abs(level) >= LEVELS:
+            left_out.update(each for each in find_next(jobid) if each not in found.nodes)
+            continue
+        for other in find_next(jobid):
+            steps.append((jobid, other))
+            if other in found.nodes:
+                continue
+            if len(found.nodes) >= MOST_NODES:
+                left_out.add(other)
+                continue
+            _add_node(found, family, other, level + step, clock)
+            waiting.append((other, level + step))
+    found.hidden += len(left_out)
+    return steps
+
+
+def _add_node(found: Neighbourhood, family: Family, jobid: str, level: int, clock: Clock) -> None:
+    state = family.states.get(jobid)
+    after = find_after(state.schedule) if state else None
+    text = describe_place(family, jobid, "any", clock) if level < 0 else ""
+    found.nodes[jobid] = Node(jobid, level, state is not None, text, after.ending if after else "")
