@@ -9,7 +9,7 @@ KNOWN = {
     "a", "b", "body", "br", "button", "caption", "code", "dd", "details", "dialog", "div", "dl", "dt", "fieldset",
     "footer", "form", "h1", "h2", "head", "header", "html", "input", "kbd", "label", "legend", "li", "link", "main",
     "meta", "nav", "noscript", "ol", "option", "p", "path", "pre", "rect", "script", "section", "select", "span",
-    "strong", "summary", "svg", "table", "tbody", "td", "th", "thead", "time", "title", "tr", "ul",
+    "strong", "summary", "svg", "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul",
 }  # fmt: skip
 
 

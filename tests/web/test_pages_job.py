@@ -129,3 +129,35 @@ def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
 def test_a_job_that_is_not_there_is_a_404_in_words(page, bike):
     assert "no such job" in show(page, "<b>nobody</b>", 404).words
     assert "bad job id" in show(page, "", 400).words
+
+
+def test_a_follower_has_a_picture_of_what_follows_what(page, bike):
+    for jobid, schedule in (
+        ("extract:A", "0 3 * * *"),
+        ("load:A", "AFTER:extract:A"),
+        ("<b>:A", "AFTER:load:A,nobody:A failed"),
+    ):
+        bike.set(jobid, schedule)
+    found = show(page, "load:A")
+    assert "It waits for extract:A, which is due at" in found.words
+    assert "The due times of its parents, when they have ended:" in found.words
+    assert re.search("after extract:A ?, which is due at", found.words)
+    assert "then <b>:A if it fails" in found.words
+    [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
+    assert label == "What follows what, 3 jobs: load:A after extract:A; <b>:A after load:A"
+    assert {"job?id=extract%3AA", "job?id=%3Cb%3E%3AA"} <= set(found.links)
+    assert 'class="own"' in page.get("/job?id=load:A").text
+    assert 'class="missing"' in page.get("/job?id=<b>:A").text
+    assert "which is no job" in show(page, "<b>:A").words
+    assert "What follows what" not in show(page, "other:A", 404).words
+
+
+def test_the_picture_of_very_many_followers_has_few(page, bike):
+    bike.set("a:A", "EVERY:1h")
+    for number in range(40):
+        bike.set(f"f{number}:A", "AFTER:a:A")
+    found = show(page, "a:A")
+    assert [tag for tag, _ in found.tags].count("rect") == 30
+    assert "And 11 more, which are further away." in found.words
+    bike.set("only:A", "EVERY:1h")
+    assert "What follows what" not in show(page, "only:A").words

@@ -1,5 +1,6 @@
 """One job: what it is, why it does not run now, what is to come, and how it went."""
 
+from itertools import islice
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -9,10 +10,14 @@ from redbike.config.options import parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.calendar import list_coming, make_calendar
+from redbike.queries.following.family import Family, is_follower, list_due_times
+from redbike.queries.following.streams import JUST_BEFORE
+from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.unusual import measure_durations
 from redbike.queries.why.now import read_schedule
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import END_OF_TIME
 from redbike.store.inspected import JobState
 from redbike.store.past_runs import Failure, RunSearch, read_failure
 from redbike.store.processes import CommandLines
@@ -21,6 +26,7 @@ from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES
 from redbike.web.site import Site
+from redbike.web.tree import draw_tree
 
 COMING = 10  # runs to come that are listed
 RUNS = 50  # runs that are listed
@@ -69,9 +75,18 @@ def show_job(site: Site, request: Request) -> Response:
         kept=parse_options(state.options).get("history", site.bike.settings.history),
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
+        **_read_kin(site, state, clock),
         **_read_runs(site, jobid),
-        **_list_coming(state, schedule, zone, clock),
+        **_list_coming(site, state, schedule, zone, clock),
     )
+
+
+def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
+    """Return who follows whom, if the job follows others or is followed, and a picture of that."""
+    has_kin = state.followers or is_follower(state.schedule)
+    around = look_around(site.bike.store, state.jobid, clock) if has_kin else None
+    branches = list(islice(around.list_branches(), MOST_LINES)) if around else []
+    return {"around": around, "branches": branches, "tree": draw_tree(around) if around else ""}
 
 
 def _read_runs(site: Site, jobid: str) -> dict[str, Any]:
@@ -82,7 +97,7 @@ def _read_runs(site: Site, jobid: str) -> dict[str, Any]:
     return {"runs": runs[:RUNS], "number_of_runs": len(runs), "durations": durations, "chart": chart}
 
 
-def _list_coming(state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
+def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
     """Return what is to come: the next runs, and the calendar."""
     nothing: dict[str, Any] = {"coming": [], "weeks": []}
     if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:
@@ -92,6 +107,8 @@ def _list_coming(state: JobState, schedule: Schedule | None, zone: str, clock: C
     is_dead = state.timeline is None and not (state.waiting or state.run or state.pause)
     if is_dead:
         return nothing
+    if schedule.is_awaiting:
+        return nothing | {"coming": _list_parent_times(site, state)}
     now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
     due = state.due if state.due is not None and state.due > now else None
     if schedule.runs_once:
@@ -100,6 +117,15 @@ def _list_coming(state: JobState, schedule: Schedule | None, zone: str, clock: C
         "coming": list(list_coming(schedule, now, due, COMING)),
         "weeks": make_calendar(schedule, zone, now, due),
     }
+
+
+def _list_parent_times(site: Site, state: JobState) -> list[float]:
+    """Return the next due times of the parents of a follower."""
+    family = Family(site.bike.store, presumes_success=False)
+    family.add([state])
+    family.read_parents([state.jobid])
+    times = list_due_times(family, state)
+    return [] if times.allows_pause else list(islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
