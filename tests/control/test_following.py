@@ -215,6 +215,21 @@ def test_what_ends_while_a_follower_is_busy_makes_it_due_once_more(redbike):
     assert list(fsck(bike.store)) == []
 
 
+def test_of_several_parents_each_must_have_ended_again_for_one_that_is_counted(redbike):
+    def work(run):
+        if run.jobid == "child" and run.attempt < 2:
+            raise OSError("it broke")
+
+    bike, ran = make(redbike, work, on_error="retry", retries=5, backoff=6.5 * HOUR, max_backoff=8 * HOUR)
+    bike.set("one", HOURLY)
+    bike.set("two", "EVERY:2h@0")
+    bike.set("child", "AFTER:one,two")
+    # It is due at 2:00, and is tried again at 8:30. Both have ended again by 4:00, by 6:00 and by 8:00.
+    bike.run_due(START + 8.75 * HOUR, reraise=False)
+    assert [due for job, due in ran if job == "child"] == [2 * HOUR, 2 * HOUR, 8 * HOUR]
+    assert bike.tell("child")["skipped"] == {"running": 2}
+
+
 def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     bike, _ = make(redbike)
     bike.set("a", HOURLY)

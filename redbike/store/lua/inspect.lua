@@ -45,6 +45,6 @@ return {'ok', cjson.encode({
   has_saved = call('HEXISTS', saved, job) == 1,
   progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
   following = call('HGET', following, job) or nil, listed = listed,
-  followers = list_of(job):sub(2, -2),
+  followers = follows.list_of(job):sub(2, -2),
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}
