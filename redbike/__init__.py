@@ -73,8 +73,9 @@ if TYPE_CHECKING:
     from redbike.queries.check.findings import Finding
     from redbike.queries.forecast import Forecast, Minute, Plan, Quarter, Relief, Share
     from redbike.queries.health import Health
-    from redbike.schedule.moments import InstantLike, ZoneLike
+    from redbike.schedule.moments import DurationLike, InstantLike, ZoneLike
     from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
+    from redbike.store.blackouts import BlackoutDetails
     from redbike.store.enums import Difference, Event, EventName, Outcome
     from redbike.store.history import PastRun, RunDetails
     from redbike.store.inspected import JobDetails
@@ -102,12 +103,14 @@ __all__ = [
     "BadJobId",
     "BadQueueName",
     "BadSchedule",
+    "BlackoutDetails",
     "CallOptions",
     "Change",
     "Changes",
     "CommandFailed",
     "CronLike",
     "Difference",
+    "DurationLike",
     "End",
     "Event",
     "EventName",
@@ -172,6 +175,8 @@ __all__ = [
 
 # The facade loads redis-py, which takes longer than all else. So these are imported when they are first asked for.
 _PLACES = {
+    "BlackoutDetails": "redbike.store.blackouts",
+    "DurationLike": "redbike.schedule.moments",
     "Forecast": "redbike.queries.forecast",
     "AsyncRedbike": "redbike.facade.asynchronous",
     "AsyncResults": "redbike.facade.results",

@@ -120,6 +120,7 @@ class Job:
     skipped: dict[str, int] = field(default_factory=dict)
     paused: float | None = None  # since when
     until: float | None = None
+    dark: bool = False  # whether that is the pause of a blackout
     held: float | None = None  # in place of the timeline, or of a queue
     options: str = ""  # JSON
     data: str = ""
@@ -377,12 +378,27 @@ class Model:
         if job.schedule is None:
             return "missing"
         if job.paused is not None:
-            return "unchanged"
-        job.held = job.timeline if job.queued is None else job.queued
+            if not job.dark or job.until is None or (until is not None and until <= job.until):
+                return "unchanged"
+            job.until, job.dark = until, False
+            return "paused" if job.held is None else "held"
+        job.dark, job.held = False, job.timeline if job.queued is None else job.queued
         if job.queued is not None:
             self._bury(jobid)
         job.paused, job.until, job.timeline = now, until, None
         return "paused" if job.held is None else "held"
+
+    def begin(self, now: float, jobid: str, until: float) -> str:
+        """A blackout begins that ends at `until`: a pause that ends earlier goes on until then."""
+        job = self.job(jobid)
+        if job.paused is None:
+            word = self.pause(now, jobid, until)
+            job.dark = True
+            return word
+        if job.until is None or job.until >= until:
+            return "unchanged"
+        job.until = until
+        return "extended"
 
     def resume(self, now: float, jobid: str) -> None:
         """End a pause. Of what came due meanwhile and is not late, the first is run and the others are counted."""

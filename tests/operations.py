@@ -12,6 +12,7 @@ from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
+from redbike.store.blackouts import Blackout
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.run import LEASE
@@ -383,6 +384,31 @@ def followed(prepare: Callable[[Scene], Any]) -> Callable[[Scene], None]:
     return prepared
 
 
+def dark(scene: Scene, *names: str, since: float = -100.0) -> None:
+    """Blackouts that have begun since they were set, but that no dispatcher has seen."""
+    blackout = Blackout(f"EVERY:1d@{scene.began - 86400 + since:.0f}", 3600.0, scene.began + since - 50, "somebody")
+    scene.queue(JOB, "other:B")
+    scene.put("soon:A", due=100)
+    for name in names or (f"job:{JOB}", "job:soon:A", "queue:work-B", "queue:"):
+        scene.store.at(scene.began + since - 50).blackouts.set([name], blackout, scene.began + since, "")
+
+
+def black_out(scene: Scene) -> None:
+    scene.bike.pause(JOB, every=f"EVERY:1d@{scene.began - 2 * 86400:.0f}", lasting="2h")
+
+
+def dark_now(scene: Scene) -> None:
+    """A blackout of a job, a queue and everything that is on."""
+    dark(scene)
+    Dispatcher(scene.store, scene.bike.settings).dispatch_due()
+
+
+def lighten(scene: Scene) -> None:
+    scene.bike.resume(JOB, every=True)
+    scene.bike.resume_queue("B", every=True)
+    scene.bike.resume_all(every=True)
+
+
 BY_HAND = [
     ("set a follower", waiting(JOB), lambda scene: scene.bike.set("child:A", f"AFTER:{JOB}")),
     ("set a follower anew", followed(waiting(JOB)), lambda scene: scene.bike.set("child:A", "AFTER:other:A failed")),
@@ -390,6 +416,7 @@ BY_HAND = [
     ("unset a follower", followed(waiting(JOB)), lambda scene: scene.bike.set("last:B", None)),
     ("unset a parent", followed(waiting(JOB)), lambda scene: scene.bike.set(JOB, None)),
     ("resume a follower", followed(waiting(JOB)), resume_follower),
+    ("unset what has a blackout", dark_now, lambda scene: scene.bike.set(JOB, None)),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
     ("unset what alerts", alerting, lambda scene: scene.bike.set(JOB, None)),
@@ -593,6 +620,9 @@ DISPATCHER = [
     ),
     Operation("dispatch_due with a lost run of a limited queue", limited, one_pass),
     Operation("dispatch_due after pauses of queues", opened, one_pass),
+    Operation("dispatch_due when blackouts begin", dark, one_pass, steps=4),
+    Operation("pause again and again", waiting(JOB), black_out, by_hand=True, steps=2),
+    Operation("end blackouts that are on", dark_now, lighten, by_hand=True, steps=6),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due with pauses that are over", over, one_pass),
     Operation(

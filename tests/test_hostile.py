@@ -373,6 +373,7 @@ NEEDS = {
     "following": ("unset", "waiting:A"),
     "followers": ("unset", "waiting:A"),
     "alerts": ("unset", "waiting:A"),
+    "blackouts": ("unset", "waiting:A"),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
     "tombstones-work-A": ("set", "job:A", "NOW"),

@@ -25,6 +25,7 @@ from redbike.queries.check.surroundings import ServerCheck
 from redbike.queries.glance import read_view
 from redbike.queries.metrics import Metrics
 from redbike.store import rights
+from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
 from redbike.store.overview import Wanted
 from redbike.store.paging import Search
@@ -244,6 +245,9 @@ def dispatches(bike, helper):
     set_job(other, "later:A", "EVERY:100@0.0", 4e9)
     for jobid in ("paused:A", "later:A"):
         other.pauses.pause([jobid], 1.0, "me", "")
+    for name in ("job:later:A", "queue:work-A"):
+        # It is over by now.
+        assert other.blackouts.set([name], Blackout("EVERY:1h@0", 0.001, 1.0), 1.0, "") == ["set"]
     bike.dispatch_due()
     assert list(store.archiver.archive()) == [None]
     assert "queued_for" in helper.tell("paused:A")
@@ -308,6 +312,7 @@ def damages(keys, admin):
     admin.set(keys.inflight("tag"), "\ntwo:A\n")
     admin.sadd(keys.tombstones("work-A"), "two:A")
     admin.hset(keys.workers, "nobody", "damaged")
+    admin.hset(keys.blackouts, "job:two:A", "damaged")
 
 
 def steers_queues(bike):
@@ -392,6 +397,11 @@ def asks(bike, helper):
     assert bike.set("paused:A", "EVERY:1h")
     assert bike.pause("paused:*", until=4e9) == [("paused:A", "held")]
     assert bike.resume("paused:A") == [("paused:A", "timeline")]
+    assert bike.pause("paused:A", every="EVERY:1h@0", lasting="59m") == [("paused:A", "set")]
+    assert bike.agenda("paused:A").runs
+    assert bike.resume("paused:A", every=True) == [("paused:A", "ended")]
+    assert bike.pause_queue("A", every="EVERY:1h@0", lasting="59m")
+    assert bike.resume_queue("A", every=True)
     bike.control("HALT")
     assert len(list(bike.set_many([("one:A", "EVERY:1h"), ("other:A", "EVERY:1h")]))) == 2
     assert len(bike.run("one:A", "other:A")) == 2

@@ -43,8 +43,9 @@ Usage:
   redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
-  redbike [options] pause [--until=<TIME>] [--reason=<TEXT>] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
-  redbike [options] resume [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
+  redbike [options] pause [--until=<TIME>] [--every=<SCHEDULE>] [--for=<DURATION>] [--reason=<TEXT>] [--dry-run] [--]
+                          (<JOBID>... | --queue=<QUEUE> | --all)
+  redbike [options] resume [--every] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] limit [--at-once=<N>] [--rate=<RATE>] [--] <QUEUE>
   redbike [options] check [<WORKER>]
   redbike [options] fsck [--repair]
@@ -102,8 +103,10 @@ Commands:
   tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
-  pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete.
-  resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides.
+  pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete. With --every and --for
+             it is paused for so long at each time of a schedule: a blackout.
+  resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides. With --every,
+             end a blackout for good.
   limit      Limit how many jobs of a queue run, across all workers; without an option print its limits.
   check      Check the config, the worker class, the server and every stored job; exits 1 if there is a problem.
              It changes nothing.
@@ -182,6 +185,9 @@ Options:
   --force                  Replace files that are there.
   --all                    Everything: no job is enqueued, and none is taken; with help all commands and options.
   --until=<TIME>           When the pause ends by itself.
+  --every=<SCHEDULE>       When a blackout begins, again and again; of the jobs that match now. With resume it has no
+                           value.
+  --for=<DURATION>         How long each blackout lasts.
   --reason=<TEXT>          Why, for whoever looks at it.
   --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.

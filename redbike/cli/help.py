@@ -96,6 +96,8 @@ redbike run --failed 'mail:*'  Run again what has failed for good.
 redbike cancel sync:A  Drop its occurrence that waits or runs.
 redbike pause backup:A --until=2030-01-01 --reason='the disk is full'  One job, for a time.
 redbike pause --queue=B --until='mon 9:00'  No job of the queue is taken until then.
+redbike pause --queue=B --every='0 2 * * sat' --for=2h  Each Saturday from two to four o'clock.
+redbike resume --queue=B --every  Not any more.
 redbike resume backup:A  It goes on.
 redbike resume --queue=B  Jobs are taken again.
 redbike limit B --at-once=5 --rate=100/m  Five at once, and 100 a minute, across all workers.

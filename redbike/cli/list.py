@@ -19,7 +19,7 @@ MOST = 1_000_000  # rows that may be asked for
 
 JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started", "last_outcome", "schedule")
 PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
-QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate")
+QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate", "blackout")
 WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
 LOG = ("time", "who", "action", "jobid", "detail")
 

@@ -1,8 +1,8 @@
 """Run the command next: print when a schedule or a job runs next. For a schedule, no server is needed."""
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
@@ -15,6 +15,9 @@ from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse, parse_stored
 
+if TYPE_CHECKING:
+    from redbike.store.blackouts import BlackoutDetails
+
 
 def print_next(arguments: Arguments, config: Config) -> None:
     """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
@@ -23,7 +26,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
     zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     after = parse_time(arguments["--after"], config, arguments["--tz"])
     count = parse_count(arguments, "--count", 5)
-    stored, state, jobid = None, "", ""
+    stored, state, jobid, details = None, "", "", list["BlackoutDetails"]()
     days = find_holidays(arguments["--except"], now)
     try:
         schedule = parse(exclude_days(text, days, zone, "", now), zone, anchor=now)
@@ -38,6 +41,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
         if not goes_on:
             print(state)
             return
+        details = job.get("blackouts", [])
         schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
     if isinstance(schedule, After):
         _print_follower(schedule, jobid, config, zone, now if after is None else after, count)
@@ -49,7 +53,9 @@ def print_next(arguments: Arguments, config: Config) -> None:
         return
     local = schedule.timezone or zone
     start = now if after is None else after
-    lines = [] if state and schedule.is_immediate else list(list_runs(schedule, start, now, count, local, stored))
+    is_idle = bool(state) and schedule.is_immediate
+    remark = _make_remark(details, Clock(now, local))
+    lines = [] if is_idle else list(list_runs(schedule, start, now, count, local, stored, remark))
     for line in lines:
         print(line)
     if len(lines) < count and not schedule.is_immediate:
@@ -75,6 +81,15 @@ def _print_follower(schedule: After, jobid: str, config: Config, zone: str, afte
         print(line)
     if len(lines) < count:
         complain("no further runs")
+
+
+def _make_remark(details: "Sequence[BlackoutDetails]", clock: Clock) -> Callable[[float], str]:
+    if not details:
+        return lambda due: ""
+    # Imported here, as a schedule alone needs nothing of what is stored.
+    from redbike.queries.blackouts import make_remark
+
+    return make_remark(details, clock)
 
 
 def _find_job(jobid: str, config: Config, error: BadSchedule) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
+from redbike.queries.blackouts import describe_details, make_remark
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
@@ -79,7 +80,8 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section(f"Due times of its parents ({clock.zone}, then UTC)", runs)
     elif schedule and goes_on and not schedule.is_immediate:
         zone = schedule.timezone or clock.zone
-        runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"])
+        remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone))
+        runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
         _print_section(f"Next runs ({zone}, then UTC)", runs)
     if kin:
         _print_section("What follows what", kin.list_tree())
@@ -118,6 +120,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "queue", _show(seen.queue)
         if line := CommandLines(bike.workers()).find(jobid, seen.queue):
             yield "command", _show(line)
+    for each in job.get("blackouts", ()):
+        yield "blackout" if each["of"] == "job" else f"blackout of {each['of']}", describe_details(each, clock)
     if options := job.get("options"):
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
     if is_of_shell(jobid) and not find_problem(job.get("data")):

@@ -11,18 +11,22 @@ from redbike.config.file import Config
 from redbike.config.limits import Limits
 from redbike.config.parameters import fold
 from redbike.control import jobs
+from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
+from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
 from redbike.text.printable import name_number
 
 NO_LIMIT = "none"  # takes a limit back
+NO_BLACKOUT = "it had no blackout"
 NOT_PAUSED = "it was not paused"
 PAUSED = "it was paused already, and stays so; resume it first to give another end or reason"
+REPLACED = "this takes the place of another blackout"
 
 
 def run_jobs(arguments: Arguments, config: Config) -> None:
@@ -71,7 +75,9 @@ def cancel_jobs(arguments: Arguments, config: Config) -> None:
 
 
 def pause(arguments: Arguments, config: Config) -> None:
-    """Pause jobs, a queue, or everything."""
+    """Pause jobs, a queue, or everything, until somebody resumes it, or again and again."""
+    if arguments["--every"] is not None or arguments["--for"] is not None:
+        return _set_blackout(open_bike(config, needs_queues=True), arguments)
     text = arguments["--until"]
     said = parse_time(text, config)
     bike = open_bike(config, needs_queues=True)
@@ -86,14 +92,43 @@ def pause(arguments: Arguments, config: Config) -> None:
 
 
 def resume(arguments: Arguments, config: Config) -> None:
-    """Resume jobs, a queue, or everything."""
+    """Resume jobs, a queue, or everything, or let it not be paused again and again any more."""
     bike = open_bike(config, needs_queues=True)
+    if arguments["--every"]:
+        return _end_blackout(bike, arguments)
     if arguments["--queue"] is not None:
         return _steer_queue(bike, arguments, bike.resume_queue, NOT_PAUSED)
     if arguments["--all"]:
         return _steer_all(arguments, bike.resume_all, f"everything: {NOT_PAUSED}")
     verb = partial(jobs.resume_jobs, settings=bike.settings)
     return _steer_named(bike, arguments, verb, unchanged=NOT_PAUSED)
+
+
+def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
+    """Set a blackout, and say when it begins."""
+    every, lasting, reason = arguments["--every"], arguments["--for"], arguments["--reason"] or ""
+    check_together(arguments["--until"], every, lasting)
+    noted = bike.store.noted_as(name_operator())
+    blackout = make_blackout(noted, every, lasting, reason, bike.settings.timezone)
+    given: dict[str, Any] = {"every": every, "lasting": lasting, "reason": reason}
+    if arguments["--queue"] is not None:
+        _steer_queue(bike, arguments, partial(bike.pause_queue, **given), REPLACED)
+    elif arguments["--all"]:
+        _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {REPLACED}")
+    else:
+        verb = partial(set_for_jobs, blackout=blackout)
+        _steer_named(bike, arguments, verb, told="replaced", replaced=REPLACED)
+    if not arguments["--dry-run"]:
+        complain(describe_next(blackout, Clock(blackout.since, bike.settings.timezone)))
+
+
+def _end_blackout(bike: Redbike, arguments: Arguments) -> None:
+    if arguments["--queue"] is not None:
+        return _steer_queue(bike, arguments, partial(bike.resume_queue, every=True), NO_BLACKOUT)
+    if arguments["--all"]:
+        return _steer_all(arguments, partial(bike.resume_all, every=True), f"everything: {NO_BLACKOUT}")
+    verb = partial(end_for_jobs, settings=bike.settings)
+    return _steer_named(bike, arguments, verb, unchanged=NO_BLACKOUT)
 
 
 def limit_queue(arguments: Arguments, config: Config) -> None:

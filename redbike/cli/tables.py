@@ -95,7 +95,10 @@ def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) ->
 
 def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
     """Show queues: the one whose oldest job waits longest stands first."""
-    _print(list_queue_columns(clock), sort_queues(queues))
+    shown = sort_queues(queues)
+    coming = Column("NEXT BLACKOUT", lambda queue: clock.measure(queue.blackout))
+    more = [coming] if any(queue.blackout is not None for queue in shown) else []
+    _print([*list_queue_columns(clock), *more], shown)
 
 
 def sort_queues(queues: Iterable[Queue]) -> list[Queue]:

@@ -24,7 +24,8 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
 
 PAUSED = "paused"
 COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # what is set of a job
-ALL_COLUMNS = (*COLUMNS, PAUSED)  # of a CSV file that has all of a job
+BLACKOUT = "blackout"
+ALL_COLUMNS = (*COLUMNS, PAUSED, BLACKOUT)  # of a CSV file that has all of a job
 
 
 class JobOptions(TypedDict, total=False):

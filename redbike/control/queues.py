@@ -3,9 +3,13 @@
 from typing import Any, Unpack
 
 from redbike.config.limits import LIMITS, Limits
+from redbike.config.settings import Settings
+from redbike.control.blackouts import check_together, end_blackout, make_blackout, set_blackout
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
-from redbike.schedule.moments import InstantLike, read_instant
+from redbike.schedule.moments import DurationLike, InstantLike, read_instant
+from redbike.schedule.objects import ScheduleLike
+from redbike.store.blackouts import OF_QUEUE
 from redbike.store.keys import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
@@ -14,30 +18,61 @@ from redbike.store.store import Store
 class QueueController:
     """Steers the queues of `store`. `worker` is an instance of a worker class, which may have short names for them."""
 
-    def __init__(self, store: Store, worker: Any) -> None:
+    def __init__(self, store: Store, worker: Any, settings: Settings | None = None) -> None:
         self.store = store
         self.worker = worker
+        self._settings = settings or Settings()
 
     def find_queue(self, queue: str) -> str:
         """Return the full name of a queue: with stock workers ``A`` will do for ``work-A``. Raise `BadQueueName`."""
         check_queue_name(queue)
         return find_queue(self.worker, queue, self.store.queue_limits.list_queues())
 
-    def pause_queue(self, queue: str, until: InstantLike | None = None, reason: str = "") -> bool:
-        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed."""
-        return self.pause(self.find_queue(queue), read_instant("until", until), reason)
+    def pause_queue(
+        self, queue: str, until: InstantLike | None = None, reason: str = "", *,
+        every: ScheduleLike | None = None, lasting: DurationLike | None = None
+    ) -> bool:  # fmt: skip
+        """Pause a queue: no job is taken from it. Return False if it was paused already: then nothing is changed.
 
-    def resume_queue(self, queue: str) -> bool:
-        """Resume a queue. Return False if it was not paused."""
-        return self.resume(self.find_queue(queue))
+        With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
+        that takes the place of another blackout.
+        """
+        return self._pause(self.find_queue(queue), until, reason, every, lasting)
 
-    def pause_all(self, until: InstantLike | None = None, reason: str = "") -> bool:
-        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already."""
-        return self.pause("", read_instant("until", until), reason)
+    def resume_queue(self, queue: str, *, every: bool = False) -> bool:
+        """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
+        return self._resume(self.find_queue(queue), every)
 
-    def resume_all(self) -> bool:
-        """Resume everything, but not what was paused by itself. Return False if it was not paused."""
-        return self.resume("")
+    def pause_all(
+        self, until: InstantLike | None = None, reason: str = "", *,
+        every: ScheduleLike | None = None, lasting: DurationLike | None = None
+    ) -> bool:  # fmt: skip
+        """Pause everything: no job is enqueued, and none is taken. Return False if all was paused already.
+
+        With `every` and `lasting`, pause it for so long at each time of a schedule, as `pause_queue` does.
+        """
+        return self._pause("", until, reason, every, lasting)
+
+    def resume_all(self, *, every: bool = False) -> bool:
+        """Resume everything, but not what was paused by itself. Return False if it was not paused.
+
+        With `every`, end the blackout of everything, or return False.
+        """
+        return self._resume("", every)
+
+    def _pause(
+        self, name: str, until: InstantLike | None, reason: str, every: ScheduleLike | None, lasting: object
+    ) -> bool:
+        check_together(until, every, lasting)
+        if every is None:
+            return self.pause(name, read_instant("until", until), reason)
+        blackout = make_blackout(self.store, every, lasting, reason, self._settings.timezone)
+        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout) == ["set"]
+
+    def _resume(self, name: str, every: bool) -> bool:
+        if not every:
+            return self.resume(name)
+        return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self._settings) == ["ended"]
 
     def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:
         """Pause the queue of this full name, or everything: "". Return False if it was paused: then nothing changes.

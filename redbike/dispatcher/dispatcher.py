@@ -4,7 +4,8 @@
 2. Move what is due, in order of due time, some jobs in each atomic step. Jobs that the last survey has announced are
    moved at their instant, without another survey. What is late by more than its grace, or has expired, is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step.
-4. Resume the jobs whose pause is over. Skip what has expired in its queue. Open the queues whose timer has come: a
+4. Begin the blackouts whose time has come, before anything is moved that is due then too. Resume the jobs whose pause
+   is over. Skip what has expired in its queue. Open the queues whose timer has come: a
    pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
@@ -26,6 +27,7 @@ from redbike.dispatcher.spare_time import Archiving, Forgetting
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.errors import ServerError
 from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.blackouts import begin_blackouts
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
@@ -107,8 +109,10 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-            if survey.timers:
-                self._run_timers(store, survey.timers)
+            if survey.timers and self._run_timers(store, survey.timers):
+                # What is due may be held since.
+                before, due = None, []
+                continue
             before, due = survey, self._find_queues(survey.due)
             if not due and not late:
                 recovered = self._recover(store, survey)
@@ -160,6 +164,9 @@ class Dispatcher:
         if self._surveyed is None:
             return []
         reached = time.monotonic() + self._offset + ROUNDING
+        if self._surveyed.begins and self._surveyed.next_timer is not None and self._surveyed.next_timer <= reached:
+            # A blackout begins first, and what is due at the same instant falls into it.
+            return []
         return self._find_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
 
     def _find_queues(self, jobs: Iterable[tuple[str, str]]) -> list[DueJob]:
@@ -194,17 +201,22 @@ class Dispatcher:
             store.upkeep.repair_tag(tag, jobids)
         return True
 
-    def _run_timers(self, store: Store, timers: Sequence[str]) -> None:
-        """Resume the jobs, skip what has expired, and open the queues, whose timers have come."""
+    def _run_timers(self, store: Store, timers: Sequence[str]) -> bool:
+        """Resume the jobs, skip what has expired, and open the queues, whose timers have come; begin blackouts.
+
+        Return whether there was a blackout among them.
+        """
+        begins = begin_blackouts(store, timers)
         resume_over(store, self.settings, timers)
         skip_expired(store, self.settings, timers)
         for member in timers:
             kind, _, name = member.partition(":")
             if kind == "queue" and (not name or is_queue_name(name)):
                 store.queue_limits.open(name)
-            elif kind not in ("job", "expires"):
+            elif kind not in ("job", "expires", "blackout"):
                 log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
                 store.upkeep.discard(store.keys.timers, member)
+        return begins
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""

@@ -10,13 +10,15 @@ Those of `Maintenance` check and repair what is in Redis.
 from collections.abc import Iterable, Iterator
 
 from redbike.config.settings import Settings
+from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
 from redbike.facade.part import Part, Whole
-from redbike.schedule.moments import InstantLike, read_instant
+from redbike.schedule.moments import DurationLike, InstantLike, read_instant
+from redbike.schedule.objects import ScheduleLike
 from redbike.store.inspection.fsck import fsck
 from redbike.store.patterns import Steered, expand
 from redbike.store.store import Store
@@ -52,17 +54,35 @@ class Control(Part):
         """
         return cancel_jobs(self._noted, self._find(patterns), self.settings)
 
-    def pause(self, *patterns: str, until: InstantLike | None = None, reason: str = "") -> list[Steered]:
+    def pause(
+        self, *patterns: str, until: InstantLike | None = None, reason: str = "",
+        every: ScheduleLike | None = None, lasting: DurationLike | None = None
+    ) -> list[Steered]:  # fmt: skip
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
 
         The words are ``held``, ``paused`` (nothing waited), ``unchanged`` (it was paused) and ``missing``.
+
+        With `every`, a schedule, and `lasting`, such as ``2h``, they are paused for so long at each of its times: a
+        blackout. It belongs to the jobs that match now, and a job has one at most. The words are ``set``, ``replaced``
+        (it had another one) and ``missing``. Raise `BadSchedule` for a schedule without such times, or if it would
+        never open.
         """
         check_reason(reason)
+        check_together(until, every, lasting)
+        if every is not None:
+            blackout = make_blackout(self._noted, every, lasting, reason, self.settings.timezone)
+            return set_for_jobs(self._noted, self._find(patterns), blackout)
         end = check_until(read_instant("until", until), self.store.timeline.read_clock())
         return pause_jobs(self._noted, self._find(patterns), end, reason)
 
-    def resume(self, *patterns: str) -> list[Steered]:
-        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now."""
+    def resume(self, *patterns: str, every: bool = False) -> list[Steered]:
+        """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now.
+
+        With `every`, end their blackouts, also those that are on. Without it, only one that is on, until the next one.
+        Then the words are ``ended`` and ``unchanged``.
+        """
+        if every:
+            return end_for_jobs(self._noted, self._find(patterns), self.settings)
         return resume_jobs(self._noted, self._find(patterns), self.settings)
 
     def control(self, signal: str) -> None:

@@ -14,6 +14,7 @@ from redbike.facade.coming_run import ComingRun
 from redbike.facade.part import Part, Whole
 from redbike.loop.alerts.late import find_late
 from redbike.loop.worker_class import find_queue
+from redbike.queries.blackouts import add_blackouts, list_details
 from redbike.queries.check.findings import Finding
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.check.surroundings import WorkerCheck
@@ -48,7 +49,11 @@ class Queries(Part):
 
     def tell(self, jobid: str) -> JobDetails:
         """What is known of `jobid`, see `redbike.JobDetails`. Raises `BadJobId`; an unknown job is no error."""
-        return self._add_runs([self._inspect(jobid)])[0]
+        state = self._inspect(jobid)
+        found = self._add_runs([state])[0]
+        if blackouts := list_details(self.store, state):
+            found["blackouts"] = blackouts
+        return found
 
     def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, JobDetails | None]]:
         """(job id, what `tell` returns of it) for each of `jobids`, in their order; None for a job that is not there.
@@ -204,7 +209,7 @@ class Queries(Part):
 
         It says what waits in the queue, what runs, and how much has ended of late.
         """
-        return self.store.depths.list_all()
+        return list(add_blackouts(self.store, self.store.depths.list_all()))
 
     def workers(self) -> list[Process]:
         """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
@@ -255,7 +260,7 @@ class Queries(Part):
         start = max(now, math.floor(start / 60) * 60)
         jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
         name = None if queue is None else self._find_queue(queue)
-        return make_forecast(self.store, start, hours, now, jobids, report, name)
+        return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings)
 
     def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.

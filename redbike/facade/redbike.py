@@ -199,7 +199,7 @@ class Redbike(Overridable):
 
     @property
     def _queue_controller(self) -> QueueController:
-        return QueueController(self._noted, self.worker)
+        return QueueController(self._noted, self.worker, self.settings)
 
     @property
     def prefix(self) -> str:

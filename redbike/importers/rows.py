@@ -3,7 +3,7 @@
 A row is JOBID,SCHEDULE. Under a header that begins with ``jobid,schedule`` the further columns are options, data, and
 pauses.
 
-The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it.
+The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. So is its blackout.
 """
 
 import csv
@@ -19,6 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from redbike.config.options import (
     ALL_COLUMNS,
+    BLACKOUT,
     COLUMNS,
     DATA,
     NO_CHANGES,
@@ -34,7 +35,8 @@ from redbike.text.printable import quote, suggest
 Source = str | Path | IO[str] | IO[bytes]
 """A CSV file: its name, or an open text or binary file."""
 
-Entry = tuple[str, str, OptionChanges, "WantedPause | None"]  # job id, schedule, options and data, pause
+# Job id, schedule, options and data, pause, blackout.
+Entry = tuple[str, str, OptionChanges, "WantedPause | None", "WantedBlackout | None"]
 
 Report = Callable[[int, int], None]
 REPORTED = 1000  # lines
@@ -57,20 +59,44 @@ class WantedPause(NamedTuple):
     reason: str | None = None
 
 
+class WantedBlackout(NamedTuple):
+    """The blackout that a job is to have."""
+
+    every: str  # its schedule
+    seconds: float
+    by: str | None = None  # None: whoever loads the file
+    reason: str | None = None
+
+
 def read_pause(cell: str) -> WantedPause:
     """Return what the cell of a paused job says. Raise `BadConfig`."""
-    try:
-        found = json.loads(cell)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not found.keys() <= {*WantedPause._fields}:
-        names = ", ".join(WantedPause._fields)
-        raise BadConfig(f"bad paused {quote(cell)}: a JSON object is needed, which may have {names}")
+    found = _read_object(PAUSED, cell, WantedPause._fields)
     for name, value in found.items():
         if value is not None and not (_is_line(value) if name in ("by", "reason") else _is_instant(value)):
             what = f"a line of up to {MOST} characters" if name in ("by", "reason") else "epoch seconds"
             raise BadConfig(f"bad paused {quote(cell)}: {name!r} is {what}")
     return WantedPause(**found)
+
+
+def read_blackout(cell: str) -> WantedBlackout:
+    """Return what the cell of a job with a blackout says, but for the schedule. Raise `BadConfig`."""
+    found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
+    lines = [found.get(name, "") for name in ("every", "by", "reason")]
+    seconds = found.get("seconds")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not isinstance(found.get("every"), str) or not is_number or not all(_is_line(line) for line in lines[1:]):
+        raise BadConfig(f"bad blackout {quote(cell)}: it needs every, a schedule, and seconds; by and reason are lines")
+    return WantedBlackout(**found)
+
+
+def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not found.keys() <= {*fields}:
+        raise BadConfig(f"bad {name} {quote(cell)}: a JSON object is needed, which may have {', '.join(fields)}")
+    return found
 
 
 def _is_instant(value: Any) -> bool:
@@ -225,16 +251,20 @@ def _read_header(names: list[str], source: Source) -> tuple[str, ...]:
 
 
 def read_entry(row: Row | BadConfig) -> Entry:
-    """Return what a row says of a job; an empty cell takes an option back, but ends no pause. Raise `BadConfig`."""
+    """Return what a row says of a job. Raise `BadConfig`.
+
+    An empty cell takes an option back, but ends no pause and no blackout.
+    """
     if isinstance(row, BadConfig):
         raise row
     if not row.columns:
-        return row.jobid, row.schedule, NO_CHANGES, None
+        return row.jobid, row.schedule, NO_CHANGES, None, None
     cells: dict[str, Any] = {name: text or None for name, text in row.columns.items()}
     if cells.get(DATA) is not None:
         cells[DATA] = parse_data(cells[DATA])
-    pause = cells.pop(PAUSED, None)
-    return row.jobid, row.schedule, read_changes(cells), pause and read_pause(pause)
+    pause, blackout = cells.pop(PAUSED, None), cells.pop(BLACKOUT, None)
+    held = pause and read_pause(pause), blackout and read_blackout(blackout)
+    return row.jobid, row.schedule, read_changes(cells), *held
 
 
 def _make_error(source: Source, why: str) -> BadConfig:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 
 from redbike.errors import BadSchedule
+from redbike.queries.blackouts import Calendar, Held
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.coming import ComingJob
@@ -60,12 +61,17 @@ class Load:
 
 
 class Counting:
-    """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" if nobody knows the queue."""
+    """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" if nobody knows the queue.
 
-    def __init__(self, start: float, end: float, now: float, name_queue: Callable[[str], str]) -> None:
+    `calendar` has the blackouts, if there are any.
+    """
+
+    def __init__(
+        self, start: float, end: float, now: float, name_queue: Callable[[str], str], calendar: Calendar | None = None
+    ) -> None:
         self._start, self._end, self._now = start, end, now
         self.base = math.floor(start / QUARTER) * QUARTER  # where the first minute and the first quarter begin
-        self._name_queue = name_queue
+        self._name_queue, self._calendar = name_queue, calendar
         self.minutes = [0] * math.ceil((end - self.base) / MINUTE)
         self.loads = dict[tuple[int, str], Load]()
         self.groups = dict[tuple[object, ...], Group]()
@@ -76,14 +82,15 @@ class Counting:
         """Count a job. One with a bad schedule does not run."""
         queue = self.name_queue(job)
         cycle = self._find_cycle(job)
-        key = (queue, *self._find_key(job, cycle))
+        held = self._calendar.find(job.jobid, queue, job.options) if self._calendar else None
+        key = (queue, held, *self._find_key(job, cycle))
         group = self.groups.get(key)
         if group is None:
             try:
                 schedule = job.known or find_schedule(job.jobid, job.schedule, job.options)
             except BadSchedule:
                 return
-            minutes = self._count_minutes(job, schedule, cycle)
+            minutes = self._count_minutes(job, schedule, cycle, held)
             group = self.groups[key] = Group(job.schedule if job.known else schedule.label, queue, minutes)
             self._size += len(minutes or ())
         group.add(job)
@@ -127,34 +134,55 @@ class Counting:
             return (cycle, math.floor(job.first / min(cycle, MINUTE)))
         return (cycle, job.first)
 
-    def _count_minutes(self, job: ComingJob, schedule: Schedule, cycle: float | None) -> Minutes | None:
+    def _count_minutes(
+        self, job: ComingJob, schedule: Schedule, cycle: float | None, held: Held | None
+    ) -> Minutes | None:
         """Return how often a job runs in each minute; None for one that runs all the time."""
         if schedule.allows_pause:
             return None
-        found = Minutes()
-        if job.first is not None and self._start <= job.first < self._end:
-            found[self._find_minute(job.first)] = 1
-        if schedule.runs_once:
-            return found
-        after = max(job.after, math.nextafter(self._start, 0))
+        found, start = Minutes(), self._start
+        for window in held.windows if held else ():
+            self._count_open(job, schedule, cycle, (start, min(window.start, self._end)), found)
+            assert held
+            first, after = job.first, job.after
+            if window.has(self._now) and job.waits is not None and first in (None, self._now, window.end):
+                # It is on, and the job waits already.
+                first = after = max(job.waits, window.start)
+                job = job._replace(first=None, after=0.0)
+            number, is_among = held.count_after(window, first, after, schedule)
+            if number and self._start <= window.end < self._end:
+                found[self._find_minute(window.end)] += number
+            start = max(self._start, math.nextafter(window.end, math.inf) if is_among else window.end)
+        self._count_open(job, schedule, cycle, (start, self._end), found)
+        return found
+
+    def _count_open(
+        self, job: ComingJob, schedule: Schedule, cycle: float | None, span: tuple[float, float], found: Minutes
+    ) -> None:
+        """Count the runs of a job that is not held in this span."""
+        start, end = span
+        if job.first is not None and start <= job.first < end:
+            found[self._find_minute(job.first)] += 1
+        after = max(job.after, math.nextafter(start, 0))
+        if schedule.runs_once or after >= end:
+            return
         if schedule.period is not None and schedule.period < MINUTE:
-            self._count_fast(schedule, after, found)
+            self._count_fast(schedule, after, end, found)
         elif cycle and job.first is not None:
             # By their numbers, not by addition, which would sum up what is lost by rounding.
             step = math.floor((after - job.first) / cycle) + 1
-            while (due := job.first + step * cycle) < self._end:
+            while (due := job.first + step * cycle) < end:
                 found[self._find_minute(due)] += 1
                 step += 1
         else:
-            while (moment := schedule.next(after)) is not None and moment < self._end:
+            while (moment := schedule.next(after)) is not None and moment < end:
                 found[self._find_minute(moment)] += 1
                 after = moment
-        return found
 
-    def _count_fast(self, schedule: Schedule, after: float, found: Minutes) -> None:
+    def _count_fast(self, schedule: Schedule, after: float, until: float, found: Minutes) -> None:
         """Count the occurrences of a schedule that has several in each minute, without looking at each of them."""
-        for minute in range(self._find_minute(after), len(self.minutes)):
-            end = math.nextafter(min(self.base + (minute + 1) * MINUTE, self._end), 0)
+        for minute in range(self._find_minute(after), min(len(self.minutes), self._find_minute(until) + 1)):
+            end = math.nextafter(min(self.base + (minute + 1) * MINUTE, until), 0)
             if number := schedule.count(after, end, MOST_RUNS):
                 found[minute] += number
             after = max(after, end)

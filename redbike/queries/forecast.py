@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
 
+from redbike.config.settings import Settings
+from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
 from redbike.queries.following.family import is_follower, list_all_followers, list_coming_followers
 from redbike.store.coming import PAGE, ComingJob
@@ -102,13 +104,16 @@ def make_forecast(
     jobids: Iterable[str] | None = None,
     report: Callable[[int, int], None] | None = None,
     queue: str | None = None,
+    settings: Settings | None = None,
 ) -> Forecast:
     """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
 
-    `report` hears how many jobs of how many were looked at.
+    `report` hears how many jobs of how many were looked at. The `settings` say what becomes of what falls into a
+    blackout.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
-    counting = Counting(start, end, now, store.overview.name_queue)
+    calendar = Calendar(store.blackouts.list_all(), settings or Settings(), now, end)
+    counting = Counting(start, end, now, store.overview.name_queue, calendar)
     paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))

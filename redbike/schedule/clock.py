@@ -1,6 +1,6 @@
 """Format instants, and the next runs of a schedule, for people: the local time, UTC, and the time from now."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -23,7 +23,8 @@ class Clock(NamedTuple):
 
     def format(self, moment: float) -> str:
         """Return an instant in local time, with the distance from UTC if that day has this hour twice."""
-        moment = min(max(moment, 0.0), END_OF_TIME - 1)
+        # A blackout begins just before its second.
+        moment = min(max(round(moment, 3), 0.0), END_OF_TIME - 1)
         try:
             local = datetime.fromtimestamp(moment, ZoneInfo(self.zone))
         except (ValueError, OverflowError):
@@ -37,11 +38,18 @@ class Clock(NamedTuple):
 
 
 def list_runs(
-    schedule: Schedule, after: float, now: float, count: int, zone: str, stored: float | None = None
+    schedule: Schedule,
+    after: float,
+    now: float,
+    count: int,
+    zone: str,
+    stored: float | None = None,
+    remark: Callable[[float], str] = lambda due: "",
 ) -> Iterator[str]:
     """Yield up to `count` lines: one for each due time strictly after `after` (epoch seconds). `zone` is an IANA zone.
 
-    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it.
+    `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it. `remark` is
+    what stands behind a due time.
     """
     due = now if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
@@ -49,7 +57,7 @@ def list_runs(
     for _ in range(1 if schedule.is_immediate else count):
         if due is None:
             return
-        yield _format_run(due, now, zone)
+        yield f"{_format_run(due, now, zone)}{remark(due)}"
         # As after a run: the first due time that is after the last one and after now.
         due = schedule.next(due if stored is None else max(due, now))
 

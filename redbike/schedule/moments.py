@@ -12,6 +12,8 @@ from redbike.text.printable import quote
 
 InstantLike = float | datetime
 """An instant: epoch seconds, or an aware datetime."""
+DurationLike = str | float | timedelta
+"""A duration: a text such as ``2h``, seconds, or a timedelta."""
 
 ZoneLike = str | tzinfo
 """A time zone: the IANA name, or a tzinfo that has one, such as a ZoneInfo."""

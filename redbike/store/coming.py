@@ -23,6 +23,7 @@ class ComingJob(NamedTuple):
     first: float | None  # when it runs, whatever its schedule says
     after: float  # it runs by its schedule after that
     duration: float | None  # seconds that its last runs took on average; None if none is kept
+    waits: float | None = None  # the due time of the occurrence that is due already, or is held
     known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
 
 
@@ -111,6 +112,7 @@ class Coming(Part):
                     max(due, now),
                     max(due, now),
                     read_duration(history or b""),
+                    due if due <= now else None,
                 )
                 for (jobid, due), schedule, own, history in zip(found, schedules, options, histories, strict=True)
                 if schedule is not None
@@ -148,9 +150,10 @@ class Coming(Part):
             if schedule is None or found is None or (only and places[found[0]] != only):
                 continue
             _, queue, first, after = found
+            waits = _find_waiting(now, due, record)
             if after <= until:
                 duration = read_duration(history or b"")
-                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration)
+                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration, waits)
 
     def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
         """Return schedules, options and histories of jobs; with `places`, also the records there, and due times."""
@@ -163,6 +166,15 @@ class Coming(Part):
             if places:
                 pipeline.zmscore(keys.timeline, names)
             return list(pipeline.execute())
+
+
+def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None]) -> float | None:
+    """Return the due time of an occurrence that is held, waits in a queue, or is due on the timeline already."""
+    queued, _, paused = map(decode, record)
+    waiting, pause = Waiting.parse(queued), Pause.parse(paused)
+    if pause is not None:
+        return None if pause.due == AWAITED else pause.due
+    return waiting.due if waiting else due if due is not None and due <= now else None
 
 
 def find_moments(

@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict
 from redbike.config.options import is_readable, show_options
 from redbike.errors import BadSchedule
 from redbike.schedule.moments import AWAITED
+from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
@@ -49,6 +50,7 @@ class JobDetails(TypedDict):
     waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
     followers: NotRequired[list[str]]  #: the jobs that follow it
     paused: NotRequired[PauseDetails]
+    blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
     working_since: NotRequired[float]  #: when its run began

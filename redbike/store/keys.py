@@ -21,7 +21,9 @@ key (after the prefix)    type    content
 ``-queues``               set     names of the queues that were ever used
 ``-queue-limits``         hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
-``-timers``               zset    ``job:ID``, ``expires:ID``, ``queue:NAME``, scored by when a dispatcher looks at them
+``-timers``               zset    ``job:ID``, ``expires:ID``, ``queue:NAME``, ``blackout:…``, scored by when a
+                                  dispatcher looks at them
+``-blackouts``            hash    ``job:ID`` or ``queue:NAME`` → JSON: when it is paused again and again, see below
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
@@ -82,7 +84,8 @@ schedule, ``from:TIME`` one that was due from then on already when it was set, `
 timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
-Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason.
+Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason,
+and ``code``: true if it is that of a blackout.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
 class has set these limits, and no operator. ``held``: until when each function that goes on after
@@ -94,9 +97,14 @@ after which the schedule goes on, ``-`` for DUE. The last three are missing wher
 was late or has expired has them, and no tries. Behind them, ``failed=N`` is how many occurrences have failed in a row,
 for a job that is to be stopped after so many. ``alone`` at the end: the job must not be taken with others.
 
+A blackout is an object with these fields. ``every``: the schedule of its times. ``seconds``: how long each lasts.
+``since``: when it was set. ``by``, ``reason``. Its timer is ``blackout:`` and its field. When that comes, a dispatcher
+pauses the job, the queue or, as ``queue:``, everything, with an end. Each job of a pattern has one of its own.
+
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
 ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
+If it is of a blackout, it has ``every``, too.
 
 KEY in what a run has saved is that of its occurrence, `redbike.store.run.Run.key`. A run of another one does not see
 it. It goes when a run that has saved or read it ends the occurrence. That of a failed one stays for ``redbike run``.
@@ -184,6 +192,7 @@ FIXED = {
     "following": "hash",
     "followers": "hash",
     "alerts": "hash",
+    "blackouts": "hash",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -207,7 +216,7 @@ class Keys:
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
         self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
         self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
-        self.untold, self.following, self.followers, self.alerts, self.inflight_base = others
+        self.untold, self.following, self.followers, self.alerts, self.blackouts, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

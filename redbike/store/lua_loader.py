@@ -34,10 +34,12 @@ PARTS = (
     "_following",  # reads and notes which jobs follow which
     "_follow",  # notes when they are due
     "_forget",  # notes that a job is gone
+    "_blackouts",  # and its blackout
     "_log",  # notes an entry of the log
     "_limits",  # reads and writes limits
     "_room",  # tells what limits let through
     "_queues",  # notes places in queues
+    "_hold",  # notes that jobs are paused
     "_flight",  # notes that runs have ended
     "_write",  # makes the changes
 )

@@ -25,6 +25,7 @@ class Pause:
     until: float | None = None
     by: str = ""
     reason: str = ""
+    is_of_blackout: bool = False  #: whether a blackout has begun it, see `Redbike.pause`
 
     def holds(self, now: float) -> bool:
         """Tell whether it has not ended by itself."""
@@ -187,6 +188,7 @@ def parse_limits(name: str, text: str) -> QueueLimits | None:
             float(paused["until"]) if "until" in paused else None,
             str(paused.get("by", "")),
             str(paused.get("reason", "")),
+            paused.get("code") is True,
         )
         at_once = int(kept["at_once"]) if "at_once" in kept else None
         rate = (float(kept["count"]), float(kept["seconds"])) if "count" in kept else None

@@ -153,12 +153,20 @@ class Pause:
 
     def to_dict(self) -> PauseDetails:
         """Return what users see of it."""
+        note = self._read_note()
+        return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
+
+    @property
+    def is_of_blackout(self) -> bool:
+        """Tell whether a blackout has begun it, and nobody else has paused the job since."""
+        return "every" in self._read_note()
+
+    def _read_note(self) -> dict[str, Any]:
         try:
             note = json.loads(self.note)
         except (ValueError, RecursionError):
             note = None
-        note = note if isinstance(note, dict) else {}
-        return {"since": self.since, "until": self.until, "by": note.get("by"), "reason": note.get("reason")}
+        return note if isinstance(note, dict) else {}
 
 
 class ProgressDetails(TypedDict):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from redbike.config.options import list_texts
 from redbike.connection.refusals import translate_errors
+from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
 from redbike.store.records import Membership, Pause, decode
 from redbike.store.scripts import Call, Reply
@@ -19,6 +20,7 @@ class StoredRow(NamedTuple):
     membership: str  # the record of whose row it is
     data: str = ""  # if they were asked for
     paused: str = ""  # the record of its pause, if data were asked for
+    blackout: str = ""  # the same of its blackout
 
 
 class Rows(Part):
@@ -33,11 +35,13 @@ class Rows(Part):
                 pipeline.hmget(keys.options, jobids)
                 pipeline.hmget(keys.data, jobids)
                 pipeline.hmget(keys.pauses, jobids)
+                pipeline.hmget(keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids])
                 found = pipeline.execute()
-            for job, own, data, paused in zip(page, *found, strict=True):
-                pause = Pause.parse(decode(paused))
-                cell = json.dumps(pause.to_dict(), ensure_ascii=False) if pause else ""
-                yield (*job, *list_texts(decode(own)), decode(data), cell)
+            for job, own, data, *records in zip(page, *found, strict=True):
+                pause, blackout = Pause.parse(decode(records[0])), Blackout.parse(decode(records[1]))
+                held = pause and pause.to_dict(), blackout and blackout.to_dict()
+                cells = (json.dumps(each, ensure_ascii=False) if each else "" for each in held)
+                yield (*job, *list_texts(decode(own)), decode(data), *cells)
 
     def read(self, jobids: Sequence[str], with_data: bool = False) -> list[StoredRow]:
         """Return what is stored of each of `jobids` that a row of a file says too, in one round trip."""

@@ -12,7 +12,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 - `Runs` for workers,
 - `QueueLimiter` for operators who pause or limit queues,
 - `Upkeep` for fsck,
-- `Pauses` for those who pause jobs,
+- `Pauses` for those who pause jobs, and `Blackouts` for those who do so again and again,
 - `Log` for the changes that people have made,
 - `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
 - `Counts` for what has happened in all, and `Totals` for how many jobs are where,
@@ -39,6 +39,7 @@ from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.alerts import Alerts
+from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
@@ -100,6 +101,7 @@ class Store:
         self.queue_limits = QueueLimiter(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace, self.queue_for)
+        self.blackouts = Blackouts(namespace, self.queue_for)
         self.log = Log(namespace)
         self.journal = Journal(namespace)
         self.counts = Counts(namespace)

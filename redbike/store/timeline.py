@@ -7,6 +7,7 @@ from typing import Any, cast
 from redbike.connection.refusals import translate_errors
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_one_off
+from redbike.store.blackouts import TIMER
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
 from redbike.store.namespace import PAGE, Part, number_queues, read_json
@@ -42,6 +43,7 @@ class Survey:
     next_timer: float | None
     journal: int  # entries
     is_ripe: bool = False  # there is a one-off to forget
+    begins: bool = False  # the next timer is that of a blackout
 
     @property
     def next_due(self) -> float | None:
@@ -131,6 +133,7 @@ class Timeline(Part):
             next_timer=parse_number(found.get("next_timer")),
             journal=found["journal"],
             is_ripe=found["ripe"],
+            begins=found.get("whose", "").startswith(TIMER),
         )
 
     def _read_lost_run(self, jobid: str, record: str, schedule: str, retry_state: str, options: str) -> Run | None:

@@ -78,6 +78,7 @@ class Queue:
     rate: int | None  #: runs that ended in the last minute, up to 10 seconds more; None if nobody has asked for it
     first: str = field(default="", compare=False)  #: the id of the job that waits longest
     late: int = 0  #: those of them that have waited for too long, if that was asked for; 1,000 are counted at most
+    blackout: float | None = field(default=None, compare=False)  #: when it is paused again, if `Redbike.queues` tells
 
 
 class Depths:

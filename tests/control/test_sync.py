@@ -509,6 +509,7 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     for number, (schedule, *_) in enumerate(SAME):
         bike.set(f"{number}:A", schedule)
         bike.pause(f"{number}:A", reason='it sends, mail "twice"', until=4e9 if number % 2 else None)
+        bike.pause(f"{number}:A", every="0 2 * * sat", lasting=7200 + number % 2, reason="backup")
     bike.set("other:A", HOURLY)
     rows = dump_rows(bike)
     assert words(bike.sync_file(io.StringIO(rows))) == [("unchanged", jobid) for jobid in sorted(stored(bike))]
@@ -518,7 +519,8 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     assert moved.work_one() == "other:A"
     assert moved.work_one() is None
     assert list(fsck(moved.store)) == []
-    assert client.zcard(moved.store.keys.timers) == len(SAME) // 2
+    assert client.zcard(moved.store.keys.timers) == len(SAME) // 2 + len(SAME)
+    assert client.hlen(moved.store.keys.blackouts) == len(SAME)
     assert {word for _, word in moved.resume("*")} >= {"queue", "timeline"}
     assert list(fsck(moved.store)) == []
 
@@ -553,6 +555,36 @@ def test_a_cell_that_is_no_pause_is_refused(bike, cell):
     # A pause that is over is none.
     assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
     assert "paused" not in bike.tell("b:A")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["2h", "[]", "{}", '{"every": "0 2 * * *"}', '{"seconds": 60}', '{"every": 1, "seconds": 60}',
+     '{"every": "0 2 * * *", "seconds": "2h"}', '{"every": "0 2 * * *", "seconds": 60, "for": 1}',
+     '{"every": "NOW", "seconds": 60}', '{"every": "EVERY:1m", "seconds": 60}', '{"every": "@daily", "seconds": 0}',
+     '{"every": "@daily", "seconds": 60, "reason": "a\\nb"}'],
+)  # fmt: skip
+def test_a_cell_that_is_no_blackout_is_refused(bike, cell):
+    rows = io.StringIO()
+    csv.writer(rows).writerows([("jobid", "schedule", "blackout"), ("a:A", HOURLY, cell), ("b:A", HOURLY, "")])
+    bad, added = bike.sync_file(io.StringIO(rows.getvalue()))
+    assert str(bad.error).startswith("bad ")
+    assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
+    assert bike.store.blackouts.list_all() == {}
+
+
+def test_a_file_sets_the_blackout_of_a_job_that_is_there_and_ends_none(bike, file):
+    head, cell = "jobid,schedule,blackout", '"{""every"": ""0 2 * * *"", ""seconds"": 3600}"'
+    list(bike.load(file(f"a:A,{HOURLY}", f"b:A,{HOURLY}")))
+    name = file(head, f"a:A,{HOURLY},{cell}", f"b:A,{HOURLY},")
+    bike.pause("b:A", every="0 3 * * *", lasting="1h")
+    for dry_run in (True, False):
+        changes = list(bike.sync_file(name, dry_run=dry_run))
+        assert [change.detail for change in changes] == ["paused every 0 2 * * * for 1 h", ""]
+    assert words(bike.sync_file(name)) == [("unchanged", "a:A"), ("unchanged", "b:A")]
+    assert {name: each.every for name, each in bike.store.blackouts.list_all().items()} == {
+        "job:a:A": "0 2 * * *", "job:b:A": "0 3 * * *"
+    }  # fmt: skip
 
 
 # The log

@@ -124,7 +124,26 @@ def in_progress(bike):
     bike.store.client.hset(bike.store.keys.progress, JOB, Progress(0.5, "half of it").format(tag))
 
 
-MORE = (with_results, expiring, following, in_progress, cancelled, skipped, ended, failed, paused, lost, full, damaged)
+def dark(bike):
+    bike.set(JOB, "EVERY:1h")
+    bike.pause(JOB, every="0 2 * * *", lasting="2h")
+
+
+MORE = (
+    with_results,
+    dark,
+    expiring,
+    following,
+    in_progress,
+    cancelled,
+    skipped,
+    ended,
+    failed,
+    paused,
+    lost,
+    full,
+    damaged,
+)
 ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
 ALL |= {make.__name__: make for make in MORE}
 
@@ -143,7 +162,7 @@ def test_every_key_of_the_type_is_there_at_times(bike):
         make(bike)
         told = bike.tell(JOB)
         seen |= told.keys()
-        for name in ("runs", "paused", "progress"):
+        for name in ("runs", "paused", "progress", "blackouts"):
             parts = told.get(name, [])
             for part in parts if isinstance(parts, list) else [parts]:
                 seen |= {f"{name}.{key}" for key in part}
@@ -151,6 +170,7 @@ def test_every_key_of_the_type_is_there_at_times(bike):
     hints = get_type_hints(JobDetails)
     inner = {f"paused.{key}" for key in hints["paused"].__annotations__}
     inner |= {f"runs.{key}" for key in get_args(hints["runs"])[0].__annotations__}
+    inner |= {f"blackouts.{key}" for key in get_args(hints["blackouts"])[0].__annotations__}
     inner |= {f"progress.{key}" for key in hints["progress"].__annotations__}
     assert seen == {*hints, *inner}
 

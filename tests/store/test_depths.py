@@ -134,7 +134,7 @@ def test_a_key_of_a_wrong_type_is_named(store, name):
 
 
 def test_the_command_prints_a_row_for_each(jobs):
-    header = "queue,waiting,oldest_due,in_flight,paused,at_once,rate"
+    header = "queue,waiting,oldest_due,in_flight,paused,at_once,rate,blackout"
     assert jobs.run("queues").stdout == f"{header}\n"
     assert jobs.bike.set("a:A", "NOW")
     assert jobs.bike.set("b:B", "NOW")
@@ -143,9 +143,9 @@ def test_the_command_prints_a_row_for_each(jobs):
     jobs.bike.pause_queue("work-B")
     jobs.bike.limit("work-B", at_once=2)
     titles, first, second = jobs.run("queues").stdout.splitlines()
-    assert (titles, first) == (header, "work-A,0,,0,,,1")
-    queue, waiting, oldest, in_flight, paused, at_once, rate = second.split(",")
-    assert (queue, waiting, in_flight, at_once, rate) == ("work-B", "2", "0", "2", "0")
+    assert (titles, first) == (header, "work-A,0,,0,,,1,")
+    queue, waiting, oldest, in_flight, paused, at_once, rate, blackout = second.split(",")
+    assert (queue, waiting, in_flight, at_once, rate, blackout) == ("work-B", "2", "0", "2", "0", "")
     [told] = [each for each in jobs.bike.queues() if each.queue == queue]
     assert (told.oldest_due, told.paused) == (float(oldest), float(paused))
 

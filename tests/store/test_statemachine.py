@@ -24,7 +24,9 @@ from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.dispatcher.expiring import skip_expired
 from redbike.errors import LostRun, NoSuchJob
+from redbike.loop.blackouts import decide_begun
 from redbike.loop.resuming import resume, resume_over
+from redbike.store.blackouts import Blackout
 from redbike.store.entries import read_entry
 from redbike.store.enums import Outcome, Skip
 from redbike.store.inspection.fsck import fsck
@@ -255,6 +257,22 @@ class Jobs(RuleBasedStateMachine):
         until = None if delay is None else self.now + delay
         [word] = self.store.at(self.now).pauses.pause([jobid], until, "me", "")
         assert word == self.model.pause(self.now, jobid, until)
+
+    @rule(jobid=jobids, lasting=st.sampled_from([1.0, 10.0]), again=st.booleans())
+    def black_out(self, jobid, lasting, again):
+        name, blackouts = f"job:{jobid}", self.store.at(self.now).blackouts
+        # The instant may have more decimals than a schedule.
+        blackout = Blackout(f"EVERY:{math.floor(self.now)}@0", lasting + 1, self.now, "me")
+        if blackouts.set([name], blackout, self.now, "") == ["missing"]:
+            assert self.model.job(jobid).schedule is None
+            return
+        [state] = blackouts.inspect([name])
+        window, following = decide_begun(state)
+        given = state, window, following
+        assert blackouts.begin(*given) == self.model.begin(self.now, jobid, window.end)
+        if again:
+            assert blackouts.begin(*given) == "stale", "another dispatcher has begun it"
+        assert blackouts.end([name], "") == ["ended"]
 
     @rule(jobid=jobids)
     def resume(self, jobid):

@@ -13,8 +13,10 @@ from redbike.connection.client import aim_at, connect
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.expiring import skip_expired
 from redbike.errors import LostRun, NoSuchJob, ServerError
+from redbike.loop.blackouts import begin_named
 from redbike.loop.resuming import resume
 from redbike.store.alerts import Change
+from redbike.store.blackouts import Blackout
 from redbike.store.entries import pack_entry, read_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
@@ -110,6 +112,13 @@ def progress(store: Store, run: Run) -> None:
     store.at(NOW).runs.heartbeat([replace(run, reported=Progress(0.5))])
 
 
+def black_out(store: Store, name: str, begins: bool = False) -> None:
+    """Set a blackout from 1080 on, for 100 s, which a dispatcher begins; or only for later."""
+    store.at(NOW).blackouts.set([name], Blackout("EVERY:1080@0.0", 100.0, START, "me"), NOW if begins else LATER, "")
+    if begins:
+        begin_named(store.at(NOW).noted_as(None), [name])
+
+
 def own_and_unset(store: Store, own: str, group: str) -> None:
     store.jobs.set_groups({JOB: own})
     store.at(NOW).jobs.unset_rows([JOB], group)
@@ -165,6 +174,11 @@ VERBS: dict[str, Verb] = {
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
     "pause": lambda store, run: pause(store, NOW),
     "pause until": lambda store, run: pause(store, NOW, LATER),
+    "pause every": lambda store, run: black_out(store, f"job:{JOB}"),
+    "pause queue every": lambda store, run: black_out(store, f"queue:{QUEUE}"),
+    "begin": lambda store, run: black_out(store, f"job:{JOB}", begins=True),
+    "begin of all": lambda store, run: black_out(store, "queue:", begins=True),
+    "resume every": lambda store, run: store.at(NOW).blackouts.end([f"job:{JOB}"], ""),
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
     "note": note,
@@ -179,7 +193,9 @@ VERBS: dict[str, Verb] = {
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
+NOTED |= dict.fromkeys(("pause every", "pause queue every", "begin", "begin of all"), "pause --every")
 NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
+OF_NO_JOB = ("halt", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note")
 # What was asked for explicitly is noted also where it changes nothing: the job has that run already.
 NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
 NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}
@@ -214,6 +230,7 @@ TABLE = {
     "release":     ("=",        "=",        "=",        "=",        "queue",           "=",               "=",               "=",               "nothing",         "=",        "=", "=", "=", "held", "=", "="),
     "pause":       ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
     "pause until": ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
+    "begin":       ("=",        "=",        "held",     "held",     "=",               "flight+held",     "flight+held",     "=",               "=",               "=",        "=", "held", "=", "=", "=", "="),
     "resume":      ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "queue", "=", "flight", "="),
     "resume late": ("=",        "=",        "=",        "=",        "=",               "=",               "=",               "=",               "=",               "=",        "=", "=", "timeline", "=", "flight", "="),
 }
@@ -350,7 +367,7 @@ def test_what_a_person_changes_is_noted_once_in_the_same_step(store, sent, verb)
                 VERBS[verb](store.noted_as(ME), run)
             calls, after, noted = list(sent), dump(store), list(store.log.list_entries())
             after.pop(store.keys.log, None)
-            subject = "" if verb in ("halt", "pause queue", "pause all", "limit", "note") else JOB
+            subject = "" if verb in OF_NO_JOB else JOB
             is_noted = after != before or verb == "note" or (verb, state) in NO_CHANGE
             assert [(entry.who, entry.action, entry.jobid) for entry in noted] == (
                 [(ME, NOTED[verb], subject)] if is_noted else []

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from redbike.config.options import OptionChanges, parse_options, show_options
+from redbike.control.blackouts import describe_blackout
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig
-from redbike.importers.rows import Source, WantedPause
+from redbike.importers.rows import Source, WantedBlackout, WantedPause
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike
 from redbike.schedule.parser import parse_stored
+from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.log import describe_pause
 from redbike.store.records import Membership, Pause
@@ -37,6 +39,7 @@ class Row(NamedTuple):
     schedule: ScheduleLike
     changes: OptionChanges
     pause: WantedPause | None = None
+    blackout: WantedBlackout | None = None
     error: ValueError | None = None  # why it is refused
 
 
@@ -149,13 +152,19 @@ class Comparison(NamedTuple):
     is_kept: bool  # the job has that already, and stays where it is
     is_set: bool  # whether anything of the job is to be set, besides whose row it is
     pause: Pause | None = None  # that it is to have
+    blackout: Blackout | None = None  # the same, if it has another one
 
 
-def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float) -> Comparison:
-    """Return what becomes of a job that is `stored`, if its row says `schedule`."""
+def compare(
+    row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: float, blackout: Blackout | None = None
+) -> Comparison:
+    """Return what becomes of a job that is `stored`, if its row says `schedule`, and has this `blackout`."""
     pause = _make_pause(row, now) if not stored.paused else None
+    if blackout and blackout.is_like(Blackout.parse(stored.blackout)):
+        blackout = None
     if stored.schedule is None:
-        return Comparison(Change(Difference.ADDED, row.jobid, schedule.text, row.line), schedule, False, True, pause)
+        added = Change(Difference.ADDED, row.jobid, schedule.text, row.line)
+        return Comparison(added, schedule, False, True, pause, blackout)
     parts = list(_list_differences(row.changes, stored))
     is_kept, is_over = schedule.is_stored_as(stored.schedule), _has_had_its_run(schedule, stored, now)
     if is_over:
@@ -172,9 +181,11 @@ def compare(row: Row, schedule: Schedule, stored: StoredRow, wish: Wish, now: fl
         parts.append(f"group: {owner} -> {wish.group}")
     if pause:
         parts.append(describe_pause(pause.until, pause.to_dict()["reason"] or "", "paused"))
+    if blackout:
+        parts.append(f"paused {describe_blackout(blackout)}")
     difference = Difference.CHANGED if parts else Difference.UNCHANGED
     change = Change(difference, row.jobid, "; ".join(parts), row.line, taken_from=taken_from)
-    return Comparison(change, schedule, is_kept, is_set, pause)
+    return Comparison(change, schedule, is_kept, is_set, pause, blackout)
 
 
 def _make_pause(row: Row, now: float) -> Pause | None:

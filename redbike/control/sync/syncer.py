@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from redbike.config.settings import Settings, check_zone
+from redbike.control.blackouts import check_blackout, set_for_jobs
 from redbike.control.setter import CHUNK, Setter
 from redbike.control.sync.changes import (
     Change,
@@ -29,6 +30,7 @@ from redbike.control.sync.changes import (
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, parse_to_set
+from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.jobs import JobToSet
 from redbike.store.keys import check_jobid
@@ -51,6 +53,7 @@ class _Plan(NamedTuple):
     is_set: bool = False  # else only whose row it is is recorded
     job: JobToSet | None = None  # if it is new: it is made while the server has other things to do
     pause: Pause | None = None  # if it is not new
+    blackout: Blackout | None = None
 
 
 class Syncer:
@@ -134,17 +137,18 @@ class Syncer:
             check_owner(stored, wish)
             queue = queue_for(row.jobid)
             schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
+            blackout = row.blackout and check_blackout(*row.blackout, zone, now)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
-        found = compare(row, schedule, stored, wish, now)
+        found = compare(row, schedule, stored, wish, now, blackout)
         request = Request(
             row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
             membership=make_membership(stored, schedule, wish.group), known=stored.options
         )  # fmt: skip
         if found.change.difference != Difference.ADDED:
-            return _Plan(found.change, request, found.is_set, pause=found.pause)
+            return _Plan(found.change, request, found.is_set, pause=found.pause, blackout=found.blackout)
         request.paused = found.pause.format() if found.pause else ""
-        return _Plan(found.change, request, True, request.make_job(self._settings))
+        return _Plan(found.change, request, True, request.make_job(self._settings), blackout=found.blackout)
 
     @contextmanager
     def _commit_meanwhile(
@@ -159,9 +163,12 @@ class Syncer:
         changed: dict[str, Request] = {}
         memberships: dict[str, str] = {}
         pauses: dict[Pause, list[str]] = {}
-        for change, request, is_set, job, pause in plans:
+        blackouts: dict[Blackout, list[str]] = {}
+        for change, request, is_set, job, pause, blackout in plans:
             if pause:
                 pauses.setdefault(pause, []).append(change.jobid)
+            if blackout:
+                blackouts.setdefault(blackout, []).append(change.jobid)
             if not request:
                 if wish.mark_bad and isinstance(change.error, BadSchedule):
                     self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
@@ -183,6 +190,8 @@ class Syncer:
             given = pause.to_dict()
             by, reason = given["by"] or "", given["reason"] or ""
             setter.store.pauses.pause(jobids, given["until"], by, reason, given["since"])
+        for blackout, jobids in blackouts.items():
+            set_for_jobs(setter.store, jobids, blackout)
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
@@ -259,7 +268,7 @@ def _match_stored(chunk: list[Row], found: list[StoredRow]) -> dict[str, StoredR
 
 
 def _has_data(chunk: list[Row]) -> bool:
-    return any(row.changes.data is not None or row.pause is not None for row in chunk)
+    return any(row.changes.data is not None or row.pause or row.blackout for row in chunk)
 
 
 def _is_noted(tally: Tally) -> bool:

@@ -14,6 +14,7 @@ from redbike.queries.check.findings import Finding, Groups, Needed, note
 from redbike.queries.check.followers import check_followers
 from redbike.queries.following.family import is_follower
 from redbike.schedule.parser import parse_stored
+from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
 from redbike.store.inspected import parse_failure
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
@@ -179,6 +180,7 @@ class JobsCheck:
             (keys.pauses, "pause", Pause.parse),
             (keys.retry_states, "retry state", RETRY_STATE.fullmatch),
             (keys.failures, "failure", parse_failure),
+            (keys.blackouts, "blackout", Blackout.parse),
         )
         for key, name, read in readers:
             for jobid, record in self._store.scan(key):

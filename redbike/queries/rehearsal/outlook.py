@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
 from redbike.loop.occurrences import JUST_BEFORE
+from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import QUARTER, Counting
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Skip
@@ -129,8 +130,10 @@ class Change:
 class Side(Counting):
     """What runs of the chosen jobs with the action, or without it."""
 
-    def __init__(self, start: float, end: float, now: float, name_queue: Callable[[str], str]) -> None:
-        super().__init__(start, end, now, name_queue)
+    def __init__(
+        self, start: float, end: float, now: float, name_queue: Callable[[str], str], calendar: Calendar | None = None
+    ) -> None:
+        super().__init__(start, end, now, name_queue, calendar)
         self.at_once = 0  #: runs in the instant in which it begins
         self.skipped = Counter[Skip]()  #: occurrences that are passed over before it goes on
 

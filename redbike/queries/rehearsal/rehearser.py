@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
+from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.following.family import is_follower, list_all_followers
 from redbike.queries.rehearsal.courses import (
@@ -65,7 +66,8 @@ class Rehearser:
         self._start = Start(settings)
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
-        self._span = self._now, self._end, self._now, store.overview.name_queue  # of what is counted
+        calendar = Calendar(store.blackouts.list_all(), settings, self._now, self._end)
+        self._span = self._now, self._end, self._now, store.overview.name_queue, calendar  # of what is counted
         self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()

@@ -1,12 +1,14 @@
 """What is known of a job and of what it depends on, and why it does not run now."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from redbike.config.options import parse_options
 from redbike.errors import BadSchedule
+from redbike.queries.blackouts import warn_of
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
+from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -44,6 +46,7 @@ class Situation:
     grace: float = 0.0  # the setting of this name
     refusal: str = ""  # why the server takes no changes
     awaited: str = ""  # for what a follower waits, as a sentence
+    blackouts: Mapping[str, Blackout] = field(default_factory=dict)  # its own, that of its queue, and of everything
 
     @property
     def schedule(self) -> Schedule | None:
@@ -122,7 +125,9 @@ def explain_pause(job: JobState, clock: Clock) -> str:
     assert job.pause
     pause = job.pause.to_dict()
     held = "" if job.held is None else f" An occurrence of {clock.name(job.held)} is held."
-    return f"It is paused {_describe_pause(pause['since'], pause['until'], pause['by'], pause['reason'], clock)}.{held}"
+    again = " It is so at each time of its blackout." if job.pause.is_of_blackout else ""
+    said = _describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
+    return f"It is paused {said}.{again}{held}"
 
 
 def _describe_pause(since: float, until: float | None, by: str | None, reason: str | None, clock: Clock) -> str:
@@ -203,12 +208,12 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
             waits = f"It has been due since {clock.name(tried.due)}; a worker without its command has left it to others"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
-            return (
-                f"Its occurrence of {clock.name(tried.due)} is tried again at {clock.name(due)}, {clock.measure(due)}."
-            )
+            when = f"{clock.name(due)}, {clock.measure(due)}.{warn_of(situation.blackouts, due, clock)}"
+            return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}"
         text = situation.schedule.explain(clock.zone) if situation.schedule else ""
         said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
-        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}."
+        paused = warn_of(situation.blackouts, due, clock)
+        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}.{paused}"
     waits = f"It has been due since {clock.name(due)}"
     if situation.refusal:
         return f"{waits}, but the server takes no changes: {situation.refusal}"

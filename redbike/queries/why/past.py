@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.loop.blackouts import describe_name
+from redbike.queries.blackouts import find_for, read_for_job
 from redbike.queries.following.family import Family
 from redbike.queries.following.words import explain_follower
 from redbike.queries.why.now import (
@@ -16,6 +18,7 @@ from redbike.queries.why.now import (
 )
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
+from redbike.store.blackouts import OF_JOB
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -104,6 +107,10 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         )
     if job.run and job.run.start < due:
         return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
+    known = {name: each for name, each in situation.blackouts.items() if each.since <= due}
+    if falls := find_for(known, due):
+        of = "its blackout" if falls.name.startswith(OF_JOB) else f"the blackout of {describe_name(falls.name)}"
+        return f"{was_due}, and did not run then: it fell into {of}, {falls.describe(clock)}."
     if pause := _find_pause(log, jobid, situation.queue, due):
         detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
@@ -190,6 +197,7 @@ class Reasons:
             flying=found[queue].in_flight if queue in found else 0,
             grace=self._grace,
             awaited=self._explain_awaited(job) if job.follows else "",
+            blackouts=read_for_job(store, job.jobid, queue),
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
 

@@ -9,7 +9,7 @@
    in flight under it. It has a lease and, before the last deadline, an expiring key. A tag without runs has nothing.
 5. A status agrees with the place.
 6. Each run in flight from a queue with a limit at once has a slot there, and no other job has. A pause that ends by
-   itself has a timer.
+   itself has a timer. So has each blackout; its job exists.
 7. Each process that is registered has an entry, and the time when it was seen.
 8. Only declared keys exist, and what 0.13.1 has left; only in-flight keys expire.
 
@@ -21,6 +21,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
+from redbike.store.blackouts import BlackoutState
 from redbike.store.inspected import TagState
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
@@ -123,6 +124,9 @@ def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[
     for name, jobids in listing.queue_limits.items():
         if problems := list(check_limits(store.queue_limits.inspect(name, sorted(jobids)))):
             yield _describe(name), problems
+    for state in store.blackouts.inspect(sorted(listing.blackouts), together=True):
+        if problem := check_blackout(state):
+            yield f"the blackout of {state.name!r}", [problem]
     yield from ((f"the key {key!r}", [how]) for key, _, how in listing.strays)
 
 
@@ -136,8 +140,25 @@ def repair_limits(store: Store, listing: Listing) -> None:
             store.queue_limits.rebuild_slots(name, sorted(state.wrong))
         if _lacks_timer(state) or state.stored is None:
             store.queue_limits.open(name)
+    for blackout in store.blackouts.inspect(sorted(listing.blackouts), together=True):
+        if check_blackout(blackout):
+            store.blackouts.repair(blackout)
     for key, member, _ in listing.strays:
         store.upkeep.discard(key, member)
+
+
+def check_blackout(state: BlackoutState) -> str:
+    """Return what is wrong with a blackout; "" for nothing, and for one that is gone."""
+    if state.record and state.blackout is None:
+        return f"its record cannot be read: {state.record:.80}"
+    if state.record and not state.has_job:
+        return "there is no such job"
+    window = state.blackout.find(state.now) if state.blackout else None
+    if window and state.timer is not None and state.now < window.start < state.timer - SLACK:
+        return "a dispatcher is told too late when it begins"
+    if bool(state.record) != (state.timer is not None):
+        return "nobody is told when it begins" if state.record else "it has a timer, but there is no such blackout"
+    return ""
 
 
 def check_limits(state: QueueLimitsState) -> Iterator[str]:

@@ -13,6 +13,7 @@ from itertools import chain
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
+from redbike.store.blackouts import is_blackout_name
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
@@ -46,6 +47,7 @@ class Listing:
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     # By queue: jobs that have a slot, or are in flight from it.
     queue_limits: dict[str, set[str]] = field(default_factory=dict)
+    blackouts: set[str] = field(default_factory=set)  # their names, also where only a timer is left
     strays: list[tuple[str, str | bytes, str]] = field(default_factory=list)  # the same of limits, slots and timers
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
 
@@ -162,10 +164,18 @@ def _list_limits(store: Store, listing: Listing) -> None:
             listing.queue_limits.setdefault(name, set()).add(jobid)
         else:
             listing.strays.append((keys.slots, member, f"holds {decode(member)!r}, which names no queue and job"))
+    for name, _ in client.hscan_iter(keys.blackouts, count=PAGE):
+        if is_blackout_name(decode(name)):
+            listing.blackouts.add(decode(name))
+        else:
+            how = f"holds {decode(name)!r}, which names nothing that can be paused"
+            listing.strays.append((keys.blackouts, name, how))
     for member, _ in client.zscan_iter(keys.timers, count=PAGE):
         kind, _, name = decode(member).partition(":")
         if kind in ("job", "expires"):
             listing.jobs.setdefault(name, None)
+        elif kind == "blackout" and is_blackout_name(name):
+            listing.blackouts.add(name)
         elif kind == "queue" and (not name or is_queue_name(name)):
             listing.queue_limits.setdefault(name, set())
         else:

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- forget: stopped → (unknown), one-offs that have ended long enough ago, the first of them.
--- keys   schedules, statuses, spent, saved, progress, groups, counts, alerts, _forget,
+-- keys   schedules, statuses, spent, saved, progress, groups, counts, alerts, _forget, _blackouts,
 --        _write
 -- given  most: how many are looked at
 -- returns {'ok', how many were looked at, and how many were forgotten}: those that have failed
@@ -13,6 +13,7 @@ for _, job in ipairs(ripe) do
   local is_row = (call('HGET', groups, job) or ''):find('\n', 1, true)
   if event == STP and call('HGET', schedules, job) == STOP and not is_row then
     forget(job)
+    forget_blackout(job)
     change('HDEL', saved, {job})
     change('HDEL', progress, {job})
     change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})

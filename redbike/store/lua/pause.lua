@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- pause: timeline or queue → held, for each job; a run in flight goes on, and what follows it is
---        held then.
+--        held then. It takes the place of the pause of a blackout that would end earlier.
 -- keys   schedules, timeline, queued, pauses, timers, _write
 -- given  jobs, none of which is there twice; ends: when their pauses end by themselves, or none;
 --        since: when they began, if that is not now; note: JSON of who and why; queues: their own
 -- returns {'ok', a word for each}: 'held', 'paused' (there was nothing to hold), 'unchanged' (it is
 --         paused already), 'missing', or 'elsewhere QUEUE' when the job waits in another queue than
 --         those declared
-local jobs, reply, ending, done = given.jobs, {'ok'}, {}, {}
+local jobs, reply, ending, lasting, done = given.jobs, {'ok'}, {}, {}, {}
 local entries, scores = call('HMGET', queued, unpack(jobs)), call('ZMSCORE', timeline, unpack(jobs))
 local known, before = call('HMGET', schedules, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
 local pause = {
@@ -15,27 +15,34 @@ local pause = {
   note = given.note
 }
 
-for i, job in ipairs(jobs) do
-  local due, home = waiting_of(entries[i])
-  if not known[i] then
-    reply[i + 1] = 'missing'
-  elseif pause_of(before[i]) then
-    reply[i + 1] = 'unchanged'
-  elseif home and not queue[home] then
-    reply[i + 1] = 'elsewhere ' .. home
+local function outlasts(found)  -- whether this is the pause of a blackout that ends earlier
+  local till = tonumber(found.till)
+  return till and is_of_blackout(found) and (not given.ends or given.ends > till)
+end
+
+local function place(job, entry, score, found)
+  local _, home = waiting_of(entry)
+  if found and not outlasts(found) then return 'unchanged' end
+  if not found and home and not queue[home] then return 'elsewhere ' .. home end
+  local held = found and found.due
+  if found then
+    hold(job, {since = found.since, till = pause.till, note = pause.note}, held)
+    if not given.ends then lasting[#lasting + 1] = 'job:' .. job end
   else
-    if home then leave_queue(queue[home], job) end
-    if scores[i] then change('ZREM', timeline, {job}) end
-    local held = due or scores[i] and stamp(tonumber(scores[i])) or '-'
-    hold(job, pause, held)
-    if given.ends then note(ending, pause.till, 'job:' .. job) end
-    reply[i + 1] = held == '-' and 'paused' or 'held'
-    done[#done + 1] = job
+    held = hold_waiting(job, pause, entry, score)
   end
+  if given.ends then note(ending, pause.till, 'job:' .. job) end
+  done[#done + 1] = job
+  return held == '-' and 'paused' or 'held'
+end
+
+for i, job in ipairs(jobs) do
+  reply[i + 1] = known[i] and place(job, entries[i], scores[i], pause_of(before[i])) or 'missing'
 end
 if #ending > 0 then
   wake_dispatcher(timers, given.ends)
   change('ZADD', timers, ending)
 end
+if #lasting > 0 then change('ZREM', timers, lasting) end
 if given.who and #done > 0 then log_change('pause', done) end
 return write(reply)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
 -- keys   schedules, statuses, timeline, queued, running, saved, progress, options, groups,
---        following, followers, alerts, _forget, _write
+--        following, followers, alerts, _forget, _blackouts, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -26,6 +26,7 @@ if call('HLEN', followers) > 0 then
   make_follows().leave(job)
   follows.settle()
 end
+forget_blackout(job)
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})
 change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})

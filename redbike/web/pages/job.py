@@ -9,6 +9,7 @@ from starlette.responses import Response
 from redbike.config.options import parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
+from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.following.family import Family, is_follower, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
@@ -52,6 +53,7 @@ def show_job(site: Site, request: Request) -> Response:
     clock = site.make_clock(state.now)
     schedule = read_schedule(state)
     zone = (schedule.timezone if schedule else None) or clock.zone
+    blackouts = list_details(site.bike.store, state)
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
     return site.answer(
@@ -62,6 +64,8 @@ def show_job(site: Site, request: Request) -> Response:
         jobid=jobid,
         why=why,
         told=state.to_dict(),
+        blackouts=[f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
+        remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
         queue=seen[0].queue if seen else "",
         command=CommandLines(site.view.get().glance.processes).find(jobid, seen[0].queue) if seen else "",

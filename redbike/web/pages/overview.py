@@ -6,6 +6,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from redbike.queries.blackouts import describe_of_queues
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, Health, judge
 from redbike.store.totals import MOST_LATE
@@ -91,6 +92,7 @@ def show_queues(site: Site, request: Request) -> Response:
         charts=draw_charts(site, clock.now),
         charts_since=site.samples.since,
         queue_limits=queue_limits,
+        blackouts=list(describe_of_queues(site.bike.store, view.glance.queues[:MOST], clock)),
         everything=queue_limits[""].pause if view.glance.is_paused and "" in queue_limits else None,
     )
 

@@ -1,0 +1,117 @@
+"""Operators set and end blackouts: jobs, a queue or everything is paused at each time of a schedule."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from redbike.config.settings import Settings
+from redbike.control.operator import check_reason, name_operator
+from redbike.errors import BadConfig, BadSchedule
+from redbike.loop.blackouts import begin_named
+from redbike.loop.resuming import resume
+from redbike.schedule.clock import format_length
+from redbike.schedule.moments import parse_duration
+from redbike.schedule.objects import ScheduleLike, check_schedule, format_schedule
+from redbike.schedule.parser import parse
+from redbike.schedule.windows import check_recurring, find_window
+from redbike.store.blackouts import LONGEST, OF_JOB, OF_QUEUE, Blackout
+from redbike.store.patterns import Steered
+from redbike.store.store import Store
+from redbike.text.printable import quote
+
+
+def make_blackout(store: Store, every: ScheduleLike, lasting: Any, reason: str, timezone: str) -> Blackout:
+    """Return a blackout from what somebody has given. Raise `BadSchedule`, or `BadConfig` for a bad length or reason.
+
+    Times without a zone are in `timezone`.
+    """
+    return check_blackout(every, lasting, store.who, reason, timezone, store.timeline.read_clock())
+
+
+def check_blackout(
+    every: ScheduleLike, lasting: Any, by: str | None, reason: str | None, timezone: str, now: float
+) -> Blackout:
+    """`make_blackout` of what `by` asks for `now`; without that, the user of this process."""
+    check_reason(reason or "")
+    seconds = read_length(lasting)
+    check_schedule(every, None)
+    schedule = parse(format_schedule(every, timezone), timezone, anchor=now)
+    check_recurring(schedule, now)
+    find_window(schedule, seconds, now)  # raises if it would never open
+    return Blackout(schedule.text, seconds, round(now, 6), by or name_operator(), reason or "")
+
+
+def read_length(lasting: Any) -> float:
+    """Return the seconds of a text such as ``2h``, a number or a timedelta. Raise `BadConfig`."""
+    try:
+        text = f"{lasting.total_seconds():f}" if isinstance(lasting, timedelta) else str(lasting)
+        seconds = parse_duration(text.strip())
+    except BadSchedule:
+        seconds = 0.0
+    if isinstance(lasting, bool) or not 1 <= seconds <= LONGEST:
+        raise BadConfig(f"bad length of a blackout {quote(lasting)}: 30m, 2h or 1d is needed, from 1 s on")
+    return seconds
+
+
+def check_together(until: object, every: object, lasting: object) -> None:
+    """Raise `BadConfig` if of a blackout a part is missing, or if it has an end of a pause as well."""
+    if (every is None) != (lasting is None):
+        raise BadConfig("a blackout needs both, when it begins (every) and how long it lasts (for, in Python lasting)")
+    if every is not None and until is not None:
+        raise BadConfig("a blackout ends after its length: until is for a single pause")
+
+
+def set_blackout(store: Store, names: Sequence[str], blackout: Blackout) -> list[str]:
+    """Set the same blackout for each of `names`; one that is on already begins at once.
+
+    The words are ``set``, ``replaced`` (there was another one) and ``missing`` (the job was unset meanwhile).
+    """
+    window = blackout.find(blackout.since)
+    assert window is not None
+    at = max(window.start, blackout.since)
+    words = store.blackouts.set(names, blackout, at, _describe(names, describe_blackout(blackout)))
+    if window.start <= blackout.since:
+        begin_named(store, names)
+    return words
+
+
+def end_blackout(store: Store, names: Sequence[str], settings: Settings) -> list[str]:
+    """End the blackouts of `names`, also a pause of theirs that is on. The words are ``ended`` and ``unchanged``."""
+    words = store.blackouts.end(names, _describe(names, ""))
+    # That was noted in the log already. It may have been ended by the same request, of which the rest is to be done.
+    quiet = store.noted_as(None)
+    jobids = [name.removeprefix(OF_JOB) for name in names if name.startswith(OF_JOB)]
+    pauses = store.questions.read_pauses(jobids)
+    resume(quiet, settings, [jobid for jobid, pause in pauses.items() if pause.is_of_blackout])
+    for name in names:
+        queue = name.removeprefix(OF_QUEUE)
+        pause = store.queue_limits.read(queue).pause if name.startswith(OF_QUEUE) else None
+        if pause and pause.is_of_blackout:
+            quiet.queue_limits.open(queue, resume=True)
+    return words
+
+
+def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout) -> list[Steered]:
+    """`set_blackout` for jobs."""
+    words = set_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], blackout) if jobids else []
+    return [Steered(*each) for each in zip(jobids, words, strict=True)]
+
+
+def end_for_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
+    """`end_blackout` for jobs."""
+    words = end_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], settings) if jobids else []
+    return [Steered(*each) for each in zip(jobids, words, strict=True)]
+
+
+def describe_blackout(blackout: Blackout) -> str:
+    """Return when it is on, and why: ``every 0 2 * * * for 2 h: maintenance``."""
+    said = f"every {blackout.every} for {format_length(blackout.seconds)}"
+    return f"{said}: {blackout.reason}" if blackout.reason else said
+
+
+def _describe(names: Sequence[str], said: str) -> str:
+    """Return what the log says of it: jobs have a column of their own there."""
+    if not names or names[0].startswith(OF_JOB):
+        return said
+    queue = names[0].removeprefix(OF_QUEUE)
+    return " ".join(filter(None, (f"queue {queue}" if queue else "all", said)))

@@ -1,0 +1,57 @@
+"""Begin blackouts: the dispatcher when their time has come, and whoever sets one that is on already.
+
+A blackout is a pause with an end. So it ends as any pause, and what came due during it was missed.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from redbike.loop.occurrences import JUST_BEFORE
+from redbike.schedule.clock import Clock
+from redbike.schedule.windows import Window
+from redbike.store.blackouts import OF_JOB, OF_QUEUE, TIMER, BlackoutState
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike.dispatcher")
+
+PAUSED = ("held", "paused", "extended")
+
+
+def begin_blackouts(store: Store, timers: Sequence[str]) -> bool:
+    """Begin the blackouts whose timers have come; return False if none of `timers` is of a blackout."""
+    names = [timer.removeprefix(TIMER) for timer in timers if timer.startswith(TIMER)]
+    begin_named(store, names)
+    return bool(names)
+
+
+def begin_named(store: Store, names: Sequence[str]) -> None:
+    """Begin those of these blackouts that are on now, and set the timers of all for the next time."""
+    for state in store.blackouts.inspect(names):
+        if state.record and state.blackout is None:
+            log.error("the blackout %r cannot be read, and is removed: %.80r", state.name, state.record)
+        window, following = decide_begun(state)
+        word = store.blackouts.begin(state, window, following)
+        if window and word in PAUSED:
+            end = Clock(0.0, "UTC").name(window.end)
+            log.debug("%s: paused by its blackout until %s; %s", describe_name(state.name), end, word)
+
+
+def decide_begun(state: BlackoutState) -> tuple[Window | None, float | None]:
+    """Return from when until when it pauses now, if it does, and when it begins the next time: a pure function."""
+    found = state.blackout
+    window = found.find(state.now) if found else None
+    if found is None or window is None or window.start > state.now:
+        return None, window.start if window else None
+    following = found.find(window.end)
+    # What was dispatched before it was set did not fall into it.
+    # What is due in the instant in which it begins falls into it.
+    since = max(window.start - JUST_BEFORE, found.since)
+    return Window(since, window.end), following.start if following else None
+
+
+def describe_name(name: str) -> str:
+    """Return what a blackout is of, for people."""
+    if name.startswith(OF_JOB):
+        return name.removeprefix(OF_JOB)
+    queue = name.removeprefix(OF_QUEUE)
+    return f"the queue {queue}" if queue else "everything"

@@ -1,0 +1,205 @@
+"""What is known of blackouts before they come: the windows of a job, and how they are told.
+
+A job may have one of its own, and so may its queue, and everything.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from redbike.config.settings import Settings, override
+from redbike.loop.blackouts import describe_name
+from redbike.loop.occurrences import COUNT_LIMIT
+from redbike.schedule.clock import Clock, format_length
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.windows import Window, join_windows
+from redbike.store.blackouts import EVERYTHING, OF_JOB, OF_QUEUE, Blackout, BlackoutDetails, name_all
+from redbike.store.inspected import JobState
+from redbike.store.store import Store
+from redbike.store.totals import Queue
+from redbike.text.printable import escape
+
+
+class Coming(NamedTuple):
+    """The window of a blackout that is on, or else the next one."""
+
+    name: str  # of the blackout
+    blackout: Blackout
+    window: Window
+
+    def describe(self, clock: Clock) -> str:
+        """Return from when until when it is, and why, as a part of a sentence."""
+        start, end = clock.name(self.window.start), clock.name(self.window.end)
+        reason = f" ({self.blackout.reason})" if self.blackout.reason else ""
+        return f"from {start} until {end}{reason}"
+
+
+def find_coming(found: Mapping[str, Blackout], now: float) -> list[Coming]:
+    """Return for each of these blackouts the window that is on, or the next one; the first one first."""
+    windows = ((name, blackout, blackout.find(now)) for name, blackout in found.items())
+    coming = [Coming(name, blackout, window) for name, blackout, window in windows if window]
+    return sorted(coming, key=lambda each: each.window)
+
+
+def find_for(found: Mapping[str, Blackout], moment: float) -> Coming | None:
+    """Return the blackout into which something falls that is due then; None for none. The one that ends last counts."""
+    falls = [each for each in find_coming(found, moment) if each.window.has(moment)]
+    return max(falls, key=lambda each: each.window.end, default=None)
+
+
+def read_for_job(store: Store, jobid: str, queue: str) -> dict[str, Blackout]:
+    """Return the blackouts that a job of this queue has, by name."""
+    return store.blackouts.read(name_all(jobid, queue))
+
+
+def describe_next(blackout: Blackout, clock: Clock) -> str:
+    """Return when a blackout begins, or that it is on, as a line for a person."""
+    window = blackout.find(clock.now)
+    if window is None:
+        return "it has no further time"
+    if window.start <= clock.now:
+        return f"paused until {clock.name(window.end)}, and so each time for {format_length(blackout.seconds)}"
+    start = f"{clock.name(window.start)}, {clock.measure(window.start)}"
+    return f"paused from {start}, for {format_length(window.end - window.start)}, and so each time"
+
+
+def list_details(store: Store, state: JobState) -> list[BlackoutDetails]:
+    """Return the blackouts of a job, for users; the first one first."""
+    run = state.run or state.waiting
+    queue = run.queue if run else store.overview.name_queue(state.jobid)
+    coming = find_coming(read_for_job(store, state.jobid, queue), state.now)
+    return [
+        {
+            "of": "job" if each.name.startswith(OF_JOB) else each.name.removeprefix(OF_QUEUE) or "everything",
+            "every": each.blackout.every,
+            "seconds": each.blackout.seconds,
+            "start": each.window.start,
+            "end": each.window.end,
+            "by": each.blackout.by,
+            "reason": each.blackout.reason,
+        }
+        for each in coming
+    ]
+
+
+def add_blackouts(store: Store, queues: Sequence[Queue]) -> Iterator[Queue]:
+    """Yield queues with when they are paused again, or have been by a blackout that is on."""
+    found = store.blackouts.read([EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
+    now = store.timeline.read_clock() if found else 0.0
+    starts = {each.name: each.window.start for each in reversed(find_coming(found, now))}
+    for queue in queues:
+        names = EVERYTHING, f"{OF_QUEUE}{queue.queue}"
+        yield replace(queue, blackout=min((starts[name] for name in names if name in starts), default=None))
+
+
+def describe_of_queues(store: Store, queues: Sequence[Queue], clock: Clock) -> Iterator[str]:
+    """Yield a line for each blackout of these queues, and for that of everything."""
+    found = store.blackouts.read([EVERYTHING, *(f"{OF_QUEUE}{queue.queue}" for queue in queues)])
+    for each in find_coming(found, clock.now):
+        length = format_length(each.blackout.seconds)
+        yield f"of {describe_name(each.name)}, {each.blackout.every} for {length}: {each.describe(clock)}"
+
+
+def describe_details(details: BlackoutDetails, clock: Clock) -> str:
+    """Return a blackout as a line for a person."""
+    by, reason = (escape(details[name].encode(errors="replace")) for name in ("by", "reason"))
+    said = f"{clock.name(details['start'])} until {clock.name(details['end'])}"
+    every = f"{details['every']} for {format_length(details['seconds'])}"
+    return f"{said}, each time of {every}{f', by {by}' if by else ''}{f': {reason}' if reason else ''}"
+
+
+def make_remark(details: Sequence[BlackoutDetails], clock: Clock) -> Callable[[float], str]:
+    """Return what tells of an instant until when the job is paused then; "" if it is not."""
+    found = {each["of"]: Blackout(each["every"], each["seconds"], 0.0) for each in details}
+
+    def remark(moment: float) -> str:
+        falls = find_for(found, moment)
+        return f"  paused then, until {clock.name(falls.window.end)}" if falls else ""
+
+    return remark
+
+
+def warn_of(found: Mapping[str, Blackout], due: float, clock: Clock) -> str:
+    """Return that a job is paused when it is due, as a further sentence; "" if it is not."""
+    falls = find_for(found, due)
+    if falls is None:
+        return ""
+    what = "It" if falls.name.startswith(OF_JOB) else describe_name(falls.name)
+    return f" {what[0].upper()}{what[1:]} will be paused then, {falls.describe(clock)}: catchup decides when it runs."
+
+
+class Held(NamedTuple):
+    """The windows in which a job is held, and what becomes of the occurrences that are due in one."""
+
+    windows: tuple[Window, ...]
+    of: str  # whose the blackout is: "job", "queue" or "all"
+    catchup: str
+    limit: int
+    grace: float  # seconds after which an occurrence is late; infinite for never
+    expires: float  # seconds after which it has expired
+
+    def count_after(self, window: Window, first: float | None, after: float, schedule: Schedule) -> tuple[int, bool]:
+        """Return how many runs begin when a window ends, and whether one that is due then is among them.
+
+        The job is due at `first`, and then by its schedule after `after`.
+        """
+        # What waits in a queue that is paused was in time for that.
+        bound = self.expires if self.of == "queue" else min(self.grace, self.expires)
+        begin = max(window.start, window.end - bound)
+        number = _count_due(begin, window.end, first, after, schedule)
+        if not number or schedule.runs_once:
+            return int(number > 0), False
+        if self.catchup == "none":
+            return 0, False
+        if self.catchup == "last":
+            waits = self.of != "queue" or self._waits_at(window, first, after, schedule)
+            return int(waits), waits
+        if self.of == "queue":
+            # The one that waits is followed by those that are not late.
+            later = max(begin, window.end - self.grace)
+            further = number if later > begin else number - 1
+            number = 1 + min(further, _count_due(later, window.end, first, after, schedule))
+        number += schedule.next(math.nextafter(window.end, 0)) == window.end
+        # The limit counts from the second one on, where the first one waits already.
+        return min(number, self.limit + (self.of != "job")), True
+
+    def _waits_at(self, window: Window, first: float | None, after: float, schedule: Schedule) -> bool:
+        """Tell whether one waits in its queue when a window ends: as one expires, the next one that is due follows."""
+        is_first = first is not None and window.has(first)
+        due = first if is_first else schedule.next(max(after, math.nextafter(window.start, 0)))
+        for _ in range(COUNT_LIMIT):
+            if due is None or due + self.expires > window.end:
+                break
+            due = schedule.next(due + self.expires)
+        return due is not None and due < window.end
+
+
+def _count_due(begin: float, end: float, first: float | None, after: float, schedule: Schedule) -> int:
+    """Count what is due from `begin` on and before `end`."""
+    own = first is not None and begin <= first < end
+    return own + schedule.count(max(after, math.nextafter(begin, 0)), math.nextafter(end, 0), COUNT_LIMIT)
+
+
+class Calendar:
+    """Knows when jobs are held from `start` to `end`, also by a window that is on already."""
+
+    def __init__(self, found: Mapping[str, Blackout], settings: Settings, start: float, end: float) -> None:
+        self._settings = settings
+        listed = ((name, list(each.list_between(start, end))) for name, each in found.items())
+        self._windows = {name: windows for name, windows in listed if windows}
+        self._joined: dict[tuple[str, ...], tuple[Window, ...]] = {}
+
+    def find(self, jobid: str, queue: str, options: str) -> Held | None:
+        """Return when a job of this queue with these options is held; None for never."""
+        names = tuple(name for name in name_all(jobid, queue) if name in self._windows) if self._windows else ()
+        if not names:
+            return None
+        windows = self._joined.get(names)
+        if windows is None:
+            windows = tuple(join_windows([window for name in names for window in self._windows[name]]))
+            if not names[0].startswith(OF_JOB):
+                self._joined[names] = windows
+        own = override(self._settings, options) if options else self._settings
+        of = "job" if names[0].startswith(OF_JOB) else "all" if EVERYTHING in names else "queue"
+        return Held(windows, of, own.catchup, own.catchup_limit, own.grace or math.inf, own.expires or math.inf)

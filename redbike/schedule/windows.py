@@ -1,0 +1,69 @@
+"""The windows of a recurring blackout: from each time of a schedule on, for so many seconds."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from redbike.errors import BadSchedule, quoted
+from redbike.schedule.clock import format_length
+from redbike.schedule.kinds import Schedule
+
+MOST_JOINED = 10_000  # windows without a gap, beyond which it would never open
+
+
+class Window(NamedTuple):
+    """From `start` to `end`, without that instant itself; epoch seconds."""
+
+    start: float
+    end: float
+
+    def has(self, moment: float) -> bool:
+        """Tell whether `moment` is in it."""
+        return self.start <= moment < self.end
+
+
+def find_window(schedule: Schedule, seconds: float, now: float) -> Window | None:
+    """Return the first window that ends after `now`; it may have begun. None if no further one comes.
+
+    Windows that overlap or meet are one. Raise `BadSchedule` if so many do that it would never open.
+    """
+    start = schedule.next(now - seconds)
+    while start is not None and start + seconds <= now:
+        start = schedule.next(start)  # the difference was rounded
+    if start is None:
+        return None
+    last = start
+    for _ in range(MOST_JOINED):
+        later = schedule.next(last)
+        if later is None or later > last + seconds:
+            return Window(start, round(last + seconds, 6))
+        last = later
+    raise BadSchedule(
+        f"bad blackout {quoted(schedule.text)} for {format_length(seconds)}: it would never open, as it is no shorter "
+        "than its period"
+    )
+
+
+def list_windows(schedule: Schedule, seconds: float, start: float, end: float) -> Iterator[Window]:
+    """Yield the windows of which a part is in [`start`, `end`)."""
+    window = find_window(schedule, seconds, start)
+    while window is not None and window.start < end:
+        yield window
+        window = find_window(schedule, seconds, window.end)
+
+
+def join_windows(windows: Iterator[Window] | list[Window]) -> list[Window]:
+    """Return windows by time; those that overlap or meet as one."""
+    joined: list[Window] = []
+    for window in sorted(windows):
+        if joined and window.start <= joined[-1].end:
+            joined[-1] = Window(joined[-1].start, max(joined[-1].end, window.end))
+        else:
+            joined.append(window)
+    return joined
+
+
+def check_recurring(schedule: Schedule, now: float) -> None:
+    """Raise `BadSchedule` unless it has times at which a blackout may begin again and again."""
+    is_other = schedule.runs_once or schedule.never_runs or schedule.is_immediate or schedule.allows_pause
+    if is_other or schedule.next(now) is None:
+        raise BadSchedule(f"bad schedule {quoted(schedule.text)}: a blackout needs times that come again and again")

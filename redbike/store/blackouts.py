@@ -1,0 +1,207 @@
+"""The transitions of blackouts: a job, a queue or everything is paused at each time of a schedule, for so long.
+
+The name of one is that of its field: ``job:ID``, ``queue:NAME``, or ``queue:`` for everything.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, TypedDict
+
+from redbike.errors import BadSchedule
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import parse_stored
+from redbike.schedule.windows import Window, find_window, list_windows
+from redbike.store.keys import is_queue_name
+from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, split
+from redbike.store.records import decode
+from redbike.store.scripts import Call
+
+OF_JOB, OF_QUEUE = "job:", "queue:"  # what the names begin with
+EVERYTHING = OF_QUEUE
+TIMER = "blackout:"  # what the timer of one begins with, before its name
+LONGEST = 1e9  # seconds
+
+
+class BlackoutDetails(TypedDict):
+    """When a job is paused again and again, see `Redbike.pause`. Times are epoch seconds."""
+
+    of: str  #: ``job``, the name of its queue, or ``everything``
+    every: str  #: the schedule of its times, in its complete form
+    seconds: float  #: how long each one lasts
+    start: float  #: of the one that is on, or else of the next one
+    end: float
+    by: str  #: ``user@host``
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blackout:
+    """When something is paused again and again. Times are epoch seconds."""
+
+    every: str  #: the schedule of its times, in its complete form
+    seconds: float  #: how long each one lasts
+    since: float  #: when it was set
+    by: str = ""
+    reason: str = ""
+
+    @classmethod
+    def parse(cls, record: str) -> "Blackout | None":
+        """Read a record; None for one that is damaged, and for none."""
+        try:
+            kept = json.loads(record)
+            times = float(kept["seconds"]), float(kept["since"])
+            found = cls(str(kept["every"]), *times, str(kept.get("by", "")), str(kept.get("reason", "")))
+            parse_stored(found.every)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            return None
+        return found if 0 < found.seconds <= LONGEST and 0 <= found.since < 1e12 else None
+
+    def format(self) -> str:
+        """Write the record."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    def to_dict(self) -> dict[str, str | float]:
+        """Return what a file of jobs has of it: all but when it was set."""
+        return {"every": self.every, "seconds": self.seconds, "by": self.by, "reason": self.reason}
+
+    def is_like(self, other: "Blackout | None") -> bool:
+        """Tell whether `other` is the same, whenever that was set, and by whom."""
+        return other is not None and replace(other, since=self.since, by=self.by) == self
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of its times."""
+        return parse_stored(self.every)
+
+    def find(self, now: float) -> Window | None:
+        """Return the window that is on at `now`, or else the next one; None if there is none any more."""
+        try:
+            return find_window(self.schedule, self.seconds, now)
+        except BadSchedule:
+            return None
+
+    def list_between(self, start: float, end: float) -> Iterable[Window]:
+        """Yield its windows of which a part is in [`start`, `end`)."""
+        return list_windows(self.schedule, self.seconds, start, end)
+
+
+class BlackoutState(NamedTuple):
+    """What is kept of one, at one instant."""
+
+    name: str
+    record: str  # "" for none
+    timer: float | None
+    has_job: bool  # or is of no job
+    now: float
+
+    @property
+    def blackout(self) -> Blackout | None:
+        """The blackout; None if there is none, or a damaged one."""
+        return Blackout.parse(self.record)
+
+
+class Blackouts:
+    """Sets, begins and ends blackouts. `queue_for` names the queue of a job id."""
+
+    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
+        self._namespace = namespace
+        self._queue_for = queue_for
+
+    def set(self, names: Sequence[str], blackout: Blackout, at: float, detail: str) -> list[str]:
+        """Set the same one for each of `names`, to begin `at`; return a word of ``lua/pause_every.lua`` for each.
+
+        Either all of them are of jobs, or there is one. `detail` is for the log.
+        """
+        return self._run(names, detail, record=blackout.format(), at=at)
+
+    def end(self, names: Sequence[str], detail: str) -> list[str]:
+        """End those of `names`, as `set` sets them. A pause that is on now stays."""
+        return self._run(names, detail)
+
+    def _run(self, names: Sequence[str], detail: str, **given: Any) -> list[str]:
+        calls = []
+        for page in split(names, STEP):
+            jobs = [name.removeprefix(OF_JOB) for name in page if name.startswith(OF_JOB)]
+            own = {**given, "jobs": jobs} if jobs else given
+            calls.append(self._namespace.pack("pause_every", names=page, detail=detail, **own))
+        return [decode(word) for reply in self._namespace.scripts.run_all(calls) for word in reply[1:]]
+
+    def begin(self, state: BlackoutState, window: Window | None, following: float | None) -> str:
+        """Pause what it is about for `window`, if that is on now; it begins again at `following`.
+
+        Return a word of ``lua/begin.lua``: ``stale`` if it has changed since it was found.
+        """
+        home = find_queue(self._queue_for, state.name.removeprefix(OF_JOB)) if state.name.startswith(OF_JOB) else ""
+        while True:
+            [reply] = self._namespace.scripts.run_all([self._pack_begin(state, window, following, home)])
+            if reply[0] != "elsewhere":
+                return decode(reply[1]) if reply[0] == "ok" else str(reply[0])
+            home = decode(reply[1])
+
+    def _pack_begin(self, state: BlackoutState, window: Window | None, following: float | None, home: str) -> Call:
+        given: dict[str, Any] = {"name": state.name}
+        if state.record:
+            given["record"] = state.record
+        if state.timer is not None:
+            given["at"] = state.timer
+        if following is not None:
+            given["next"] = following
+        if window and (found := state.blackout):
+            note = {"by": found.by, "reason": found.reason, "every": found.every}
+            given |= {"since": window.start, "till": window.end, "note": json.dumps(note)}
+            given |= {"by": found.by, "reason": found.reason}
+        return self._namespace.pack("begin", [home] if home else [], **given)
+
+    def inspect(self, names: Sequence[str], together: bool = False) -> list[BlackoutState]:
+        """Return what is kept of those of `names`; `together`, what there is of each is of one instant.
+
+        Without it, `begin` finds out if it was not.
+        """
+        return [state for page in split(names, PAGE) for state in self._inspect(page, together)]
+
+    def _inspect(self, names: Sequence[str], together: bool) -> list[BlackoutState]:
+        client, keys = self._namespace.client, self._namespace.keys
+        jobs = [name.removeprefix(OF_JOB) for name in names]
+        kinds = [(keys.blackouts, "hash"), (keys.timers, "zset"), (keys.schedules, "hash")]
+        with self._namespace.translate(*kinds), client.pipeline(transaction=together) as pipeline:
+            pipeline.hmget(keys.blackouts, names)
+            pipeline.zmscore(keys.timers, [f"{TIMER}{name}" for name in names])
+            pipeline.hmget(keys.schedules, jobs)
+            pipeline.time()
+            records, timers, schedules, clock = pipeline.execute()
+        now = self._namespace.now or clock[0] + clock[1] / 1e6
+        return [
+            BlackoutState(name, decode(record), timer, text is not None or not name.startswith(OF_JOB), now)
+            for name, record, timer, text in zip(names, records, timers, schedules, strict=True)
+        ]
+
+    def read(self, names: Sequence[str]) -> dict[str, Blackout]:
+        """Return those of `names` that there are; damaged ones are left out."""
+        records = self._namespace.ask("hmget", self._namespace.keys.blackouts, names) if names else []
+        found = {name: Blackout.parse(decode(record)) for name, record in zip(names, records, strict=True)}
+        return {name: blackout for name, blackout in found.items() if blackout}
+
+    def list_all(self) -> dict[str, Blackout]:
+        """Return all that there are, by name; damaged ones are left out."""
+        kept = self._namespace.scan(self._namespace.keys.blackouts)
+        found = ((name, Blackout.parse(record)) for name, record in kept)
+        return {name: blackout for name, blackout in found if blackout}
+
+    def repair(self, state: BlackoutState) -> None:
+        """Give one its timer, so that a dispatcher looks at it at once; remove one that is damaged, or of no job."""
+        if state.blackout and state.has_job:
+            self._run([state.name], "", record=state.record, at=state.now, mends=True)
+        else:
+            self.end([state.name], "")
+
+
+def is_blackout_name(name: str) -> bool:
+    """Tell whether this may be the name of one."""
+    kind, colon, rest = name.partition(":")
+    return bool(colon) and ((kind == "job" and rest != "") or (kind == "queue" and (not rest or is_queue_name(rest))))
+
+
+def name_all(jobid: str, queue: str) -> list[str]:
+    """Return the names of the blackouts that a job of a queue may have."""
+    return [f"{OF_JOB}{jobid}", *([f"{OF_QUEUE}{queue}"] if queue else []), EVERYTHING]

@@ -1,0 +1,68 @@
+#!lua flags=allow-oom
+-- begin: a blackout begins: the job, the queue or everything is paused until it ends, and its timer
+--        is that of the next one. A pause that ends earlier goes on until then; any other stays.
+-- keys   schedules, timeline, queued, blackouts, pauses, queue_limits, timers, _write
+-- given  name: job:ID, queue:NAME, or queue: for everything; queues: of a job its own, or the
+--        queue; record, at: the blackout and the time of its timer, as they were found; next: when
+--        it begins again, or none; and if it is on now: since, till: from when until when; note: of
+--        the pause of a job; by, reason: of any other
+-- returns {'ok', what was paused: 'held' or 'paused', 'extended', or 'unchanged'}, {'stale'} if it
+--         has changed, {'gone'} if its job has, or {'elsewhere', queue} when the job waits in
+--         another queue than the one declared
+local name, job = given.name, given.name:match('^job:(.*)$')
+local timer, till = 'blackout:' .. name, given.till and stamp(given.till)
+local score = tonumber(call('ZSCORE', timers, timer) or nil)
+if (call('HGET', blackouts, name) or nil) ~= given.record or score ~= given.at then
+  return {'stale'}
+end
+
+local function begin_of_job()
+  local entry, found = call('HGET', queued, job), pause_of(call('HGET', pauses, job))
+  local _, home = waiting_of(entry)
+  if found and (found.till == '-' or tonumber(found.till) >= given.till) then return 'unchanged' end
+  if not found and home and not queue[home] then return nil, home end
+  wake_dispatcher(timers, given.till)
+  change('ZADD', timers, {till, 'job:' .. job})
+  if found then
+    hold(job, {since = found.since, till = till, note = found.note}, found.due)
+    return 'extended'
+  end
+  local pause = {since = stamp(given.since), till = till, note = given.note}
+  local held = hold_waiting(job, pause, entry, call('ZSCORE', timeline, job))
+  return held == '-' and 'paused' or 'held'
+end
+
+local function begin_of_queue(title)
+  local limiter = make_limiter(true)
+  local limits, word = limiter.limits_of(title), 'paused'
+  local before, ending = limits.paused, limiter.end_of_pause(limits)
+  if before and ending >= given.till then return 'unchanged' end
+  if before and ending >= given.since then
+    before['until'], word = till, 'extended'
+  else
+    -- One that is over, which no dispatcher has seen.
+    if before then limits.last = {since = before.since, ended = stamp(ending - 0.000001)} end
+    limits.paused = {
+      since = stamp(given.since), ['until'] = till, by = given.by, reason = given.reason,
+      code = true
+    }
+  end
+  limiter.timer(title, given.till)
+  change('HSET', queue_limits, {title, limiter.record_of(limits)})
+  return word
+end
+
+local word, home = 'unchanged', nil
+local is_gone = job and call('HEXISTS', schedules, job) == 0
+if given.till and not is_gone then
+  if job then word, home = begin_of_job() else word = begin_of_queue(name:sub(#'queue:' + 1)) end
+end
+if not word then return {'elsewhere', home} end
+if given.next and not is_gone then
+  wake_dispatcher(timers, given.next)
+  change('ZADD', timers, {stamp(given.next), timer})
+else
+  change('HDEL', blackouts, {name})
+  change('ZREM', timers, {timer})
+end
+return write(is_gone and {'gone'} or {'ok', word})

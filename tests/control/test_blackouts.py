@@ -1,0 +1,276 @@
+"""Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+from redbike import BadConfig, BadSchedule, NoSuchJob, Redbike, RoundRobin
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.blackouts import begin_named, decide_begun
+from redbike.schedule.parser import parse
+from redbike.schedule.windows import find_window
+from redbike.store.inspection.fsck import fsck
+from redbike.testing.fixture import MakeRedbike, Served
+from tests.states import dump
+from tests.waiting import wait_until
+
+START = 1_790_000_000.0
+HOUR = 3600.0
+DAILY = f"EVERY:1d@{START + HOUR - 86400:.0f}"  # an hour after START
+FORMS = {
+    "job": ("pause", "resume", ("job:A",)),
+    "queue": ("pause_queue", "resume_queue", ("A",)),
+    "all": ("pause_all", "resume_all", ()),
+}
+# fmt: off
+# What somebody does when, in minutes, and from when until when it is paused on the first and on the second day.
+BY_HAND = {
+    "nothing":                              ([], [(60, 120)], [(60, 120)]),
+    "a pause for good, before":             ([(30, "pause", {})], [(30, 1440)], [(0, 1440)]),
+    "a pause that ends during it":          ([(30, "pause", {"until": 90})], [(30, 120)], [(60, 120)]),
+    "a pause that ends before it":          ([(30, "pause", {"until": 45})], [(30, 45), (60, 120)], [(60, 120)]),
+    "a pause that ends with it":            ([(30, "pause", {"until": 60})], [(30, 120)], [(60, 120)]),
+    "a pause that ends later":              ([(30, "pause", {"until": 150})], [(30, 150)], [(60, 120)]),
+    "a pause for good, during it":          ([(90, "pause", {})], [(60, 1440)], [(0, 1440)]),
+    "a pause during it that ends later":    ([(90, "pause", {"until": 150})], [(60, 150)], [(60, 120)]),
+    "a pause during it that ends earlier":  ([(90, "pause", {"until": 100})], [(60, 120)], [(60, 120)]),
+    "a resume during it":                   ([(90, "resume", {})], [(60, 90)], [(60, 120)]),
+    "its end for good, during it":          ([(90, "resume", {"every": True})], [(60, 90)], []),
+    "its end for good, before it":          ([(30, "resume", {"every": True})], [], []),
+    "its end, during a pause by hand":      ([(30, "pause", {"until": 150}), (90, "resume", {"every": True})],
+                                             [(30, 150)], []),
+    "another one, before it":               ([(30, "pause", {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}",
+                                                             "lasting": "30m"})], [(180, 210)], [(180, 210)]),
+}
+# fmt: on
+
+
+@pytest.fixture
+def redbike(client, server_url):
+    maker = MakeRedbike(Served(server_url, client))
+    yield maker
+    maker.close()
+
+
+def is_paused(bike, form):
+    if form == "job":
+        return "paused" in bike.tell("job:A")
+    return any(limits.pause and limits.pause.holds(bike.now) for limits in bike.queue_limits())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", BY_HAND)
+def test_pauses_by_hand_are_not_shortened_and_end_nothing_else(redbike, form, case):
+    acts, *days = BY_HAND[case]
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "AT:4000000000")
+    pause, resume, subject = FORMS[form]
+    getattr(bike, pause)(*subject, every=DAILY, lasting="1h")
+    times = {30, 45, 60, 90, 100, 120, 150, 180, 210, 1439}
+    for day, spans in enumerate(days):
+        for minute in sorted(times):
+            bike.run_due(START + day * 86400 + minute * 60)
+            for at, verb, given in acts if day == 0 else ():
+                if at == minute:
+                    ends = {"until": START + given["until"] * 60} if "until" in given else given
+                    getattr(bike, pause if verb == "pause" else resume)(*subject, **ends)
+            assert is_paused(bike, form) == any(begin <= minute < end for begin, end in spans), (day, minute)
+    assert list(fsck(bike.store)) == []
+
+
+def test_a_job_that_is_unset_forgets_it(redbike):
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "EVERY:1h")
+    assert bike.pause("job:*", every=DAILY, lasting="1h") == [("job:A", "set")]
+    assert bike.pause("job:A", every=DAILY, lasting="1h", reason="moved") == [("job:A", "replaced")]
+    bike.set("job:A", "EVERY:2h")
+    assert bike.tell("job:A")["blackouts"][0]["reason"] == "moved"
+    bike.unset("job:A")
+    assert not bike.client.exists(bike.store.keys.blackouts, bike.store.keys.timers)
+    bike.set("job:A", "EVERY:1h")
+    assert "blackouts" not in bike.tell("job:A")
+    assert bike.resume("job:A", every=True) == [("job:A", "unchanged")]
+    with pytest.raises(NoSuchJob):
+        bike.pause("nobody:A", every=DAILY, lasting="1h")
+
+
+@pytest.mark.parametrize(("minute", "until"), [(59, None), (60, 120), (119, 120), (120, None), (1500, 1560)])
+def test_it_begins_when_a_dispatcher_is_back_if_it_is_not_over(redbike, minute, until):
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", f"EVERY:10m@{START:.0f}", catchup="none")
+    bike.pause("job:A", every=DAILY, lasting="1h")
+    Dispatcher(bike.store, bike.settings).dispatch_due(START + minute * 60)
+    paused = bike.tell("job:A").get("paused", {})
+    assert paused.get("until") == (until and START + until * 60)
+    following = START + 60 * 60 + 86400 * (1 + minute // 1440 if minute >= 60 else 0)
+    assert bike.client.zscore(bike.store.keys.timers, "blackout:job:job:A") == following
+    if paused:
+        assert paused["since"] == pytest.approx(START + 3600 + minute // 1440 * 86400)
+
+
+def test_of_two_dispatchers_one_begins_it_and_a_resume_in_between_stays(redbike):
+    bike = redbike(RoundRobin("A"), now=START)
+    bike.set("job:A", "EVERY:1h")
+    for name, pause, resume in (("job:job:A", bike.pause, bike.resume), ("queue:work-A", bike.pause_queue, None)):
+        subject = "job:A" if resume else "A"
+        pause(subject, every=DAILY, lasting="1h")
+        store = bike.store.at(START + HOUR)
+        [state] = store.blackouts.inspect([name])
+        begin_named(store, [name])
+        assert store.blackouts.begin(state, *decide_begun(state)) == "stale"
+        (resume or bike.resume_queue)(subject)
+        assert store.blackouts.begin(state, *decide_begun(state)) == "stale"
+    assert "paused" not in bike.tell("job:A")
+    assert not any(limits.pause for limits in bike.queue_limits())
+
+
+def test_one_that_is_on_begins_at_once_and_those_of_another_prefix_do_not(client, prefix):
+    bike, other = (Redbike(RoundRobin("A"), f"{prefix}{name}", client) for name in ("a", "b"))
+    for each in (bike, other):
+        each.set("job:A", "EVERY:1h")
+    now = time.time()
+    assert bike.pause_all(every=f"EVERY:1d@{now - 90000:.0f}", lasting="2h", reason="backup")
+    [limits] = bike.queue_limits()
+    assert (limits.pause.reason, limits.pause.is_of_blackout) == ("backup", True)
+    assert limits.pause.since >= now - 1
+    assert not other.client.exists(other.store.keys.blackouts, other.store.keys.queue_limits)
+    assert bike.resume_all()
+    assert bike.queue_limits() == []
+    assert bike.resume_all(every=True)
+    assert not bike.resume_all(every=True)
+
+
+BAD = [
+    ({"every": "foo", "lasting": "1h"}, BadSchedule, "'foo'"),
+    ({"every": "NOW", "lasting": "1h"}, BadSchedule, "'NOW'"),
+    ({"every": "CONTINUE", "lasting": "1h"}, BadSchedule, "'CONTINUE'"),
+    ({"every": "STOP", "lasting": "1h"}, BadSchedule, "'STOP'"),
+    ({"every": "AT:4000000000", "lasting": "1h"}, BadSchedule, "'AT:4000000000'"),
+    ({"every": "IN:2h", "lasting": "1h"}, BadSchedule, "'AT:"),
+    ({"every": "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=2", "lasting": "1h"}, BadSchedule, "again and again"),
+    ({"every": "EVERY:1h@0", "lasting": "1h"}, BadSchedule, "'EVERY:1h@0' for 1 h: it would never open"),
+    ({"every": "* * * * *", "lasting": "2m"}, BadSchedule, "it would never open"),
+    ({"every": "@daily", "lasting": "x"}, BadConfig, "'x'"),
+    ({"every": "@daily", "lasting": 0}, BadConfig, "0: 30m"),
+    ({"every": "@daily", "lasting": True}, BadConfig, "True: 30m"),
+    ({"every": "@daily", "lasting": timedelta(-1)}, BadConfig, "-1"),
+    ({"every": "@daily"}, BadConfig, "lasting"),
+    ({"lasting": "1h"}, BadConfig, "every"),
+    ({"every": "@daily", "lasting": "1h", "until": 4e9}, BadConfig, "until"),
+    ({"every": "@daily", "lasting": "1h", "reason": "a\nb"}, BadConfig, "'a\\nb'"),
+    ({"every": 5, "lasting": "1h"}, TypeError, "5"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "said"), BAD)
+def test_what_is_no_blackout_is_refused_in_words_and_changes_nothing(client, prefix, given, error, said):
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    bike.set("job:A", "EVERY:1h")
+    before = dump(bike.store)
+    for pause, _, subject in FORMS.values():
+        with pytest.raises(error) as refused:
+            getattr(bike, pause)(*subject, **given)
+        assert said in str(refused.value)
+        assert "\n" not in str(refused.value).replace("\\n", "")
+    assert dump(bike.store) == before
+
+
+def test_windows_that_meet_are_one_and_those_that_leave_a_gap_are_not():
+    # At two and three o'clock, for an hour and for half an hour; every minute of five days, but no other day.
+    for text, seconds, expected in (
+        ("0 2,3 * * *", 3600.0, (7200.0, 14400.0)),
+        ("0 2,3 * * *", 1800.0, (7200.0, 9000.0)),
+        ("0 2,3 * * *", 5400.0, (7200.0, 16200.0)),
+        ("* * * * thu,fri", 60.0, (0.0, 172800.0)),
+    ):
+        assert find_window(parse(text), seconds, 0.0) == expected
+    with pytest.raises(BadSchedule):
+        find_window(parse("EVERY:1s@0"), 1.0, 0.0)
+    # The clocks go forward in the night, and it lasts two hours all the same.
+    berlin = parse("CRON_TZ=Europe/Berlin 30 1 * * *")
+    start, end = find_window(berlin, 7200.0, 1_774_738_800.0)  # 2026-03-29 00:00
+    assert (start, end) == (1_774_744_200.0, 1_774_751_400.0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda c, k: c.hset(k.blackouts, "job:job:A", "damaged"), "its record cannot be read: damaged"),
+        (lambda c, k: c.zrem(k.timers, "blackout:job:job:A"), "nobody is told when it begins"),
+        (lambda c, k: c.zadd(k.timers, {"blackout:job:job:A": 4e9}), "a dispatcher is told too late when it begins"),
+        (lambda c, k: c.hdel(k.blackouts, "job:job:A"), "it has a timer, but there is no such blackout"),
+        (lambda c, k: c.hdel(k.blackouts, "queue:"), "it has a timer, but there is no such blackout"),
+        (lambda c, k: c.hset(k.blackouts, "job:x:A", c.hget(k.blackouts, "job:job:A")), "there is no such job"),
+        (lambda c, k: c.hset(k.blackouts, "nobody", "{}"), "holds 'nobody', which names nothing"),
+        (lambda c, k: c.zadd(k.timers, {"blackout:nobody": 1}), "holds 'blackout:nobody'"),
+    ],
+)
+def test_fsck_finds_and_repairs_what_is_damaged(client, prefix, damage, said):
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    bike.set("job:A", "EVERY:1h")
+    bike.pause("job:A", every=DAILY, lasting="1h")
+    bike.pause_all(every=DAILY, lasting="1h")
+    assert list(bike.fsck()) == []
+    damage(client, bike.store.keys)
+    assert said in " ".join(bike.fsck())
+    assert all(is_well for _, is_well in bike.repair())
+    assert list(bike.fsck()) == []
+    bike.dispatch_due()
+    assert list(bike.fsck()) == []
+
+
+def test_a_dispatcher_survives_what_is_damaged(client, prefix):
+    bike = Redbike(RoundRobin("A"), prefix, client)
+    bike.set("job:A", "EVERY:1h")
+    client.hset(bike.store.keys.blackouts, "job:job:A", "damaged")
+    client.zadd(bike.store.keys.timers, {"blackout:job:job:A": 1, "blackout:queue:": 1, "blackout:x": 1})
+    bike.dispatch_due()
+    assert not client.exists(bike.store.keys.blackouts, bike.store.keys.timers)
+
+
+def test_the_command_line_sets_and_ends_them(shell, server_url):
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    for jobid in ("job:A", "other:A"):
+        bike.set(jobid, "EVERY:1h")
+    bike.store.upkeep.add_queue("work-A")
+    done = shell.run("pause", "job:*", "--every=0 2 * * *", "--for=2h", "--reason=backup")
+    assert (done.returncode, done.stdout) == (0, "job:A\n")
+    assert "paused from " in done.stderr
+    assert ", for 2 h, and so each time" in done.stderr
+    for arguments in (["--queue=A"], ["--all"]):
+        assert shell.run("pause", *arguments, "--every=0 3 * * *", "--for=1h").returncode == 0
+        again = shell.run("pause", *arguments, "--every=0 4 * * *", "--for=1h")
+        assert "this takes the place of another blackout" in again.stderr
+    assert {each["of"] for each in bike.tell("job:A")["blackouts"]} == {"job", "work-A", "everything"}
+    assert {each["of"] for each in bike.tell("other:A")["blackouts"]} == {"work-A", "everything"}
+    shown = shell.run("show", "job:A").stdout
+    assert "each time of 0 2 * * * for 2 h" in shown
+    assert "blackout of everything" in shown
+    before = dump(bike.store)
+    for bad in (["--every=NOW", "--for=1h"], ["--every=@hourly", "--for=1h"], ["--every=@daily"], ["--for=2h"]):
+        refused = shell.run("pause", *bad, "job:A")
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    shell.run("pause", "--dry-run", "other:A", "--every=0 2 * * *", "--for=2h")
+    assert dump(bike.store) == before
+    assert shell.run("resume", "--every", "job:A").returncode == 0
+    assert shell.run("resume", "--every", "--all").returncode == 0
+    assert shell.run("resume", "--every", "--queue=A").stderr == ""
+    assert "it had no blackout" in shell.run("resume", "job:A", "--every").stderr
+    assert bike.store.blackouts.list_all() == {}
+    actions = [entry.action for entry in bike.log()]
+    assert (actions.count("pause --every"), actions.count("resume --every")) == (5, 3)
+
+
+def test_a_dispatcher_begins_and_ends_them_at_their_instants(shell, server_url):
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    bike.set("job:A", "EVERY:1s")
+    for _ in range(2):
+        shell.start("dispatch")
+    bike.pause("job:A", every="EVERY:3s", lasting="1.5s")
+    for _ in range(2):
+        wait_until(lambda: "paused" in bike.tell("job:A"))
+        wait_until(lambda: "paused" not in bike.tell("job:A"))
+    bike.resume("job:A", every=True)
+    assert "blackouts" not in bike.tell("job:A")
+    assert list(fsck(bike.store)) == []

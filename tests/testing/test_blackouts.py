@@ -1,0 +1,138 @@
+"""Two weeks with a blackout each night, across a clock change: what runs, and what is counted, by another count."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike.queries.blackouts import make_remark
+from redbike.queries.rehearsal.outlook import Change
+from redbike.queries.rehearsal.rehearser import Rehearser
+from redbike.schedule.clock import Clock
+from tests.testing.worker import Worker
+
+BERLIN = ZoneInfo("Europe/Berlin")
+DAYS = 14
+HOURS = 3
+# At three o'clock in the night to the 25th, it is two o'clock once more.
+START = datetime(2026, 10, 18, 12, tzinfo=BERLIN)
+NIGHT = {"every": "CRON_TZ=Europe/Berlin 30 1 * * *", "lasting": timedelta(hours=HOURS), "reason": "backup"}
+FORMS = {
+    "job": (lambda bike: bike.pause("*:A", **NIGHT), lambda bike: bike.resume("*:A", every=True)),
+    "queue": (lambda bike: bike.pause_queue("A", **NIGHT), lambda bike: bike.resume_queue("A", every=True)),
+    "all": (lambda bike: bike.pause_all(**NIGHT), lambda bike: bike.resume_all(every=True)),
+}
+
+
+def list_nights():
+    """From when until when it is paused, as the wall clock and the length alone say."""
+    for day in range(19, 19 + DAYS):
+        date = datetime(2026, 10, 1) + timedelta(days=day - 1)
+        begins = datetime(date.year, date.month, date.day, 1, 30, tzinfo=BERLIN).timestamp()
+        yield begins, begins + HOURS * 3600
+
+
+def count(period, catchup, limit):
+    """When a job runs that is due each `period` seconds from START on, and how many occurrences are skipped."""
+    nights, begins, end = list(list_nights()), START.timestamp(), (START.astimezone(UTC) + timedelta(days=DAYS))
+    dues = [begins + number * period for number in range(1, int(DAYS * 86400 / period) + 1)]
+    runs, held, skipped = [], [], 0
+    for due in [due for due in dues if due <= end.timestamp()]:
+        night = next((night for night in nights if night[0] <= due < night[1]), None)
+        if held and (night is None or night != held[0]):
+            held = []
+        if night is None:
+            # What is due in the instant in which a night ends is one of those that were held.
+            if runs and runs[-1] == due:
+                skipped += catchup == "last"
+                if catchup == "all":
+                    runs.append(due)
+            else:
+                runs.append(due)
+            continue
+        if catchup == "none":
+            skipped += 1
+        elif catchup == "last":
+            skipped += bool(held)
+            runs += [] if held else [night[1]]
+        else:
+            runs.append(night[1])
+        held = [night]
+    return runs, skipped
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("catchup", ["none", "last", "all"])
+@pytest.mark.parametrize("period", [3600])
+def test_what_runs_and_what_is_skipped_is_what_another_count_says(redbike, form, catchup, period):
+    bike = redbike(Worker(lambda run: None), now=START, catchup=catchup)
+    bike.set("job:A", f"EVERY:{period}@{START.timestamp():.0f}")
+    pause, _ = FORMS[form]
+    pause(bike)
+    runs = [run.start for run in bike.run_due(timedelta(days=DAYS))]
+    expected, skipped = count(period, catchup, 10)
+    assert runs == expected
+    assert bike.tell("job:A").get("skipped", {}) == ({"paused": skipped} if skipped else {})
+
+
+JOBS = {
+    "half:A": ("EVERY:30m@1760000000", {"catchup": "last"}),
+    "odd:A": ("EVERY:17m@1760000100", {"catchup": "all", "catchup-limit": 3}),
+    "all:A": ("EVERY:1h@1760000400", {"catchup": "all"}),
+    "none:A": ("CRON_TZ=Europe/Berlin */20 * * * *", {"catchup": "none"}),
+    "grace:A": ("EVERY:10m@1760000000", {"grace": 1800.0, "catchup": "all"}),
+    "expires:A": ("EVERY:10m@1760000000", {"expires": 900.0, "catchup": "last"}),
+    "rule:A": ("DTSTART:20261001T003000Z\nRRULE:FREQ=DAILY", {}),
+    "once:A": (f"AT:{datetime(2026, 10, 25, 2, 0, tzinfo=BERLIN).timestamp():.0f}", {"catchup": "none"}),
+    "fast:A": ("EVERY:40s@1760000000", {"catchup": "last"}),
+    "spread:A": ("0 * * * *", {"spread": 600.0}),
+    "start:A": ("CRON_TZ=Europe/Berlin 30 1 * * *", {"catchup": "none"}),
+    "end:A": ("CRON_TZ=Europe/Berlin 30 3,4 * * *", {"catchup": "all"}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("hours", [0, 4])
+def test_the_agenda_and_a_rehearsal_know_it_before_it_comes(redbike, form, hours):
+    """Also while one is on: at three in the morning."""
+    bike = redbike(Worker(lambda run: None), now=datetime(2026, 10, 24, 23, tzinfo=BERLIN))
+    for jobid, (schedule, options) in JOBS.items():
+        bike.set(jobid, schedule, **{name.replace("-", "_"): value for name, value in options.items()})
+    FORMS[form][0](bike)
+    bike.run_due(timedelta(hours=hours))
+    start, known = bike.now, {}
+    for jobid in JOBS:
+        rehearsed = Rehearser(bike.store, bike.settings, Change("unset"), 7.9).run([jobid], 60.0).without
+        known[jobid] = bike.agenda(jobid, hours=7.5), rehearsed
+    runs = bike.run_due(timedelta(hours=9))
+    for jobid, (forecast, rehearsed) in known.items():
+        begun = [run.start for run in runs if run.jobid == jobid and run.start > start]
+        quarters = Counter(900 * (moment // 900) for moment in begun if moment < forecast.end)
+        assert {each.start: each.runs for each in forecast} == quarters, jobid
+        minutes = Counter(int((moment - rehearsed.base) // 60) for moment in begun if moment < start + 7.9 * 3600)
+        assert {minute: number for minute, number in enumerate(rehearsed.minutes) if number} == minutes, jobid
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
+    bike = redbike(Worker(lambda run: None), now=START, catchup="none")
+    bike.set("job:A", "EVERY:70m")
+    pause, resume = FORMS[form]
+    pause(bike)
+    runs = iter([])
+    for _ in range(30):
+        told, clock = bike.tell("job:A"), Clock(bike.now, "UTC")
+        if (due := told["next_run"] or 0) > bike.now:
+            remark, why = make_remark(told["blackouts"], clock)(due), bike.why("job:A")
+            runs = [run.due for run in bike.run_due(due)]
+            assert (due in runs) == (not remark), why
+            assert ("will be paused then" in why) == bool(remark)
+            past = bike.why("job:A", at=due)
+            assert ("fell into" in past or " is paused since" in past or "no dispatcher" in past) == bool(remark)
+        else:
+            assert form != "job" or "It is so at each time of its blackout" in bike.why("job:A")
+            bike.run_due(timedelta(hours=1))
+    resume(bike)
+    assert "blackouts" not in bike.tell("job:A")
+    assert "paused" not in bike.why("job:A")
