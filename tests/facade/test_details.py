@@ -116,6 +116,7 @@ def expiring(bike):
 
 def following(bike):
     bike.set(JOB, "AFTER:parent:A")
+    bike.set("child:A", f"AFTER:{JOB}")
 
 
 def in_progress(bike):

@@ -162,7 +162,7 @@ class Family:
         if first is None:
             return None
         duration = read_duration(state.history)
-        return ComingJob(state.jobid, state.schedule or "", "", found[1], first, first, duration, stream)
+        return ComingJob(state.jobid, state.schedule or "", "", found[1], first, first, duration, known=stream)
 
 
 def _place(state: JobState, base: Schedule, first: float | None, after: float) -> tuple[list[float], float]:

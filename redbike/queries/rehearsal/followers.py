@@ -167,7 +167,7 @@ class LinkedJobs:
         first = stream.next(self._now - JUST_BEFORE) if stream else None
         if first is not None and first < self._end:
             duration, text = read_duration(state.history), state.schedule or ""
-            side.add(ComingJob(state.jobid, text, state.options, queue, first, first, duration, stream))
+            side.add(ComingJob(state.jobid, text, state.options, queue, first, first, duration, known=stream))
             side.at_once += first == self._now
 
 
