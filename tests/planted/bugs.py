@@ -27,6 +27,8 @@ MISBEHAVIOUR = "tests/worker/test_misbehaviour.py"
 PAUSES = "tests/store/test_pauses.py"
 RESUMING = "tests/loop/test_resuming.py"
 EXPIRING = "tests/dispatcher/test_expiring.py"
+ALERTING = "tests/loop/alerts/test_alerting.py"
+ALERT_LATE = "tests/loop/alerts/test_late.py"
 SYNC = "tests/control/test_sync.py"
 IMPORT_CRONTAB = "tests/cli/test_import_crontab.py"
 HEALTH = "tests/queries/test_health.py"
@@ -841,5 +843,61 @@ BUGS = [
         "elif time.monotonic() - answered >= SILENCE:",
         "elif False:",
         "tests/connection/embedded/test_servers.py -k for_long",
+    ),
+    Bug(
+        "alert: a job that runs late is to begin still",
+        "loop/alerts/late.py",
+        'if "start-within" in options and not occurrence.has_begun:',
+        'if "start-within" in options:',
+        ALERT_LATE,
+    ),
+    Bug(
+        "alert: a time of day is that of the day on which a job was due",
+        "loop/alerts/late.py",
+        "place).timestamp()) <= after:",
+        "place).timestamp()) <= 0:",
+        ALERT_LATE,
+    ),
+    Bug(
+        "alert: each of two dispatchers tells it",
+        "store/lua/alert.lua",
+        "before == (each.was or '{}') and before ~= (each.record or '{}')",
+        "before ~= ''",
+        ALERTING,
+    ),
+    Bug(
+        "alert: half of a claim is made",
+        "store/lua/alert.lua",
+        "if stale and given.together then words[i] = 'stale' end",
+        "",
+        ALERTING,
+    ),
+    Bug(
+        "alert: a job is well again while it is asked for",
+        "loop/alerts/conditions.py",
+        "(job.has_failed or job.last_outcome in FAILED)",
+        "job.has_failed",
+        ALERTING,
+    ),
+    Bug(
+        "alert: the same is repeated at once",
+        "store/alerts.py",
+        "return alert not in self.active and alert not in self.told",
+        "return alert not in self.active",
+        "tests/loop/alerts/test_deciding.py",
+    ),
+    Bug(
+        "alert: a message that was not sent is forgotten",
+        "loop/alerts/alerting.py",
+        "None if sent.is_sent else self._put_off(mine, known.now, sent.how)",
+        "None",
+        ALERTING,
+    ),
+    Bug(
+        "alert: what was missed before is told",
+        "loop/alerts/deciding.py",
+        "if is_first or more <= 0:",
+        "if more <= 0:",
+        ALERTING,
     ),
 ]

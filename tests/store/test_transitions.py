@@ -124,6 +124,8 @@ def own_and_unset(store: Store, own: str, group: str) -> None:
     store.at(NOW).jobs.unset_rows([JOB], group)
 
 
+TOLD = '{"told":{"late":1.0}}'
+
 VERBS: dict[str, Verb] = {
     "set now": lambda store, run: set_job(store.at(NOW), JOB, "NOW", "now", once=True),
     "set later": lambda store, run: set_job(store.at(NOW), JOB, NEW, LATER),
@@ -188,7 +190,7 @@ VERBS: dict[str, Verb] = {
     "archive": archive,
     "claim": claim,
     "watch": lambda store, run: list(store.alerts.watch_all()),
-    "alert": lambda store, run: store.at(NOW).alerts.alert([Change(f"job:{JOB}", None, "{}", ["a line"])]),
+    "alert": lambda store, run: store.at(NOW).alerts.alert([Change(f"job:{JOB}", None, TOLD, ["a line"])]),
 }
 # What people do with these is noted in the log.
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}

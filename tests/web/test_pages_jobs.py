@@ -141,6 +141,16 @@ def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bik
     assert "overdue 1,000+ have failed" in read(page.get("/")).words
 
 
+def test_the_overview_lists_what_is_late(page, bike):
+    assert "What is late" not in read(page.get("/")).words
+    bike.set("<late>:A", "AT:1000", finish_within="1s")
+    page.app.routes[0].endpoint.args[0].drop_seen()
+    found = page.get("/")
+    assert "<late>:A was to end by 1970-01-01 00:16:41 UTC" in read(found).words
+    assert 'href="#late"' in found.text
+    assert 'id="late"' in found.text
+
+
 def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page, bike):
     bike.set("dead:A", "EVERY:1h", data={"error": "no space"})
     bike.run("dead:A")

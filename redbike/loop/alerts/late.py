@@ -1,7 +1,7 @@
 """Which jobs are late: an occurrence has not begun, or not ended, in the time that the options of its job give it.
 
-Those are ``start-within`` and ``finish-within``, which count from the due time, and ``finish-by``, a time of day. Who
-has paused a job knows that it does not run, so it is not late.
+Those are ``start-within`` and ``finish-within``, which count from the due time, and ``finish-by``, a time of day. What
+is held of a paused job is not late: somebody wants it so.
 """
 
 from collections.abc import Iterator

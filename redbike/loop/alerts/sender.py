@@ -76,7 +76,7 @@ class Sender:
 
     def describe(self, lines: Sequence[str]) -> str:
         """Return a message for people, a line for each alert."""
-        texts = [f"{self._prefix}: {json.loads(line)['text']}" for line in lines]
+        texts = [f"{self._prefix}: {_read(line, 'text')}" for line in lines]
         more = [f"and {len(texts) - MOST_TEXTS} more"] if len(texts) > MOST_TEXTS else []
         return "\n".join([*texts[:MOST_TEXTS], *more])
 
@@ -101,7 +101,7 @@ class Sender:
             return Sent(status == 0, f"exit status {status}{_read_end(printed) if status else ''}")
 
     def _make_environment(self, lines: Sequence[str]) -> dict[str, str]:
-        words = sorted({json.loads(line)["alert"] for line in lines})
+        words = sorted({_read(line, "alert") for line in lines})
         inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
         return inherited | {f"{VARIABLE}ALERT": ",".join(words), f"{VARIABLE}PREFIX": self._prefix}
 
@@ -110,6 +110,15 @@ def format_alert(alert: Alert, text: str, since: float, due: float | None = None
     """Return the line of an alert: a JSON object."""
     found = {"alert": alert.value, **({"jobid": jobid} if jobid else {}), "due": due, "since": since, "text": text}
     return json.dumps(found, ensure_ascii=False)
+
+
+def _read(line: str, name: str) -> str:
+    """Return what a line has under a name; "" for one that somebody has damaged."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return str(found.get(name, "")) if isinstance(found, dict) else ""
 
 
 def _format_lines(lines: Sequence[str]) -> bytes:

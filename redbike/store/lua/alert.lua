@@ -10,7 +10,8 @@ local words, gone, new, lines, stale = {}, {}, {}, {}, false
 for i, each in ipairs(given.changes) do
   -- A job that is looked at, and one that is not, have been told as much.
   local before = call('HGET', alerts, each.field) or '{}'
-  words[i] = before == (each.was or '{}') and 'made' or 'stale'
+  local changes_it = before == (each.was or '{}') and before ~= (each.record or '{}')
+  words[i] = changes_it and 'made' or 'stale'
   stale = stale or words[i] == 'stale'
 end
 for i, each in ipairs(given.changes) do

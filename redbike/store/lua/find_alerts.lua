@@ -1,12 +1,13 @@
 #!lua flags=no-writes
 -- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
 --              those that alert if it is late, and what has been told; changes nothing.
--- keys   schedules, timeline, queued, running, retry_states, pauses, options, alerts
+-- keys   schedules, timeline, queued, running, retry_states, options, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,
 --         record, …; idle: jobs that have no such options any more, and of which nothing is told;
 --         due: of each job its id, options, schedule, due time on the timeline, and records in
---         -queued, -running and -retry-states, false for what there is not}; not of paused jobs
+--         -queued, -running and -retry-states, false for what there is not; what is held of a
+--         paused job is in none of these places}
 local PART = 500  -- jobs in one look
 local found = call('HSCAN', alerts, given.cursor, 'COUNT', given.count)
 local fields, told, idle, pending = found[2], {}, {}, {}
@@ -16,11 +17,10 @@ local function alerts_if_late(text)  -- whether a job with these options does
 end
 
 local function look(jobs, records)
-  local own, held = call('HMGET', options, unpack(jobs)), call('HMGET', pauses, unpack(jobs))
-  local watched = {}
+  local own, watched = call('HMGET', options, unpack(jobs)), {}
   for i, job in ipairs(jobs) do
     if alerts_if_late(own[i]) then
-      if not held[i] then watched[#watched + 1] = {job, own[i]} end
+      watched[#watched + 1] = {job, own[i]}
     elseif records[i] == '{}' then
       idle[#idle + 1] = job
     end

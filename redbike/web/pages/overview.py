@@ -71,9 +71,9 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     late = [queue.late for queue in view.glance.queues if queue.paused is None]
     more = "+" if MOST_LATE in late else ""
     yield "overdue", f"{show_number(metrics['overdue'] + sum(late))}{more}", "jobs?overdue=1"
-    yield "are late", show_number(metrics["late"]), "#late"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
+    yield "are late", show_number(metrics["late"]), "#late" if metrics["late"] else ""
     yield "lag", show_length(metrics["lag"]), "queues"
 
 

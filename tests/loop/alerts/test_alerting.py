@@ -183,6 +183,21 @@ def test_what_was_missed_is_told_but_not_what_was_before_anybody_was_told(world,
     assert told(pinged) == [[("missed", "a:A")]]
 
 
+def test_what_was_missed_is_found_again_until_it_is_noted(world, bike, pinged):
+    world.look(NOON)
+    bike.set("a:A", "EVERY:1h")
+    bike.store.client.hset(bike.store.keys.skipped, mapping={"missed:": 1, "missed:a:A": 1})
+    watch = world.at(NOON + 100, 0)._missed
+
+    def look():
+        watch._read_at = float("-inf")
+        return [change.field for change in watch.look(NOON + 100)]
+
+    assert (look(), look()) == (["missed:a:A"],) * 2
+    watch.confirm()
+    assert look() == []
+
+
 def test_of_the_installation(world, store, pinged):
     register(store, "worker", now=NOON)
     store.at(NOON).timeline.advance(NOON)

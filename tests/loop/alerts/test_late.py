@@ -44,7 +44,19 @@ def pause(bike):
     bike.pause(JOB)
 
 
-PLACES = {"timeline": lambda bike: None, "queue": enqueue, "flight": begin, "retry": fail, "paused": pause}
+def begin_and_pause(bike):
+    begin(bike)
+    bike.pause(JOB)
+
+
+PLACES = {
+    "timeline": lambda bike: None,
+    "queue": enqueue,
+    "flight": begin,
+    "retry": fail,
+    "paused": pause,
+    "flight, paused": begin_and_pause,
+}
 
 
 def late(bike, now):
@@ -64,6 +76,7 @@ def late(bike, now):
         ("flight", {"finish_within": "20m"}, 1200),
         ("retry", {"finish_within": "20m"}, 1200),
         ("paused", {"finish_within": "20m"}, None),
+        ("flight, paused", {"finish_within": "20m"}, 1200),
         ("flight", {"finish_by": "12:30"}, 1800),
         ("queue", {"finish_by": "12:00"}, DAY),
         ("queue", {"start_within": "10m", "finish_by": "12:30"}, 600),

@@ -88,6 +88,12 @@ def test_slack_gets_the_texts(pinged):
     assert text.splitlines()[::40] == ["app: é:A has failed", "and 20 more"]
 
 
+@pytest.mark.parametrize("line", ["x", "[]", "5", "{}"])
+def test_a_damaged_line_is_sent_as_it_is(pinged, line):
+    assert Sender("true", "app").send([line]).is_sent
+    assert Sender(f"slack+{pinged.url}/x", "app").send([line]).is_sent
+
+
 @pytest.mark.parametrize(
     ("answer", "how"),
     [(500, "the answer is 500"), (404, "the answer is 404"), ("file:///etc/passwd", "the answer is 302")],
