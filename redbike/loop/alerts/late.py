@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 
 from redbike.config.options import parse_options
 from redbike.errors import BadSchedule
+from redbike.loop.alerts.awaited import Awaited, find_awaited
 from redbike.schedule.clock import Clock
+from redbike.schedule.moments import AWAITED, join_words
 from redbike.store.alerts import Known, Pending
 from redbike.store.enums import Left
 from redbike.store.schedules import find_schedule
@@ -41,16 +43,25 @@ def find_late(store: Store, timezone: str, known: Known | None = None) -> list[L
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
     """
     known = store.alerts.read() if known is None else known
-    late = (judge_late(job, known.now, timezone) for job in known.pending)
+    late = (_judge(store, job, known.now, timezone) for job in known.pending)
     return sorted((each for each in late if each), key=lambda each: (each.since, each.jobid))
 
 
-def judge_late(job: Pending, now: float, timezone: str) -> Late | None:
-    """Return whether a job is late `now`, and since when: of several instants that have passed, since the first."""
+def _judge(store: Store, job: Pending, now: float, timezone: str) -> Late | None:
+    awaits = job.timeline == AWAITED and not (job.run or job.waiting)
+    awaited = find_awaited(store, job.jobid, now) if awaits else None
+    return judge_late(job, now, timezone, awaited)
+
+
+def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None = None) -> Late | None:
+    """Return whether a job is late `now`, and since when: of several instants that have passed, since the first.
+
+    `awaited` is what a follower waits for.
+    """
     zone = _find_zone(job, timezone)
     passed = [
         (limit, occurrence, what)
-        for occurrence in _list_occurrences(job, Clock(now, zone))
+        for occurrence in _list_occurrences(job, Clock(now, zone), awaited)
         if occurrence.due <= now
         for limit, what in _list_limits(job, occurrence, zone)
         if limit <= now
@@ -70,8 +81,10 @@ def _find_zone(job: Pending, timezone: str) -> str:
         return timezone
 
 
-def _list_occurrences(job: Pending, clock: Clock) -> Iterator[_Occurrence]:
-    if job.run:
+def _list_occurrences(job: Pending, clock: Clock, awaited: Awaited | None) -> Iterator[_Occurrence]:
+    if awaited:
+        yield _Occurrence(awaited.due, False, f"waits for {join_words(awaited.parents)}")
+    elif job.run:
         yield _Occurrence(job.run.due, True, f"runs since {clock.format(job.run.start)}")
         owed = job.run.next.removeprefix(Left.OWED)
         if owed != job.run.next:

@@ -1,6 +1,7 @@
 #!lua flags=no-writes
 -- find_alerts: what of a part of -alerts is known: which jobs have an occurrence that is due, of
---              those that alert if it is late, and what has been told; changes nothing.
+--              those that alert if it is late, or wait for others, and what has been told;
+--              changes nothing.
 -- keys   schedules, timeline, queued, running, retry_states, options, alerts
 -- given  cursor, count: as HSCAN takes them
 -- returns {'ok', JSON of cursor: where the next part begins, '0' for the end; now; told: field,
@@ -30,7 +31,8 @@ local function look(jobs, records)
     local job = each[1]
     local score, run = call('ZSCORE', timeline, job), call('HGET', running, job)
     local entry, kept = call('HGET', queued, job), call('HGET', retry_states, job)
-    if run or entry or score and (kept or tonumber(score) <= now) then
+    local at = tonumber(score or nil)
+    if run or entry or at and (kept or at <= now or at >= AWAITED) then
       local text = call('HGET', schedules, job)
       pending[#pending + 1] = {job, each[2], text, score and stamp(score), entry, run, kept}
     end

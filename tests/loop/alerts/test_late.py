@@ -9,6 +9,7 @@ from redbike.loop.alerts.late import find_late, find_time_of_day
 from redbike.queries.glance import read_view
 from redbike.queries.health import check_health
 from redbike.queries.metrics import Metrics
+from redbike.store.enums import Outcome
 from redbike.store.run import NextState
 from tests.verbs import dispatch, take_one
 
@@ -186,3 +187,36 @@ def test_it_finds_all_of_many_and_those_that_nobody_has_noted(bike):
     for _ in range(2):
         assert len(list(bike.store.alerts.watch_all())) >= 1
     assert len(late(bike, NOON + 2)) == number
+
+
+def ended(bike, place="next", failure=None):
+    """The run of `JOB` is over, a second after it began."""
+    outcome = Outcome.FAILED if failure else Outcome.OK
+    ending = NextState(place, NOON + DAY if place == "next" else None, failure=failure, outcome=outcome)
+    bike.store.at(NOON + 1).runs.end(begin(bike), ending)
+
+
+@pytest.mark.parametrize(
+    ("bring_about", "is_late"),
+    [
+        pytest.param(begin, True, id="its parent runs"),
+        pytest.param(enqueue, True, id="its parent waits"),
+        pytest.param(fail, True, id="its parent is tried again"),
+        pytest.param(lambda bike: ended(bike, "die", {"due": NOON}), True, id="its parent has failed for good"),
+        pytest.param(lambda bike: ended(bike, "next", {"due": NOON}), True, id="its parent has failed and goes on"),
+        pytest.param(ended, True, id="it is due, and waits for a dispatcher"),
+        pytest.param(pause, False, id="its parent is paused"),
+    ],
+)
+@pytest.mark.parametrize("chain", [False, True])
+def test_a_follower_is_late_by_the_due_time_of_its_parent(bike, bring_about, is_late, chain):
+    put(bike)
+    middle = ["middle:A"] if chain else []
+    for jobid, parent in zip([*middle, "report:A"], [JOB, *middle], strict=True):
+        assert bike.set(jobid, f"AFTER:{parent}", **({"finish_by": "14:00"} if jobid == "report:A" else {}))
+    bring_about(bike)
+    assert find_late(bike.store.at(NOON + HOUR), "UTC") == []
+    if chain and bring_about is ended:
+        return  # what the one between them is due for is one step away
+    found = [(late.jobid, late.due, late.since) for late in find_late(bike.store.at(NOON + 3 * HOUR), "UTC")]
+    assert found == ([("report:A", NOON, NOON + 2 * HOUR)] if is_late else [])
