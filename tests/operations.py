@@ -394,7 +394,7 @@ def dark(scene: Scene, *names: str, since: float = -100.0) -> None:
 
 
 def black_out(scene: Scene) -> None:
-    scene.bike.pause(JOB, every=f"EVERY:1d@{scene.began - 2 * 86400:.0f}", lasting="2h")
+    scene.bike.pause(JOB, every=f"EVERY:1d@{scene.began - 2 * 86400 - 60:.0f}", lasting="2h")
 
 
 def dark_now(scene: Scene) -> None:

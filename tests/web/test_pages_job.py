@@ -161,3 +161,18 @@ def test_the_picture_of_very_many_followers_has_few(page, bike):
     assert "And 11 more, which are further away." in found.words
     bike.set("only:A", "EVERY:1h")
     assert "What follows what" not in show(page, "only:A").words
+
+
+def test_blackouts_are_shown_before_they_come(page, bike):
+    """With the runs that fall into them; those of queues and of everything are shown with the queues, too."""
+    bike.set("job:A", "EVERY:1h")
+    bike.run("job:A")
+    bike.pause("job:A", every="EVERY:1d@3600", lasting="23h", reason="<b>backup")
+    bike.pause_all(every="0 2 * * *", lasting="1h", reason="moving")
+    shown = read(page.get("/job?id=job:A")).words
+    assert "job: " in shown
+    assert "each time of EVERY:1d@3600 for 23 h" in shown
+    assert "<b>backup" in shown
+    assert "paused then, until " in shown
+    assert "everything: " in shown
+    assert "Blackout of everything, 0 2 * * * for 1 h: from " in read(page.get("/queues")).words
