@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -194,6 +194,17 @@ def with_a_script(shell):
     wait_until(lambda: shell.list_rows("workers"), 60)
 
 
+def at_night(shell):
+    """The scripts of a night, a calendar, and who is told."""
+    for name in ("extract", "orders", "users", "stock", "report", "notify"):
+        write(shell, f"{name}.sh", "#!/bin/sh\ntrue\n").chmod(0o755)
+    write(shell, "commands.ini", find_block("pipelines", "[commands]"))
+    config(shell, find_block("pipelines", "[redbike]").removeprefix("[redbike]\n"))
+    day = (datetime.now(ZoneInfo("UTC")) + timedelta(days=30)).strftime("%Y%m%d")
+    event = f"BEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:{day}\nSUMMARY:A day off\nEND:VEVENT\n"
+    write(shell, "holidays.ics", f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{event}END:VCALENDAR\n")
+
+
 def in_berlin(shell):
     config(shell, f"{IN_UTC}timezone: Europe/Berlin\n")
     set_jobs(shell, ("report:A", "0 3 * * *"))
@@ -261,6 +272,7 @@ SETUPS = {
     ("command-line", "$ redbike why report:A"): crowded_queue,
     ("command-line", "$ redbike why backup:A"): skipped,
     ("once", "$ redbike at"): with_a_script,
+    ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,
     ("monitoring", "$ redbike health '"): failed_in_utc,
     ("schedules-in-git", "$ redbike load"): in_git,
