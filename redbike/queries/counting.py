@@ -125,7 +125,9 @@ class Counting:
 
     def _find_key(self, job: ComingJob, cycle: float | None) -> tuple[object, ...]:
         """Return what all jobs have in common that run in the same minutes."""
-        if job.known or find_jitter(job.options):
+        if job.known:
+            return (job.known,)
+        if find_jitter(job.options):
             return (job.jobid,)
         if cycle is None or job.first is None:
             return (job.schedule, job.first, job.after)

@@ -7,6 +7,7 @@ from redbike.errors import BadSchedule
 from redbike.queries.following.streams import JUST_BEFORE, NEVER, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import parse_stored
 from redbike.store.coming import ComingJob, find_moments
 from redbike.store.history import read_duration
@@ -47,6 +48,7 @@ class Family:
         self._store, self._presumes_success = store, presumes_success
         self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
         self._streams: dict[str, Schedule] = {}
+        self._coming: dict[tuple[str | None, ...], Stream] = {}
         self._levels: dict[str, int] = {}  # how many generations there are down to a job
 
     def add(self, states: Iterable[JobState]) -> None:
@@ -65,11 +67,13 @@ class Family:
         """Read jobs, their parents, and theirs, in a round trip for each generation."""
         self._read_levels(jobids, levels, lambda jobid: self.list_parents(jobid))
 
-    def read_followers(self, jobids: Iterable[str], levels: int = MOST_LEVELS) -> None:
-        """Read jobs, their followers, and theirs, in a round trip for each generation."""
-        self._read_levels(jobids, levels, lambda jobid: self.list_followers(jobid))
+    def read_followers(self, jobids: Iterable[str], levels: int = MOST_LEVELS, most: int = MOST_JOBS) -> None:
+        """Read jobs, their followers, and theirs, in a round trip for each generation; of each, `most` at most."""
+        self._read_levels(jobids, levels, lambda jobid: self.list_followers(jobid), most)
 
-    def _read_levels(self, jobids: Iterable[str], levels: int, find_next: Callable[[str], Iterable[str]]) -> None:
+    def _read_levels(
+        self, jobids: Iterable[str], levels: int, find_next: Callable[[str], Iterable[str]], most: int = MOST_JOBS
+    ) -> None:
         generation, seen = list(jobids), set[str]()
         for _ in range(levels + 1):
             if not generation:
@@ -77,7 +81,7 @@ class Family:
             seen.update(generation)
             self.read(generation)
             found = dict.fromkeys(other for jobid in generation for other in find_next(jobid))
-            generation = [jobid for jobid in found if jobid not in seen]
+            generation = [jobid for jobid in found if jobid not in seen][:most]
 
     def list_parents(self, jobid: str) -> tuple[str, ...]:
         """Return the parents of a job that is known, in their order."""
@@ -149,15 +153,24 @@ class Family:
             self.find_stream(parent)
         return self.follow(after, None, now)
 
+    def _make_own(self, state: JobState, first: float | None, after: float) -> Stream:
+        if (base := self.find_base(state)) is None:
+            return Stream()
+        firsts, start = _place(state, base, first, after)
+        return Stream(firsts, base, start)
+
     def make_coming(self, state: JobState) -> ComingJob | None:
         """Return what a follower has to run from now on; None for nothing."""
         self.find_stream(state.jobid)
-        base = self.find_base(state)
         found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
-        if base is None or found is None:
+        if found is None:
             return None
-        firsts, after = _place(state, base, *found[2:])
-        stream = Stream(firsts, base, after)
+        # Those that only wait for the same parents are due at the same times.
+        is_plain = state.timeline is not None and state.timeline >= AWAITED and not state.pause
+        key = (state.schedule, *state.waits_for) if is_plain else (None, state.jobid)
+        if key not in self._coming:
+            self._coming[key] = self._make_own(state, *found[2:])
+        stream = self._coming[key]
         first = stream.next(state.now - JUST_BEFORE)
         if first is None:
             return None

@@ -79,7 +79,7 @@ def look_around(store: Store, jobid: str, clock: Clock, family: Family | None = 
     """Return the neighbourhood of a job; None if it neither follows any nor is followed."""
     family = family or Family(store, presumes_success=False)
     family.read_parents([jobid])
-    family.read_followers([jobid], LEVELS)
+    family.read_followers([jobid], LEVELS, MOST_NODES)
     if not family.list_parents(jobid) and not family.list_followers(jobid):
         return None
     found = Neighbourhood(jobid)
@@ -118,5 +118,6 @@ def _walk(
 def _add_node(found: Neighbourhood, family: Family, jobid: str, level: int, clock: Clock) -> None:
     state = family.states.get(jobid)
     after = find_after(state.schedule) if state else None
+    is_there = state is not None or jobid not in family.states
     text = describe_place(family, jobid, "any", clock) if level < 0 else ""
-    found.nodes[jobid] = Node(jobid, level, state is not None, text, after.ending if after else "")
+    found.nodes[jobid] = Node(jobid, level, is_there, text, after.ending if after else "")

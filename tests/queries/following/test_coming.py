@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 
 from redbike.queries.counting import QUARTER
-from redbike.queries.following.family import Family
+from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.rehearsal.outlook import Change
+from redbike.queries.rehearsal.rehearser import Rehearser
 from redbike.schedule.moments import AWAITED
 from tests.testing.worker import Worker
 
@@ -107,3 +109,26 @@ def test_jobs_that_follow_none_cost_no_round_trip(redbike, monkeypatch):
     monkeypatch.setattr(Family, "__init__", lambda *given: pytest.fail("there are no followers"))
     bike.agenda()
     bike.agenda("a")
+
+
+@pytest.mark.parametrize("world", ["a chain of three", "a fan-in of two", "a fan-in of the same", "a one-off", "never"])
+def test_the_due_times_that_next_lists_are_those_that_run(redbike, world):
+    bike = make(redbike, WORLDS[world])
+    bike.run_due(START + 4 * HOUR)
+    start, end = bike.now, START + 52 * HOUR
+    foreseen = {}
+    for jobid in WORLDS[world]:
+        family = Family(bike.store)
+        family.read_parents([jobid])
+        if family.list_parents(jobid):
+            foreseen[jobid] = list(list_due_times(family, family.states[jobid]).list_due(start, end))
+    ran = {jobid: [] for jobid in foreseen}
+    for run in bike.run_due(end):
+        ran.get(run.jobid, []).append(run.due)
+    assert foreseen == ran
+
+
+def test_all_that_has_something_to_run_is_found_by_its_queue(redbike):
+    bike = make(redbike, WORLDS["a chain of three"])
+    rehearser = Rehearser(bike.store, bike.settings, Change("pause", limits="work-A"), 6)
+    assert rehearser.find_jobs("work-A", 10, math.inf) == (["a", "b", "c"], False)
