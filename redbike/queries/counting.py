@@ -71,7 +71,7 @@ class Counting:
     ) -> None:
         self._start, self._end, self._now = start, end, now
         self.base = math.floor(start / QUARTER) * QUARTER  # where the first minute and the first quarter begin
-        self._name_queue, self._calendar = name_queue, calendar
+        self._name_queue, self.calendar = name_queue, calendar
         self.minutes = [0] * math.ceil((end - self.base) / MINUTE)
         self.loads = dict[tuple[int, str], Load]()
         self.groups = dict[tuple[object, ...], Group]()
@@ -82,7 +82,7 @@ class Counting:
         """Count a job. One with a bad schedule does not run."""
         queue = self.name_queue(job)
         cycle = self._find_cycle(job)
-        held = self._calendar.find(job.jobid, queue, job.options) if self._calendar else None
+        held = self.calendar.find(job.jobid, queue, job.options) if self.calendar and not job.known else None
         key = (queue, held, *self._find_key(job, cycle))
         group = self.groups.get(key)
         if group is None:

@@ -150,7 +150,7 @@ def _count(
     def note_paused(jobid: str) -> None:
         held[queue in (None, store.overview.name_queue(jobid))] += 1
 
-    for page in _list_pages(store, now, end, jobids, following, note_paused):
+    for page in _list_pages(store, counting.calendar, now, end, jobids, following, note_paused):
         for job in page:
             if queue is None or counting.name_queue(job) == queue:
                 counting.add(job)
@@ -163,6 +163,7 @@ def _count(
 
 def _list_pages(
     store: Store,
+    calendar: Calendar | None,
     now: float,
     end: float,
     jobids: Iterable[str] | None,
@@ -174,9 +175,10 @@ def _list_pages(
         others = [job for job in page if not is_follower(job.schedule)]
         yield others
         if jobids is not None and len(others) < len(page):
-            yield list(list_coming_followers(store, [job.jobid for job in page if is_follower(job.schedule)], now))
+            named = [job.jobid for job in page if is_follower(job.schedule)]
+            yield list(list_coming_followers(store, named, now, calendar))
     if jobids is None and following:
-        for page in split(list_all_followers(store, now), PAGE):
+        for page in split(list_all_followers(store, now, calendar), PAGE):
             yield page
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.errors import BadSchedule
-from redbike.queries.following.streams import JUST_BEFORE, NEVER, Latest, Stream
+from redbike.queries.blackouts import Calendar
+from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Closed, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
@@ -19,7 +20,6 @@ from redbike.store.store import Store
 MOST_LEVELS = 64  # of parents above a job
 MOST_JOBS = 50_000  # that are read
 MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
-AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 
 
 def is_follower(schedule: str | None) -> bool:
@@ -47,6 +47,7 @@ class Family:
     def __init__(self, store: Store, presumes_success: bool = True) -> None:
         self._store, self._presumes_success = store, presumes_success
         self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
+        self.calendar: Calendar | None = None  # the blackouts, if they are to be known
         self._streams: dict[str, Schedule] = {}
         self._coming: dict[tuple[str | None, ...], Stream] = {}
         self._levels: dict[str, int] = {}  # how many generations there are down to a job
@@ -115,7 +116,20 @@ class Family:
         self._levels[jobid] = level + 1
         if state is None or state.schedule is None or level >= MOST_LEVELS:
             return NEVER
-        return self.make_own_stream(state)
+        return self.close(state, self.make_own_stream(state))
+
+    def close(self, state: JobState, stream: Schedule) -> Schedule:
+        """Return when a job ends whose `stream` is that without blackouts."""
+        queue = state.waiting.queue if state.waiting else self._store.overview.name_queue(state.jobid)
+        held = self.calendar.find(state.jobid, queue, state.options) if self.calendar else None
+        if held is None:
+            return stream
+        if not is_follower(state.schedule):
+            return Closed(stream, held.windows, 0 if held.catchup == "none" else 1)
+        # What ends meanwhile makes a follower due, and once more for the latest. The first one may be skipped.
+        if held.catchup != "none":
+            return Closed(stream, held.windows, 2)
+        return Closed(stream, held.windows, 1 if held.of == "job" else 0, 1)
 
     def make_own_stream(self, state: JobState) -> Schedule:
         """Return when a job ends an occurrence whose parents are known."""
@@ -170,7 +184,7 @@ class Family:
         key = (state.schedule, *state.waits_for) if is_plain else (None, state.jobid)
         if key not in self._coming:
             self._coming[key] = self._make_own(state, *found[2:])
-        stream = self._coming[key]
+        stream = self.close(state, self._coming[key])
         first = stream.next(state.now - JUST_BEFORE)
         if first is None:
             return None
@@ -215,10 +229,11 @@ def gather(
 
 
 def list_coming_followers(
-    store: Store, jobids: Sequence[str], now: float, family: Family | None = None
+    store: Store, jobids: Sequence[str], now: float, calendar: Calendar | None, family: Family | None = None
 ) -> Iterator[ComingJob]:
     """Yield what those of `jobids` have to run that follow others; it is `now`, by Redis' clock."""
     family = family or Family(store)
+    family.calendar = calendar
     family.read_parents(jobids)
     family.states = {jobid: state and replace(state, now=now) for jobid, state in family.states.items()}
     for jobid in jobids:
@@ -227,9 +242,9 @@ def list_coming_followers(
             yield job
 
 
-def list_all_followers(store: Store, now: float) -> Iterator[ComingJob]:
+def list_all_followers(store: Store, now: float, calendar: Calendar | None) -> Iterator[ComingJob]:
     """Yield what all jobs have to run that follow others; it is `now`, by Redis' clock."""
     family = Family(store)
     for page in store.coming.list_followers():
         family.read(page)
-    yield from list_coming_followers(store, list(family.states), now, family)
+    yield from list_coming_followers(store, list(family.states), now, calendar, family)

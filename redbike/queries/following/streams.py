@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.windows import Window
 
+AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 
 
@@ -90,3 +92,38 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
             return None
         latest = max(latest, due)
     return latest
+
+
+class Closed(Schedule):
+    """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
+
+    Of all in a window, `most` come, without the first ones that it skips.
+    """
+
+    def __init__(self, base: Schedule, windows: Sequence[Window], most: int, skip: int = 0) -> None:
+        self.text, self._base, self._windows = base.text, base, windows
+        self._most, self._skip = most, skip
+        self.timezone, self.allows_pause = base.timezone, base.allows_pause
+
+    def next(self, after: float) -> float | None:
+        """Return the first instant strictly after `after`, both in epoch seconds; None when there is none."""
+        falls = next((each for each in self._windows if each.start <= after < each.end + 2 * AGAIN), None)
+        while True:
+            held = next((moment for moment in self._list_held(falls) if moment > after), None) if falls else None
+            if held is not None:
+                return held
+            due = self._base.next(after if falls is None else max(after, math.nextafter(falls.end, 0)))
+            falls = next((each for each in self._windows if due is not None and each.has(due)), None)
+            if falls is None:
+                return due
+
+    def _list_held(self, window: Window) -> list[float]:
+        """Return what comes when a window ends."""
+        due, number = self._base.next(window.start - JUST_BEFORE), 0
+        while due is not None and due < window.end and number < self._most + self._skip:
+            due, number = self._base.next(due), number + 1
+        return [window.end + AGAIN * each for each in range(number - self._skip)]
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        return self._base.explain(timezone)

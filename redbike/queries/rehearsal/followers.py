@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from redbike.errors import BadSchedule
-from redbike.queries.following.family import AGAIN, Family, find_after, gather
-from redbike.queries.following.streams import JUST_BEFORE, NEVER, Stream
+from redbike.queries.blackouts import Calendar
+from redbike.queries.following.family import Family, find_after, gather
+from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Stream
 from redbike.queries.rehearsal.courses import Course, follow
 from redbike.queries.rehearsal.outlook import Change, Outlook, Rehearsal, Side, find_zone
 from redbike.schedule.after import After
@@ -94,6 +95,7 @@ class Means(NamedTuple):
     """What a rehearsal does with one job."""
 
     store: Store
+    calendar: Calendar  # the blackouts
     change: Change
     set_after: After | None  # the schedule that is to be set, if it is that of a follower
     look: Callable[[JobState, bool], Outlook]  # as it is, or with what is done to its queue
@@ -116,11 +118,13 @@ class LinkedJobs:
         parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
         without = Line(self._means.store, family, self._plan_as_is, {})
         changed = Line(self._means.store, family, self._plan, parents)
+        without.calendar = changed.calendar = self._means.calendar
         for jobid in (*self._chosen, *affected):
             for side, line in ((rehearsal.without, without), (rehearsal.changed, changed)):
                 line.find_stream(jobid)
                 if jobid in line.plans:
-                    self._enter(side, *line.plans[jobid], zones)
+                    plan, stream = line.plans[jobid]
+                    self._enter(side, plan, stream and line.close(plan.outlook.state, stream), zones)
             if jobid in self._chosen and all(jobid in line.plans for line in (without, changed)):
                 rehearsal.held += all(line.plans[jobid][0].outlook.is_held for line in (without, changed))
         rehearsal.jobs += len(self._chosen)
@@ -158,7 +162,7 @@ class LinkedJobs:
             return replace(plan, paused=math.inf if change.until is None else change.until)
         return plan
 
-    def _enter(self, side: Side, plan: Plan, stream: Stream | None, zones: set[str]) -> None:
+    def _enter(self, side: Side, plan: Plan, stream: Schedule | None, zones: set[str]) -> None:
         state, queue = plan.outlook.state, self._means.find_queue(plan.outlook.state)
         course = plan.course if stream is None else replace(plan.course, runs=[])
         self._means.enter(side, course, plan.outlook, queue)

@@ -150,7 +150,9 @@ class Rehearser:
                 state, self._find_queue(state), self._changed_holds if is_changed else self._holds
             )
 
-        means = Means(self._store, self._change, self._set_after, look, self._apply, self._enter, self._find_queue)
+        means = Means(
+            self._store, self._span[-1], self._change, self._set_after, look, self._apply, self._enter, self._find_queue
+        )
         return LinkedJobs(means, chosen, self._now, self._end).add(rehearsal, zones)
 
     def _find_queue(self, state: JobState) -> str:
@@ -243,7 +245,7 @@ class Rehearser:
             for job in page:
                 if job.jobid not in chosen and not is_follower(job.schedule):
                     counting.add(job)
-        for job in list_all_followers(self._store, self._now) if following else ():
+        for job in list_all_followers(self._store, self._now, self._span[-1]) if following else ():
             if job.jobid not in chosen:
                 counting.add(job)
         counting.finish()

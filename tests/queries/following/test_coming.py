@@ -132,3 +132,11 @@ def test_all_that_has_something_to_run_is_found_by_its_queue(redbike):
     bike = make(redbike, WORLDS["a chain of three"])
     rehearser = Rehearser(bike.store, bike.settings, Change("pause", limits="work-A"), 6)
     assert rehearser.find_jobs("work-A", 10, math.inf) == (["a", "b", "c"], False)
+
+
+@pytest.mark.parametrize("catchup", ["last", "none"])
+@pytest.mark.parametrize("jobid", ["a", "b", "c"])
+def test_what_a_blackout_holds_makes_followers_due_when_it_is_over(redbike, catchup, jobid):
+    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"}, catchup=catchup)
+    bike.pause(jobid, every="30 2 * * *", lasting="3h")
+    check(bike, 30)
