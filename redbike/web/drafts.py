@@ -48,6 +48,8 @@ def _foresee(preview: Preview, schedule: Schedule) -> None:
         preview.remark = "It does not run any more: it leaves the timeline and its queue."
     elif schedule.is_immediate:
         preview.remark = "It runs as soon as it is set."
+    elif schedule.is_awaiting:
+        preview.remark = "It is due when these jobs have ended, for their due time."
     else:
         preview.moments = list(list_coming(schedule, now, None, SHOWN))
         if not preview.moments:

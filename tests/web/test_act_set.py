@@ -201,6 +201,7 @@ def preview(browser, **typed):
         ({"schedule": "AT:2001-01-01"}, "That is past: it runs as soon as it is set."),
         ({"schedule": "AT:2090-01-01"}, "2090-01-01 00:00:00 UTC"),
         ({"schedule": "DTSTART:20010101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"}, "Nothing is left to run of it."),
+        ({"schedule": "AFTER:other:A"}, "It is due when these jobs have ended"),
         ({"schedule": "DTSTART:20900101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"}, "There are no further runs."),
         ({"schedule": "<script>alert(1)</script>"}, "&lt;script&gt;"),
         ({"schedule": ""}, "bad"),
