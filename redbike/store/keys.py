@@ -47,7 +47,7 @@ key (after the prefix)    type    content
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last
-``-followers``            hash    job id of a parent → the ids of its followers, with newlines between
+``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
 
@@ -190,7 +190,7 @@ FIXED = {
     "counts": "hash",
     "untold": "hash",
     "following": "hash",
-    "followers": "hash",
+    "followers": "zset",
     "alerts": "hash",
     "blackouts": "hash",
 }

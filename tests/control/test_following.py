@@ -370,7 +370,7 @@ DAMAGE = {
         keys.following, "child", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
     ),
     "its record is damaged": lambda client, keys: client.hset(keys.following, "child", "{"),
-    "its parent does not know it": lambda client, keys: client.hdel(keys.followers, "parent"),
+    "its parent does not know it": lambda client, keys: client.zrem(keys.followers, "parent\nchild"),
     "it is nowhere": lambda client, keys: client.zrem(keys.timeline, "child"),
     "another job waits": lambda client, keys: client.zadd(keys.timeline, {"parent": AWAITED}),
     "another job has its record": lambda client, keys: client.hset(

@@ -15,7 +15,7 @@ local function make_follows()
 
   -- Notes for each follower of a parent that its occurrence has ended: 'ok', 'failed' or 'any'.
   function follows.note_end(parent, ended, due)
-    for job in string.gmatch(follows.list_of(parent), '[^\n]+') do
+    for _, job in ipairs(follows.list_of(parent)) do
       local record = follows.record_of(job)
       if record and (record.when == 'any' or record.when == ended) then
         if has_all(record, record.ended) then

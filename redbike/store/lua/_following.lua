@@ -3,7 +3,7 @@
 -- keys   following, followers
 local follows
 local function make_links()  -- its functions that read and write who follows whom
-  local links, lists, altered = {}, {}, {}
+  local links = {}
   follows = {}
 
   function follows.record_of(job)  -- of a follower; false if it does not follow any
@@ -15,16 +15,19 @@ local function make_links()  -- its functions that read and write who follows wh
     return links[job]
   end
 
-  function follows.list_of(parent)  -- its followers, each between newlines
-    local list = lists[parent] or call('HGET', followers, parent)
-    lists[parent] = lists[parent] or list and '\n' .. list .. '\n' or '\n'
-    return lists[parent]
+  function follows.link_of(parent, job) return parent .. '\n' .. job end
+
+  function follows.list_of(parent)  -- its followers
+    local first, last = '[' .. parent .. '\n', '(' .. parent .. '\v'
+    local found = call('ZRANGE', followers, first, last, 'BYLEX')
+    for i, link in ipairs(found) do found[i] = link:sub(#parent + 2) end
+    return found
   end
 
   function follows.leave(job)  -- it does not follow any more
     local record = follows.record_of(job)
     for _, parent in ipairs(record and record.parents or {}) do
-      lists[parent], altered[parent] = without(follows.list_of(parent), {job}), true
+      change('ZREM', followers, {follows.link_of(parent, job)})
     end
     if record then change('HDEL', following, {job}) end
     links[job] = false
@@ -34,10 +37,7 @@ local function make_links()  -- its functions that read and write who follows wh
     follows.leave(job)
     links[job] = {parents = given.parents, when = given.when, ended = {}, is_new = true}
     for _, parent in ipairs(given.parents) do
-      local list = follows.list_of(parent)
-      if not list:find('\n' .. job .. '\n', 1, true) then
-        lists[parent], altered[parent] = list .. job .. '\n', true
-      end
+      change('ZADD', followers, {0, follows.link_of(parent, job)})
     end
   end
 
@@ -60,10 +60,6 @@ local function make_links()  -- its functions that read and write who follows wh
       if record and record.is_new then
         change('HSET', following, {job, follower_record_of(record)})
       end
-    end
-    for parent in pairs(altered) do
-      local list = lists[parent]:sub(2, -2)
-      change(list == '' and 'HDEL' or 'HSET', followers, {parent, list ~= '' and list or nil})
     end
   end
 end

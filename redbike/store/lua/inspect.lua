@@ -24,7 +24,7 @@ end
 local listed = {}
 make_links()
 for _, parent in ipairs((follows.record_of(job) or {}).parents or {}) do
-  listed[parent] = follows.list_of(parent):find('\n' .. job .. '\n', 1, true) ~= nil
+  listed[parent] = call('ZSCORE', followers, follows.link_of(parent, job)) ~= false
 end
 return {'ok', cjson.encode({
   schedule = text, status = call('HGET', statuses, job) or nil,
@@ -45,6 +45,6 @@ return {'ok', cjson.encode({
   has_saved = call('HEXISTS', saved, job) == 1,
   progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
   following = call('HGET', following, job) or nil, listed = listed,
-  followers = follows.list_of(job):sub(2, -2),
+  followers = table.concat(follows.list_of(job), '\n'),
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}

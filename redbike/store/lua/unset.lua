@@ -22,7 +22,7 @@ end
 if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
-if call('HLEN', followers) > 0 then
+if call('ZCARD', followers) > 0 then
   make_follows().leave(job)
   follows.settle()
 end
@@ -35,5 +35,5 @@ if given.who and known > 0 then
   local text = call('HGET', schedules, job) or ''
   log_change('unset', {job}, own and text .. '; ' .. own or text)
 end
-local left = follows and follows.list_of(job):sub(2, -2)
+local left = follows and table.concat(follows.list_of(job), '\n')
 return write({(known > 0 or group) and 'ok' or 'missing', left})
