@@ -10,11 +10,14 @@ from redbike.store.jobs import JobToSet
 
 log = logging.getLogger("redbike")
 
+MOST_NAMED = 20  # followers in a remark
+
 
 def describe_waiting(jobid: str, followers: Sequence[str]) -> str:
     """Return that jobs wait for one that is unset."""
-    waits = "1 job waits" if len(followers) == 1 else f"{len(followers)} jobs wait"
-    return f"{jobid} is unset; {waits} for it: {', '.join(followers)}"
+    waits = "1 job waits" if len(followers) == 1 else f"{len(followers):,} jobs wait"
+    more = ", …" if len(followers) > MOST_NAMED else ""
+    return f"{jobid} is unset; {waits} for it: {', '.join(followers[:MOST_NAMED])}{more}"
 
 
 def describe_owner(jobid: str, group: str) -> str:

@@ -230,6 +230,19 @@ def test_of_several_parents_each_must_have_ended_again_for_one_that_is_counted(r
     assert bike.tell("child")["skipped"] == {"running": 2}
 
 
+def test_a_parent_may_have_thousands_of_followers(redbike):
+    """More than a command of the server has arguments."""
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    for _, result in bike.set_many((f"child{number}", "AFTER:parent") for number in range(5000)):
+        assert result is True
+    bike.run("parent")
+    assert bike.dispatch_due(START) == 0
+    assert bike.work_one() == "parent"
+    assert bike.dispatch_due(START) == 5000
+    assert ran == [("parent", 0.0)]
+
+
 def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     bike, _ = make(redbike)
     bike.set("a", HOURLY)

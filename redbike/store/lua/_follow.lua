@@ -1,5 +1,5 @@
 -- When followers are due: when each of their parents has ended since they were due last.
--- keys   timeline, skipped, pauses, following, followers
+-- keys   timeline, skipped, wakeup, pauses, following, followers
 local function make_follows()
   if follows then return follows end
   make_links()
@@ -39,6 +39,7 @@ local function make_follows()
   end
 
   function follows.settle()
+    local soonest = math.huge
     for job, place in pairs(awaiting) do
       local record, due = follows.record_of(job), 0
       local is_due = record and has_all(record, record.ended)
@@ -52,9 +53,12 @@ local function make_follows()
       elseif place.pause then
         hold(job, place.pause, at)
       else
-        note(waits, at, job)
+        -- One by one: a parent may have more followers than a command has arguments.
+        change('ZADD', timeline, {at, job})
+        soonest = math.min(soonest, is_due and due or AWAITED)
       end
     end
+    if soonest < AWAITED then wake_dispatcher(timeline, soonest) end
     follows.write_links()
   end
 
