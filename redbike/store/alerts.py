@@ -160,7 +160,8 @@ class Alerts(Part):
     def pack_watch(self, options: Mapping[str, str]) -> list[Call]:
         """Look from now on at those jobs that alert if they are late, by their options as they are stored."""
         jobs = [jobid for jobid, text in options.items() if is_alerting(text)]
-        return [self._namespace.pack("watch", jobs=page) for page in split(jobs, PAGE)]
+        # A script that the server does not know is sent again behind the others, so this one may come first.
+        return [self._namespace.pack("watch", jobs=page, is_set=True) for page in split(jobs, PAGE)]
 
     def leave(self, jobids: Sequence[str]) -> None:
         """Look no more at those jobs that do not alert any more, and of which nothing is told."""

@@ -1,5 +1,6 @@
 """For which due time a follower waits: it is late as well if its parents are, or have failed."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from redbike.schedule.moments import AWAITED
@@ -17,39 +18,57 @@ class Awaited(NamedTuple):
     parents: list[str]  # those that have not ended
 
 
-def find_awaited(store: Store, jobid: str, now: float) -> Awaited | None:
-    """Return what a follower waits for; None if one of its parents is not due either. A round trip for each parent."""
-    [state] = store.questions.inspect([jobid])
-    due = _find_due(store, state, now, MOST_LEVELS)
-    return None if due is None else Awaited(due, state.waits_for)
+class Awaiting:
+    """Finds what followers of `store` wait for at the instant `now`, each once."""
 
+    def __init__(self, store: Store, now: float) -> None:
+        self._store, self._now = store, now
+        self._states: dict[str, JobState] = {}
+        self._dues: dict[str, float | None] = {}
 
-def _find_due(store: Store, state: JobState, now: float, levels: int) -> float | None:
-    follows = state.follows
-    if follows is None or not levels or not state.waits_for:
-        return None
-    dues = [float(due) for due in follows["ended"].values()]
-    for parent in store.questions.inspect(state.waits_for):
-        due = _find_pending(store, parent, now, levels)
-        # What has failed for good does not end well any more.
-        if due is None and follows["when"] == "ok":
-            due = _find_failed(parent)
-        if due is None:
+    def find(self, jobid: str) -> Awaited | None:
+        """Return what a follower waits for; None if one of its parents is not due either."""
+        [state] = self._read([jobid])
+        due = self._find_due(state, MOST_LEVELS)
+        return None if due is None else Awaited(due, state.waits_for)
+
+    def _read(self, jobids: Sequence[str]) -> list[JobState]:
+        fresh = [jobid for jobid in jobids if jobid not in self._states]
+        self._states.update((state.jobid, state) for state in self._store.questions.inspect(fresh) if fresh)
+        return [self._states[jobid] for jobid in jobids]
+
+    def _find_due(self, state: JobState, levels: int) -> float | None:
+        if state.jobid not in self._dues:
+            self._dues[state.jobid] = None  # if it follows itself, as its record may be damaged
+            self._dues[state.jobid] = self._compute_due(state, levels)
+        return self._dues[state.jobid]
+
+    def _compute_due(self, state: JobState, levels: int) -> float | None:
+        follows = state.follows
+        # That something will fail is not to be awaited.
+        if follows is None or follows["when"] == "failed" or not levels or not state.waits_for:
             return None
-        dues.append(due)
-    return max(dues)
+        dues = [float(due) for due in follows["ended"].values()]
+        for parent in self._read(state.waits_for):
+            due = self._find_pending(parent, levels)
+            # What has failed for good does not end well any more.
+            if due is None and follows["when"] == "ok":
+                due = _find_failed(parent)
+            if due is None:
+                return None
+            dues.append(due)
+        return max(dues)
 
-
-def _find_pending(store: Store, state: JobState, now: float, levels: int) -> float | None:
-    """Return the due time of the occurrence of a parent that runs, waits or is tried again; None if there is none."""
-    if place := state.run or state.waiting:
-        return place.due
-    if state.timeline == AWAITED:
-        return _find_due(store, state, now, levels - 1)
-    tried = RetryState.parse(state.retry_state).due
-    if state.due is not None and tried is not None:
-        return tried
-    return state.due if state.due is not None and state.due <= now else None
+    def _find_pending(self, state: JobState, levels: int) -> float | None:
+        """Return the due time of the occurrence of a parent that runs, waits or is tried again; None if none does."""
+        if place := state.run or state.waiting:
+            return place.due
+        if state.timeline == AWAITED:
+            return self._find_due(state, levels - 1)
+        tried = RetryState.parse(state.retry_state).due
+        if state.due is not None and tried is not None:
+            return tried
+        return state.due if state.due is not None and state.due <= self._now else None
 
 
 def _find_failed(state: JobState) -> float | None:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from redbike.config.options import parse_options
 from redbike.errors import BadSchedule
-from redbike.loop.alerts.awaited import Awaited, find_awaited
+from redbike.loop.alerts.awaited import Awaited, Awaiting
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import AWAITED, join_words
 from redbike.store.alerts import Known, Pending
@@ -43,14 +43,14 @@ def find_late(store: Store, timezone: str, known: Known | None = None) -> list[L
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
     """
     known = store.alerts.read() if known is None else known
-    late = (_judge(store, job, known.now, timezone) for job in known.pending)
+    awaiting = Awaiting(store, known.now)
+    late = (_judge(awaiting, job, known.now, timezone) for job in known.pending)
     return sorted((each for each in late if each), key=lambda each: (each.since, each.jobid))
 
 
-def _judge(store: Store, job: Pending, now: float, timezone: str) -> Late | None:
+def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str) -> Late | None:
     awaits = job.timeline == AWAITED and not (job.run or job.waiting)
-    awaited = find_awaited(store, job.jobid, now) if awaits else None
-    return judge_late(job, now, timezone, awaited)
+    return judge_late(job, now, timezone, awaiting.find(job.jobid) if awaits else None)
 
 
 def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None = None) -> Late | None:
@@ -112,10 +112,15 @@ def _list_limits(job: Pending, occurrence: _Occurrence, zone: str) -> Iterator[t
 def find_time_of_day(after: float, clock_time: str, zone: str) -> float:
     """Return when it is such a time of day, as ``06:00``, in a zone: the first instant after `after`.
 
-    One that the clocks pass over is that much later, as after the change.
+    One that the clocks pass over is that much later, as after the change. Of one that comes twice, both count.
     """
     place = ZoneInfo(zone)
     day, moment = datetime.fromtimestamp(after, place).date(), time.fromisoformat(clock_time)
-    while (instant := datetime.combine(day, moment, place).timestamp()) <= after:
+    while True:
+        local = datetime.combine(day, moment, place)
+        first, second = local.timestamp(), local.replace(fold=1).timestamp()
+        # Of one that is passed over, the second would be earlier.
+        for instant in (first, max(first, second)):
+            if instant > after:
+                return instant
         day += timedelta(days=1)
-    return instant

@@ -2,8 +2,9 @@
 -- watch: jobs that alert if they are late are among those that are looked at; each stays where it
 --        is.
 -- keys   options, alerts, _write
--- given  jobs: those that may have such options now, or none any more; or cursor, count, as HSCAN
---        takes them, for a part of all jobs that have options
+-- given  jobs: those that may have such options now, or none any more; is_set: whether they have
+--        some in any case, or get them in the same round trip; or cursor, count, as HSCAN takes
+--        them, for a part of all jobs that have options
 -- returns {'ok', where the next part begins, '0' for the end}
 local next_cursor, found, new, gone = '0', {}, {}, {}
 for _, job in ipairs(given.jobs or {}) do note(found, job, call('HGET', options, job)) end
@@ -12,7 +13,8 @@ if given.cursor then
 end
 for i = 1, #found, 2 do
   local field, text = 'job:' .. found[i], found[i + 1] or ''
-  local alerts_if_late = text:find('"start-within"', 1, true) or text:find('"finish-', 1, true)
+  local named = text:find('"start-within"', 1, true) or text:find('"finish-', 1, true)
+  local alerts_if_late = given.is_set or named
   local record = call('HGET', alerts, field)
   if alerts_if_late and not record then note(new, field, '{}') end
   if not alerts_if_late and record == '{}' then gone[#gone + 1] = field end

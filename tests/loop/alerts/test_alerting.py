@@ -286,3 +286,13 @@ def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
     fail(bike, "a:A")
     assert (quiet._thread, store.client.exists(store.keys.alerts)) == (None, 0)
     quiet.stop()
+
+
+def test_a_job_that_does_not_run_any_more_is_not_well_again(world, bike, pinged):
+    bike.set("a:A", "0 12 * * *", start_within="10m")
+    bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
+    world.look(NOON + 700)
+    assert told(pinged) == [[("late", "a:A")]]
+    bike.set("a:A", "STOP")
+    world.look(NOON + 800)
+    assert told(pinged) == []

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from itertools import pairwise
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_a_time_of_day_is_in_the_zone_of_the_schedule_or_else_of_the_setting(bik
         ("2026-03-28T22:00Z", "02:30", "2026-03-29T01:30Z"),  # it is passed over: 03:30 is as much later
         ("2026-03-29T01:30Z", "02:30", "2026-03-30T00:30Z"),
         ("2026-10-24T22:00Z", "02:30", "2026-10-25T00:30Z"),  # there are two: the first
-        ("2026-10-25T00:30Z", "02:30", "2026-10-26T01:30Z"),
+        ("2026-10-25T00:30Z", "02:30", "2026-10-25T01:30Z"),
         ("2026-06-01T04:00Z", "06:00", "2026-06-02T04:00Z"),
     ],
 )
@@ -220,3 +221,35 @@ def test_a_follower_is_late_by_the_due_time_of_its_parent(bike, bring_about, is_
         return  # what the one between them is due for is one step away
     found = [(late.jobid, late.due, late.since) for late in find_late(bike.store.at(NOON + 3 * HOUR), "UTC")]
     assert found == ([("report:A", NOON, NOON + 2 * HOUR)] if is_late else [])
+
+
+def test_what_may_fail_is_not_awaited(bike):
+    put(bike)
+    assert bike.set("trouble:A", f"AFTER:{JOB} failed", finish_by="14:00")
+    begin(bike)
+    assert find_late(bike.store.at(NOON + 3 * HOUR), "UTC") == []
+
+
+def test_each_of_many_parents_is_looked_at_once(bike):
+    put(bike)
+    levels = [[JOB], *([f"{level}{side}:A" for side in "ab"] for level in range(20))]
+    for above, below in pairwise(levels):
+        for jobid in below:
+            assert bike.set(jobid, f"AFTER:{','.join(above)}", finish_within="1h")
+    begin(bike)
+    assert len(find_late(bike.store.at(NOON + 3 * HOUR), "UTC")) == 40
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ("2026-10-25T02:10+02:00", "2026-10-25T02:30+02:00"),
+        ("2026-10-25T02:45+02:00", "2026-10-25T02:30+01:00"),
+        ("2026-10-25T02:10+01:00", "2026-10-25T02:30+01:00"),
+        ("2026-10-25T02:45+01:00", "2026-10-26T02:30+01:00"),
+        ("2026-03-29T01:00+01:00", "2026-03-29T03:30+02:00"),
+    ],
+)
+def test_a_time_of_day_that_comes_twice_or_is_passed_over(after, found):
+    instant = find_time_of_day(datetime.fromisoformat(after).timestamp(), "02:30", "Europe/Berlin")
+    assert instant == datetime.fromisoformat(found).timestamp()
