@@ -89,6 +89,8 @@ def pass_late_ones(
 
 def _count_late(schedule: Schedule, due: float, first: float | None, now: float) -> int:
     """Count the occurrences from `due` to the `first` one that is not late; None if none is left."""
+    if schedule.is_awaiting:
+        return 1
     return 1 + schedule.count(due, now, COUNT_LIMIT) if first is None else schedule.count(due, first, COUNT_LIMIT)
 
 
@@ -149,7 +151,8 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
     if run.queue_pause is None or settings.catchup != "none" or run.tries or run.after is not None:
         return None
     since, ended = run.queue_pause
-    if schedule.runs_once or schedule.allows_pause or not since < run.due <= ended:
+    # The due time of a follower is that of its parents: nobody knows whether it came due during the pause.
+    if schedule.runs_once or schedule.allows_pause or schedule.is_awaiting or not since < run.due <= ended:
         return None
     # What came due after the pause waits for its worker, which may have been busy.
     next_state = decide_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)

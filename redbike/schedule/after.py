@@ -9,6 +9,7 @@ from redbike.schedule.kinds import Keyword
 from redbike.schedule.moments import AWAITED, join_words
 
 MOST_PARENTS = 64
+MOST_BYTES = 512  # of a job id
 ENDINGS = {
     "ok": ("has ended well", "have ended well"),
     "failed": ("has failed", "have failed"),
@@ -42,6 +43,8 @@ class After(Keyword):
             known = "behind the job ids is ok, failed or any; a blank in an id needs a backslash before it"
             raise BadSchedule(f"bad schedule {whole}: {what}: {known}")
         parents = [re.sub(r"\\(.)", r"\1", name) for name in _split(names, ",")]
+        if long := next((each for each in parents if len(each.encode()) > MOST_BYTES), ""):
+            raise BadSchedule(f"bad schedule {whole}: {quoted(long)} has over {MOST_BYTES} bytes, so it is no job id")
         if not all(parents):
             raise BadSchedule(f"bad schedule {whole}: a job id is missing")
         if len(set(parents)) > MOST_PARENTS:

@@ -32,7 +32,7 @@ _NAMES = parserinfo()  # of months and days of the week, in English
 _EPOCH = datetime(1970, 1, 1)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 # Numbers that are epoch seconds of 1970, but for people a time, a year or a date: it is said which instant they are.
-_DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
+_DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}(?:\.\d+)?|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
 _STEP = re.compile(r"(?:now ?)?([+-]) ?(\w[\w.]*)", re.ASCII)
 _HALF = r"(?:0?[1-9]|1[0-2])(?::\d\d(?::\d\d)?)? ?[ap]m"  # of a day
 _CLOCK = rf"(?:{_HALF}|\d{{1,2}}:\d\d(?::\d\d)?)"
@@ -41,8 +41,8 @@ _PARTS = re.compile(
 )
 _DAY_OF_MONTH = r"\d{1,2}(?:st|nd|rd|th)?"
 _DATE = re.compile(
-    rf"{_DAY_OF_MONTH}\.? (?P<month>[a-z]+)(?: (?P<year>\d{{4}}))?|"
-    rf"(?P<before>[a-z]+) {_DAY_OF_MONTH}(?: (?P<behind>\d{{4}}))?|(?P<iso>\d{{4}}-\d\d-\d\d)",
+    rf"{_DAY_OF_MONTH}\.? (?P<month>[a-z]+)(?: (?P<year>[1-9]\d{{3}}))?|"
+    rf"(?P<before>[a-z]+) {_DAY_OF_MONTH}(?: (?P<behind>[1-9]\d{{3}}))?|(?P<iso>\d{{4}}-\d\d-\d\d)",
     re.ASCII,
 )
 

@@ -78,6 +78,7 @@ def test_ids_with_blanks_and_commas_are_read_back():
         ("AFTER:a b failed", "'b failed': behind"),
         ("AFTER:" + ",".join(map(str, range(65))), "65 jobs, 64 are allowed"),
         ("AFTER:a\tb", "control characters"),
+        ("AFTER:a," + "x" * 513, "has over 512 bytes, so it is no job id"),
     ],
 )
 def test_a_bad_text_is_refused(text, why):
@@ -348,6 +349,57 @@ def test_a_follower_is_not_late_because_its_parent_took_long(redbike, setting):
     bike.run_due(START + HOUR)
     assert ran[-1] == ("child", -HOUR)
     assert "skipped" not in bike.tell("child")
+
+
+def test_what_has_expired_when_its_parent_ends_is_counted(redbike):
+    bike, ran = make(redbike)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent", expires="30m")
+    # As its parent leaves it that was due at eleven and ends at noon.
+    bike.store.client.zadd(bike.store.keys.timeline, {"child": START - HOUR})
+    bike.run_due(START)
+    assert ran == []
+    assert bike.tell("child")["skipped"] == {"expired": 1}
+    assert bike.tell("child")["waits_for"] == ["parent"]
+
+
+def test_a_pause_of_its_queue_before_it_was_due_skips_no_follower(redbike):
+    """The due time of its parent is in that pause."""
+    bike, ran = make(redbike, catchup="none")
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.run_due(START + HOUR - 60)
+    bike.pause_queue("work-A")
+    bike.run_due(START + HOUR + 60)
+    bike.resume_queue("work-A")
+    bike.run("parent")
+    bike.store.client.zadd(bike.store.keys.timeline, {"child": START + HOUR})
+    bike.run_due(START + HOUR + 120)
+    assert ("child", HOUR) in ran
+    assert "skipped" not in bike.tell("child")
+
+
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, catchup):
+    bike, ran = make(redbike, catchup=catchup)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    bike.pause("child")
+    bike.run_due(START + 3 * HOUR)
+    assert bike.tell("child")["held_for"] == START + 3 * HOUR
+    assert bike.tell("child")["skipped"] == {"paused": 2}
+    bike.resume("child")
+    bike.run_due(START + 3.5 * HOUR)
+    assert [due for job, due in ran if job == "child"] == ([] if catchup == "none" else [3 * HOUR])
+    assert bike.tell("child")["skipped"] == {"paused": 3 if catchup == "none" else 2}
+
+
+def test_a_file_may_turn_two_jobs_round(redbike):
+    bike, _ = make(redbike)
+    bike.sync([("a", HOURLY), ("b", "AFTER:a")])
+    changes = bike.sync([("a", "AFTER:b"), ("b", HOURLY)])
+    assert changes.bad == {}
+    assert dict(bike.get_schedules())["a"] == "AFTER:b"
 
 
 def test_a_follower_may_be_run_and_cancelled_by_hand(redbike):

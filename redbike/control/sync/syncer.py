@@ -181,9 +181,12 @@ class Syncer:
         from_now = all(plan.request.since == plan.request.now for plan in plans if plan.request)
         with self._quiet.set_meanwhile(new, jobs, from_now, also=asked) as replies:
             yield replies
-        done = list(jobs.values())
+        asked_for, done = {**new, **changed}, list(jobs.values())
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         done += setter.set_requests(changed, from_now, step).values()
+        if again := {job.jobid: asked_for[job.jobid] for job in done if job.error}:
+            # A row behind them may have ended the cycle.
+            done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if job.error})
         self._store.jobs.set_groups(memberships)
         for pause, jobids in pauses.items():

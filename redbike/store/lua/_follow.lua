@@ -1,5 +1,5 @@
 -- When followers are due: when each of their parents has ended since they were due last.
--- keys   timeline, skipped, wakeup, pauses, following, followers
+-- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers
 local function make_follows()
   if follows then return follows end
   make_links()
@@ -12,6 +12,17 @@ local function make_follows()
 
   -- This script puts a job where it waits for its parents: on the timeline, or held by that pause.
   function follows.await(job, pause) awaiting[job] = {pause = pause, is_new = true} end
+
+  -- Returns where a job waits for its parents, or is held since it came due during its pause; nil
+  -- if it is busy.
+  local function find_place(job)
+    local pause = pause_of(call('HGET', pauses, job))
+    local at = tonumber(pause and pause.due or call('ZSCORE', timeline, job) or nil)
+    if at and at >= AWAITED then return {pause = pause} end
+    local is_held = at and pause and event_of(call('HGET', statuses, job)) == TML
+    local is_tried = is_held and retry_state_of(call('HGET', retry_states, job)).due ~= '-'
+    return is_held and not is_tried and {pause = pause, replaces = true} or nil
+  end
 
   -- Notes for each follower of a parent that its occurrence has ended: 'ok', 'failed' or 'any'.
   function follows.note_end(parent, ended, due)
@@ -29,11 +40,7 @@ local function make_follows()
         end
         local before = tonumber(record.ended[parent]) or 0
         record.ended[parent], record.is_new = stamp(math.max(before, due)), true
-        if not awaiting[job] then
-          local pause = pause_of(call('HGET', pauses, job))
-          local at = pause and pause.due or call('ZSCORE', timeline, job)
-          if (tonumber(at or 0) or 0) >= AWAITED then awaiting[job] = {pause = pause} end
-        end
+        if not awaiting[job] then awaiting[job] = find_place(job) end
       end
     end
   end
@@ -51,6 +58,7 @@ local function make_follows()
       if not (is_due or place.is_new) then
         at = nil  -- it stays there
       elseif place.pause then
+        if place.replaces then count(PAUSED, job, 1) end
         hold(job, place.pause, at)
       else
         -- One by one: a parent may have more followers than a command has arguments.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
--- keys   schedules, statuses, timeline, queued, running, saved, progress, options, groups,
---        following, followers, alerts, _forget, _blackouts, _write
+-- keys   schedules, statuses, timeline, queued, running, saved, progress, pauses, options, data,
+--        groups, following, followers, alerts, _forget, _blackouts, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -33,7 +33,10 @@ change('HDEL', alerts, {'job:' .. job, 'missed:' .. job})
 if given.who and known > 0 then
   local own = describe_options(call('HGET', options, job))
   local text = call('HGET', schedules, job) or ''
-  log_change('unset', {job}, own and text .. '; ' .. own or text)
+  if own then text = text .. '; ' .. own end
+  if call('HEXISTS', data, job) == 1 then text = text .. '; data removed' end
+  if call('HEXISTS', pauses, job) == 1 then text = text .. '; it was paused' end
+  log_change('unset', {job}, text)
 end
 local left = follows and table.concat(follows.list_of(job), '\n')
 return write({(known > 0 or group) and 'ok' or 'missing', left})
