@@ -205,6 +205,11 @@ def at_night(shell):
     write(shell, "holidays.ics", f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{event}END:VCALENDAR\n")
 
 
+def in_use(shell):
+    config(shell, IN_UTC)
+    set_jobs(shell, ("other:A", "NOW"))
+
+
 def in_berlin(shell):
     config(shell, f"{IN_UTC}timezone: Europe/Berlin\n")
     set_jobs(shell, ("report:A", "0 3 * * *"))
@@ -262,6 +267,7 @@ SETUPS = {
     ("alerting", "$ redbike health"): failed_in_utc,
     ("calendars", "redbike import"): calendars,
     ("command-line", "$ redbike pause --until='mon"): in_berlin,
+    ("command-line", "$ redbike pause --queue=A --every"): in_use,
     ("command-line", "$ redbike pause"): paused,
     ("command-line", "$ redbike limit"): mailing,
     ("command-line", "$ redbike jobs"): failed,
@@ -274,6 +280,7 @@ SETUPS = {
     ("once", "$ redbike at"): with_a_script,
     ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,
+    ("schedules", "$ redbike set extract:A"): in_use,
     ("monitoring", "$ redbike health '"): failed_in_utc,
     ("schedules-in-git", "$ redbike load"): in_git,
     ("testing", "from datetime import datetime"): tested,

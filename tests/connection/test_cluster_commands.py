@@ -91,7 +91,7 @@ def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
     assert output("health", "job:*").startswith("OK: ")
     wait_until(lambda: event("fails:A") == "STP", 30)
     assert output("failures") == ""
-    output("unset", "gone:A")
+    assert shell.run("unset", "gone:A").stderr.startswith("redbike: gone:A is a row of ")
     assert shell.run("unset", "gone:A").returncode == 1
     assert output("fsck") == ""
     output("control", "HALT")
