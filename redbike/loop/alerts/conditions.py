@@ -107,5 +107,5 @@ def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
 
 def find_no_dispatcher(since: float, now: float) -> Found:
     """Return what is wrong if nobody dispatches since then."""
-    text = f"no dispatcher is running since {format_length(now - since)}: no job comes due"
+    text = f"no dispatcher has been running for {format_length(now - since)}: no job comes due"
     return {DISPATCHER: {Alert.NO_DISPATCHER: Condition(Alert.NO_DISPATCHER, since, text)}}
