@@ -126,10 +126,9 @@ class Family:
             return stream
         if not is_follower(state.schedule):
             return Closed(stream, held.windows, 0 if held.catchup == "none" else 1)
-        # What ends meanwhile makes a follower due, and once more for the latest. The first one may be skipped.
-        if held.catchup != "none":
-            return Closed(stream, held.windows, 2)
-        return Closed(stream, held.windows, 1 if held.of == "job" else 0, 1)
+        # Of what comes while a follower is paused, the latest is held. In a queue it waits, and is due once more.
+        most = 2 if held.of != "job" else 0 if held.catchup == "none" else 1
+        return Closed(stream, held.windows, most)
 
     def make_own_stream(self, state: JobState) -> Schedule:
         """Return when a job ends an occurrence whose parents are known."""
@@ -197,7 +196,7 @@ def _place(state: JobState, base: Schedule, first: float | None, after: float) -
     firsts = [] if first is None else [first]
     if isinstance(base, Latest):
         # What comes due in a pause runs at its end.
-        return gather(base, firsts, state.now, after if state.pause else state.now)
+        return gather(base, firsts, state.now, after if state.pause else state.now, is_held=bool(state.pause))
     return firsts, after
 
 
@@ -208,22 +207,22 @@ def list_due_times(family: Family, state: JobState) -> Schedule:
 
 
 def gather(
-    base: Schedule, firsts: Sequence[float], now: float, end: float, most: int = 2, skip: int = 0
+    base: Schedule, firsts: Sequence[float], now: float, end: float, is_held: bool = False, drops: bool = False
 ) -> tuple[list[float], float]:
     """Return when a follower runs first that can follow its parents only from `end` on, and after when it does.
 
     `firsts` are runs that it has in any case. What ends meanwhile makes it due once, and once more for the latest, or
-    if it is busy until then, once: `most` times, without those that it skips.
+    if it is busy until then, once. If it `is_held`, the latest takes the place of the others; or it drops them all.
     """
     if base.allows_pause:
         return [*firsts], max([now, *firsts])
     end = max([now, end, *firsts])
-    most = min(most, 1) if end in firsts else most
+    most = 0 if drops else (1 if is_held else 2) - (end in firsts)
     last, number = now - JUST_BEFORE, 0
     while (due := base.next(last)) is not None and due <= end and number < MOST_GATHERED:
         last, number = due, number + 1
-    runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(max(0, number - skip), most)))]
-    if number > (0 if end in firsts else 1):
+    runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(number, most)))]
+    if not is_held and number > (0 if end in firsts else 1):
         due = base.next(end)  # what has ended meanwhile is used up then
     return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)
 

@@ -97,12 +97,12 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
 class Closed(Schedule):
     """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
 
-    Of all in a window, `most` come, without the first ones that it skips.
+    Of all in a window, `most` come.
     """
 
-    def __init__(self, base: Schedule, windows: Sequence[Window], most: int, skip: int = 0) -> None:
+    def __init__(self, base: Schedule, windows: Sequence[Window], most: int) -> None:
         self.text, self._base, self._windows = base.text, base, windows
-        self._most, self._skip = most, skip
+        self._most = most
         self.timezone, self.allows_pause = base.timezone, base.allows_pause
 
     def next(self, after: float) -> float | None:
@@ -120,9 +120,9 @@ class Closed(Schedule):
     def _list_held(self, window: Window) -> list[float]:
         """Return what comes when a window ends."""
         due, number = self._base.next(window.start - JUST_BEFORE), 0
-        while due is not None and due < window.end and number < self._most + self._skip:
+        while due is not None and due < window.end and number < self._most:
             due, number = self._base.next(due), number + 1
-        return [window.end + AGAIN * each for each in range(number - self._skip)]
+        return [window.end + AGAIN * each for each in range(number)]
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""

@@ -70,11 +70,8 @@ class Line(Family):
         if end == math.inf:
             return firsts, None, 0.0
         base = self.follow(after, outlook.state)
-        if end <= now or outlook.own.catchup != "none":
-            firsts, start = gather(base, firsts, now, end)
-        else:
-            # The first one is skipped; after a pause of its own, what ended meanwhile counts once more.
-            firsts, start = gather(base, firsts, now, end, skip=1, most=1 if plan.paused >= outlook.taken_from else 0)
+        is_held = end > now and plan.paused >= outlook.taken_from
+        firsts, start = gather(base, firsts, now, end, is_held, is_held and outlook.own.catchup == "none")
         return firsts, base, start
 
 
