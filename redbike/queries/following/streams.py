@@ -4,6 +4,7 @@ The first one is that of a job, the second that of a follower, whose parents hav
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from redbike.schedule.kinds import Schedule
@@ -11,6 +12,7 @@ from redbike.schedule.windows import Window
 
 AGAIN = 2e-6  # seconds after a run until the next one, which is due at once
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+MOST_STEPS = 10_000  # due times before a window that are looked at one by one
 
 
 class Stream(Schedule):
@@ -97,32 +99,61 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
 class Closed(Schedule):
     """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
 
-    Of all in a window, `most` come.
+    Of all in a window, `most` come, without the first ones that it skips. If it `is_follower`, what comes in a window
+    depends on what came before, as one parent of several may end before it, and the others in it.
     """
 
-    def __init__(self, base: Schedule, windows: Sequence[Window], most: int) -> None:
+    def __init__(
+        self, base: Schedule, windows: Sequence[Window], most: int, skip: int = 0, is_follower: bool = False
+    ) -> None:
         self.text, self._base, self._windows = base.text, base, windows
-        self._most = most
+        self._most, self._skip, self._walks = most, skip, is_follower and base.period is None
+        self._passed: list[tuple[list[float], float | None]] = []  # for each window, what comes, and what is due then
         self.timezone, self.allows_pause = base.timezone, base.allows_pause
 
     def next(self, after: float) -> float | None:
         """Return the first instant strictly after `after`, both in epoch seconds; None when there is none."""
-        falls = next((each for each in self._windows if each.start <= after < each.end + 2 * AGAIN), None)
-        while True:
-            held = next((moment for moment in self._list_held(falls) if moment > after), None) if falls else None
-            if held is not None:
-                return held
-            due = self._base.next(after if falls is None else max(after, math.nextafter(falls.end, 0)))
-            falls = next((each for each in self._windows if due is not None and each.has(due)), None)
-            if falls is None:
+        index = bisect_right(self._windows, after, key=lambda window: window.start)
+        if index and (found := next((moment for moment in self._list_runs(index - 1) if moment > after), None)):
+            return found
+        due = self._base.next(after)
+        for each in range(index, len(self._windows)):
+            if due is None or due < self._windows[each].start:
                 return due
+            if runs := self._list_runs(each):
+                return runs[0]
+            due = self._passed[each][1]
+        return due
 
-    def _list_held(self, window: Window) -> list[float]:
-        """Return what comes when a window ends."""
-        due, number = self._base.next(window.start - JUST_BEFORE), 0
-        while due is not None and due < window.end and number < self._most:
+    def _list_runs(self, index: int) -> list[float]:
+        """Return what comes when a window ends, and the first one after that, if it is before the next window."""
+        while len(self._passed) <= index:
+            self._passed.append(self._pass(self._windows[len(self._passed)]))
+        runs, due = self._passed[index]
+        is_open = index + 1 == len(self._windows) or (due is not None and due < self._windows[index + 1].start)
+        return [*runs, due] if is_open and due is not None else runs
+
+    def _pass(self, window: Window) -> tuple[list[float], float | None]:
+        """Return what comes when a window ends, and when it is due then."""
+        due, number = self._enter(window), 0
+        while due is not None and due < window.end and number < max(2, self._most + self._skip):
             due, number = self._base.next(due), number + 1
-        return [window.end + AGAIN * each for each in range(number)]
+        runs = [window.end + AGAIN * each for each in range(min(self._most, max(0, number - self._skip)))]
+        if number > 1 or not self._walks:
+            due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
+        if runs and due is not None and due <= runs[-1]:
+            due = self._base.next(runs[-1])
+        return runs, due
+
+    def _enter(self, window: Window) -> float | None:
+        """Return when it is due first from the beginning of a window on."""
+        if not self._walks:
+            return self._base.next(window.start - JUST_BEFORE)
+        due, steps = self._passed[-1][1] if self._passed else self._base.next(0.0), 0
+        while due is not None and due < window.start:
+            steps += 1
+            due = self._base.next(due if steps < MOST_STEPS else window.start - JUST_BEFORE)
+        return due
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""

@@ -140,3 +140,12 @@ def test_what_a_blackout_holds_makes_followers_due_when_it_is_over(redbike, catc
     bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"}, catchup=catchup)
     bike.pause(jobid, every="30 2 * * *", lasting="3h")
     check(bike, 30)
+
+
+def test_a_blackout_holds_a_follower_whose_parents_end_before_it_and_in_it(redbike):
+    world = {"a": f"EVERY:1h@{START + 600:.0f}", "b": "0 3 * * *", "c": f"EVERY:7h@{START:.0f}", "d": "AFTER:a,b,c"}
+    bike = make(redbike, world, catchup="last")
+    bike.pause("d", every="30 2 * * *", lasting="2h")
+    held = [day * 24 + 4.5 for day in (1, 2, 3)]
+    assert [(quarter.start - START) / HOUR for quarter in bike.agenda("d", hours=96)] == [7, *held]
+    check(bike, 96)
