@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from redbike.queries.following.family import Family, find_after, list_due_times
+from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import Neighbourhood, look_around
 from redbike.queries.following.words import describe_place, explain_follower, explain_parents
@@ -17,8 +17,8 @@ MOST = 5  # jobs in a line
 
 def list_parent_times(
     store: Store, after: After, jobid: str, zone: str, start: float, count: int
-) -> tuple[str, list[str]]:
-    """Return for what a follower waits, as a sentence, and the next due times of its parents, as lines.
+) -> tuple[str, str, list[str]]:
+    """Return for what a follower waits, why it has no due times, and else those of its parents.
 
     `jobid` is "" for a follower that is not set.
     """
@@ -30,10 +30,19 @@ def list_parent_times(
         schedule = family.foresee(after, clock.now)
     else:
         said, schedule = explain_follower(family, state, clock), list_due_times(family, state)
-    if schedule.allows_pause:
-        return said, []
+    if note := _explain_lack(family, schedule, clock):
+        return _show(said), note, []
     start = start - JUST_BEFORE if start <= clock.now else start
-    return _show(said), list(list_runs(schedule, start, clock.now, count, zone))
+    return _show(said), "", list(list_runs(schedule, start, clock.now, count, zone))
+
+
+def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
+    """Return why there are no due times to be listed, as a sentence; "" if there are, or none at all."""
+    if schedule.allows_pause:
+        return "What it follows runs all the time, and so does it: it is due again as soon as that has ended."
+    if family.is_cut and schedule.next(clock.now - JUST_BEFORE) is None:
+        return f"It is not known when it is due: more than the {MOST_LEVELS} that are looked at come before it."
+    return ""
 
 
 class Kin:
@@ -51,6 +60,10 @@ class Kin:
     def due_times(self) -> Schedule | None:
         """The due times of its parents; None if it has none."""
         return list_due_times(self._family, self._state) if self._state and self._after else None
+
+    def explain_lack(self, due_times: Schedule) -> str:
+        """Return why it has no due times to be listed, as a sentence; "" if it has."""
+        return _explain_lack(self._family, due_times, self._clock)
 
     def explain(self, place: str) -> str:
         """Return for what it waits, or its `place` if it does not wait for its parents."""

@@ -73,13 +73,15 @@ def _print_follower(schedule: After, jobid: str, config: Config, zone: str, afte
         complain("its parents are not known: no server is running")
         return
     try:
-        said, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count)
+        said, note, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count)
     except ServerError as problem:
         complain(f"its parents are not known: {problem}")
         return
-    for line in (said, *(["It is due for these times of its parents, when they have ended:"] if lines else []), *lines):
+    ending = "if they fail" if schedule.ending == "failed" else "when they have ended"
+    heading = f"It is due for these times of its parents, {ending}:" if lines else note
+    for line in filter(None, (said, heading, *lines)):
         print(line)
-    if len(lines) < count:
+    if len(lines) < count and not note:
         complain("no further runs")
 
 

@@ -75,14 +75,15 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
     for name, value in facts.items():
         print(f"  {name:<{max(map(len, facts))}}  {value}")
     due_times = kin.due_times if kin else None
-    if due_times and goes_on:
-        runs = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"])
-        _print_section(f"Due times of its parents ({clock.zone}, then UTC)", runs)
+    if kin and due_times and goes_on:
+        lack = kin.explain_lack(due_times)
+        runs = [lack] if lack else list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"])
+        _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
     elif schedule and goes_on and not schedule.is_immediate:
         zone = schedule.timezone or clock.zone
         remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone))
         runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
-        _print_section(f"Next runs ({zone}, then UTC)", runs)
+        _print_section(f"Next runs ({_name_zones(zone)})", runs)
     if kin:
         _print_section("What follows what", kin.list_tree())
     if job.get("runs"):
@@ -92,6 +93,10 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section("Last output", escape_lines(job["output"].encode(errors="replace")))
     if failure := job.get("failure"):
         _print_section("Last failure", _describe_failure(failure, clock))
+
+
+def _name_zones(zone: str) -> str:
+    return zone if zone == "UTC" else f"{zone}, then UTC"
 
 
 def _print_section(title: str, lines: Iterable[str] = ()) -> None:

@@ -36,7 +36,8 @@ def test_next_of_a_follower_has_the_due_times_of_its_parents(bike, shell, what, 
     words, waits, times, *lines = done.stdout.splitlines()
     assert words.startswith("When ")
     assert waits.startswith(says)
-    assert times == "It is due for these times of its parents, when they have ended:"
+    ending = "if they fail" if what == "alarm:A" else "when they have ended"
+    assert times == f"It is due for these times of its parents, {ending}:"
     assert [line.split("T")[1][:8] for line in lines] == ["03:00:00"] * 3
 
 
@@ -66,13 +67,13 @@ def test_show_has_what_a_job_is_after_and_what_follows_it(bike, shell):
     assert "It waits for extract:A, which is due at " in text
     assert "  after        extract:A (due at " in text
     assert "  followed by  alarm:A, report:A\n" in text
-    assert "Due times of its parents (UTC, then UTC)" in text
+    assert "Due times of its parents (UTC)" in text
     tree = text.partition("What follows what\n")[2].splitlines()
     assert tree[0] == "  load:A"
     assert tree[1].startswith("    after extract:A, which is due at ")
     assert tree[2:] == ["    then alarm:A if it fails", "    then report:A in any case"]
     root = shell.run("show", "extract:A").stdout
-    assert "Next runs (UTC, then UTC)" in root
+    assert "Next runs (UTC)" in root
     assert "      then report:A in any case\n" in root
 
 
@@ -117,3 +118,26 @@ def test_a_follower_that_never_ran_is_well(bike, shell):
     text = shell.run("health", "load:A", "report:A", "*:A").stdout
     assert "load:A" not in text
     assert "report:A" not in text
+
+
+def test_a_long_chain_is_said_to_be_long(bike, shell):
+    for number in range(81):
+        bike.set(f"c{number}:A", f"AFTER:c{number - 1}:A" if number else "0 3 * * *")
+    done = shell.run("next", "c65:A")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("It is not known when it is due: more than the 64 that are looked at come before it.\n")
+    assert shell.run("next", "c64:A").stdout.count("T03:00:00Z") == 5
+    assert shell.run("next", "c80:A").stdout.count(" ... and in the end for others, further up than") == 1
+    assert " ... and in the end for c0:A, which is due at " in shell.run("why", "c80:A").stdout
+    shown = shell.run("show", "c40:A").stdout
+    assert shown.endswith("  and more, further away\n")
+    assert "It is not known when it is due: more than" in shell.run("show", "c80:A").stdout
+
+
+def test_who_follows_what_runs_all_the_time_has_no_times(bike, shell):
+    bike.set("always:A", "CONTINUE")
+    bike.set("next:A", "AFTER:always:A")
+    for what in ("next", "show"):
+        done = shell.run(what, "next:A")
+        assert "What it follows runs all the time, and so does it" in done.stdout
+        assert (done.stdout.count("in 0"), done.stderr) == (0, "")

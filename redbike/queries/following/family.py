@@ -50,6 +50,7 @@ class Family:
         self.calendar: Calendar | None = None  # the blackouts, if they are to be known
         self._streams: dict[str, Schedule] = {}
         self._coming: dict[tuple[str | None, ...], Stream] = {}
+        self.is_cut = False  # whether a job is followed that is beyond those that are looked at
         self._levels: dict[str, int] = {}  # how many generations there are down to a job
 
     def add(self, states: Iterable[JobState]) -> None:
@@ -114,6 +115,7 @@ class Family:
         state = self.states.get(jobid)
         level = max((self._levels[each] for each in self.list_parents(jobid) if each in self._levels), default=0)
         self._levels[jobid] = level + 1
+        self.is_cut |= jobid not in self.states or level >= MOST_LEVELS
         if state is None or state.schedule is None or level >= MOST_LEVELS:
             return NEVER
         return self.close(state, self.make_own_stream(state))

@@ -50,6 +50,7 @@ class Neighbourhood:
     nodes: dict[str, Node] = field(default_factory=dict)
     links: list[tuple[str, str]] = field(default_factory=list)  #: a parent and its follower, both of which are here
     hidden: int = 0  #: jobs that are linked with these, and left out
+    is_deep: bool = False  #: there are others behind those that are left out, and nobody has counted them
 
     def list_branches(self) -> Iterator[Branch]:
         """Yield the branches of a tree below the job: what it is after, and what is then."""
@@ -71,7 +72,9 @@ class Neighbourhood:
         for branch in islice(self.list_branches(), MOST_LINES):
             text = f", which {branch.text}" if branch.text else ""
             yield f"{'  ' * branch.depth}{branch.word} {branch.jobid}{branch.how}{text}"
-        if self.hidden:
+        if self.is_deep:
+            yield "  and more, further away"
+        elif self.hidden:
             yield f"  and {self.hidden:,} more"
 
 
@@ -100,7 +103,9 @@ def _walk(
     while waiting:
         jobid, level = waiting.popleft()
         if abs(level) >= LEVELS:
-            left_out.update(each for each in find_next(jobid) if each not in found.nodes)
+            further = [each for each in find_next(jobid) if each not in found.nodes]
+            found.is_deep |= bool(further)
+            left_out.update(further)
             continue
         for other in find_next(jobid):
             steps.append((jobid, other))

@@ -74,10 +74,27 @@ def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequ
     first, *others = waits_for
     more = f" and {len(others)} more" if others else ""
     what = _AWAITED[after.ending].format(first)
-    if first in path or len(path) >= MOST_DEPTH:
+    if first in path:
         return f"waits for {what}{more}"
+    if len(path) >= MOST_DEPTH:
+        return f"waits for {what}{more} ... {_describe_root(family, first, after.ending, clock)}"
     place = describe_place(family, first, after.ending, clock, path)
     return f"waits for {what}{more}, which {place}" if not others else f"waits for {what}, which {place},{more}"
+
+
+def _describe_root(family: Family, jobid: str, ending: str, clock: Clock) -> str:
+    """Return for what a long chain waits in the end: the first one above this job that waits for no other."""
+    seen = set[str]()
+    while jobid not in seen and (state := family.states.get(jobid)) is not None:
+        seen.add(jobid)
+        after = find_after(state.schedule)
+        is_awaiting = not (state.run or state.pause or state.waiting) and state.timeline is not None
+        if after is None or not is_awaiting or state.due is not None or not state.waits_for:
+            break
+        jobid, ending = state.waits_for[0], after.ending
+    if jobid not in family.states:
+        return "and in the end for others, further up than what is looked at"
+    return f"and in the end for {jobid}, which {describe_place(family, jobid, ending, clock, tuple(seen))}"
 
 
 def _describe_end(state: JobState, ending: str) -> str:

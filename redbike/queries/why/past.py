@@ -29,6 +29,7 @@ from redbike.text.printable import name_number
 
 CENTURY = 3.2e9  # seconds
 CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
+MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
 MOVES = 3  # times that a job may move while it is looked at
 
 
@@ -205,7 +206,7 @@ class Reasons:
         """Return for what a follower waits, as a sentence."""
         family = Family(self._store)
         family.add([job])
-        family.read_parents([job.jobid])
+        family.read_parents([job.jobid], MOST_GENERATIONS)
         return explain_follower(family, job, Clock(job.now, self._timezone))
 
     def _find_queue(self, job: JobState) -> str:
