@@ -1,6 +1,6 @@
 """What is shown on a terminal of who follows whom."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
@@ -16,11 +16,11 @@ MOST = 5  # jobs in a line
 
 
 def list_parent_times(
-    store: Store, after: After, jobid: str, zone: str, start: float, count: int
+    store: Store, after: After, jobid: str, zone: str, start: float, count: int, remark: Callable[[float], str]
 ) -> tuple[str, str, list[str]]:
     """Return for what a follower waits, why it has no due times, and else those of its parents.
 
-    `jobid` is "" for a follower that is not set.
+    `jobid` is "" for a follower that is not set. `remark` is what stands behind a due time.
     """
     family, clock = Family(store, presumes_success=False), Clock(store.timeline.read_clock(), zone)
     family.read_parents([jobid] if jobid else after.parents)
@@ -33,7 +33,7 @@ def list_parent_times(
     if note := _explain_lack(family, schedule, clock):
         return _show(said), note, []
     start = start - JUST_BEFORE if start <= clock.now else start
-    return _show(said), "", list(list_runs(schedule, start, clock.now, count, zone))
+    return _show(said), "", list(list_runs(schedule, start, clock.now, count, zone, None, remark))
 
 
 def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:

@@ -44,7 +44,8 @@ def print_next(arguments: Arguments, config: Config) -> None:
         details = job.get("blackouts", [])
         schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
     if isinstance(schedule, After):
-        _print_follower(schedule, jobid, config, zone, now if after is None else after, count)
+        remark = _make_remark(details, Clock(now, zone))
+        _print_follower(schedule, jobid, config, zone, now if after is None else after, count, remark)
         return
     for line in filter(None, (schedule.explain(zone), state)):
         print(line)
@@ -62,8 +63,19 @@ def print_next(arguments: Arguments, config: Config) -> None:
         complain("no further runs")
 
 
-def _print_follower(schedule: After, jobid: str, config: Config, zone: str, after: float, count: int) -> None:
-    """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set."""
+def _print_follower(
+    schedule: After,
+    jobid: str,
+    config: Config,
+    zone: str,
+    after: float,
+    count: int,
+    remark: Callable[[float], str],
+) -> None:
+    """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set.
+
+    `remark` is what stands behind a due time.
+    """
     # Imported here, as few schedules need a server.
     from redbike.cli.bike import find_stopped_server, open_bike
     from redbike.cli.kin import list_parent_times
@@ -73,7 +85,7 @@ def _print_follower(schedule: After, jobid: str, config: Config, zone: str, afte
         complain("its parents are not known: no server is running")
         return
     try:
-        said, note, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count)
+        said, note, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count, remark)
     except ServerError as problem:
         complain(f"its parents are not known: {problem}")
         return

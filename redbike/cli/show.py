@@ -76,8 +76,9 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         print(f"  {name:<{max(map(len, facts))}}  {value}")
     due_times = kin.due_times if kin else None
     if kin and due_times and goes_on:
-        lack = kin.explain_lack(due_times)
-        runs = [lack] if lack else list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"])
+        lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock)
+        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], remark)
+        runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
     elif schedule and goes_on and not schedule.is_immediate:
         zone = schedule.timezone or clock.zone

@@ -141,3 +141,14 @@ def test_who_follows_what_runs_all_the_time_has_no_times(bike, shell):
         done = shell.run(what, "next:A")
         assert "What it follows runs all the time, and so does it" in done.stdout
         assert (done.stdout.count("in 0"), done.stderr) == (0, "")
+
+
+def test_a_blackout_of_a_follower_is_known_beforehand(bike, shell):
+    assert shell.run("pause", "load:A", "--every=30 2 * * *", "--for=2h").returncode == 0
+    for what in ("next", "show"):
+        assert shell.run(what, "load:A").stdout.count("  paused then, until ") == 5, what
+        assert "paused then" not in shell.run(what, "report:A").stdout
+    said = shell.run("why", "load:A").stdout
+    assert said.startswith("It waits for extract:A, which is due at ")
+    assert " 03:00:00 UTC at the earliest. It will be paused then, from " in said
+    assert "paused" not in shell.run("why", "report:A").stdout

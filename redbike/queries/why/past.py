@@ -1,11 +1,12 @@
 """Explain why a job did not run at an instant that is past, or does not run now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
-from redbike.queries.blackouts import find_for, read_for_job
-from redbike.queries.following.family import Family
+from redbike.queries.blackouts import find_for, read_for_job, warn_of
+from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
 from redbike.queries.why.now import (
     ENDS,
@@ -18,7 +19,7 @@ from redbike.queries.why.now import (
 )
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
-from redbike.store.blackouts import OF_JOB
+from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -188,6 +189,7 @@ class Reasons:
         store, queue = self._store, self._find_queue(job)
         runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
         found = {each.queue: each for each in store.depths.list_all(with_rates=False)}
+        blackouts = read_for_job(store, job.jobid, queue)
         return Situation(
             job=job,
             runs=runs,
@@ -197,17 +199,22 @@ class Reasons:
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
             grace=self._grace,
-            awaited=self._explain_awaited(job) if job.follows else "",
-            blackouts=read_for_job(store, job.jobid, queue),
+            awaited=self._explain_awaited(job, blackouts) if job.follows else "",
+            blackouts=blackouts,
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
 
-    def _explain_awaited(self, job: JobState) -> str:
-        """Return for what a follower waits, as a sentence."""
+    def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:
+        """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""
         family = Family(self._store)
         family.add([job])
         family.read_parents([job.jobid], MOST_GENERATIONS)
-        return explain_follower(family, job, Clock(job.now, self._timezone))
+        clock = Clock(job.now, self._timezone)
+        said, due_times = explain_follower(family, job, clock), list_due_times(family, job) if blackouts else NEVER
+        due = None if due_times.allows_pause else due_times.next(job.now)
+        if due is None or not (paused := warn_of(blackouts, due, clock)):
+            return said
+        return f"{said} It is due at {clock.name(due)} at the earliest.{paused}"
 
     def _find_queue(self, job: JobState) -> str:
         # Of a damaged job, there may be nothing but the record of its run.
