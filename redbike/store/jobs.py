@@ -58,8 +58,12 @@ class JobToSet:
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
     """Return the error for a job that would wait for itself, by these jobs with newlines between."""
-    waits = " after ".join(path.split("\n"))
-    return BadSchedule(f"bad schedule {quoted(job.schedule)}: the job would wait for itself: {waits}")
+    return describe_cycle(job.schedule, path.split("\n"))
+
+
+def describe_cycle(schedule: str, path: Sequence[str]) -> BadSchedule:
+    """Return the error for a job that would wait for itself with this schedule: the jobs from itself to itself."""
+    return BadSchedule(f"bad schedule {quoted(schedule)}: the job would wait for itself: {' after '.join(path)}")
 
 
 class Refused(NamedTuple):

@@ -19,6 +19,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
+from redbike.store.jobs import describe_cycle
 from redbike.store.store import Store
 
 
@@ -108,9 +109,14 @@ class LinkedJobs:
         self._means, self._chosen, self._now, self._end = means, chosen, now, end
 
     def add(self, rehearsal: Rehearsal, zones: set[str]) -> set[str]:
-        """Add these jobs, with those that follow them; return the latter, and add the `zones` of all."""
+        """Add these jobs, with those that follow them; return the latter, and add the `zones` of all.
+
+        Raise `BadSchedule` for a job that would wait for itself.
+        """
         new = self._means.set_after.parents if self._means.set_after else ()
         family = self._read_family(new)
+        if self._means.set_after:
+            _check_cycles(family, self._chosen, self._means.set_after)
         affected = set(_list_affected(family, self._chosen))
         parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
         without = Line(self._means.store, family, self._plan_as_is, {})
@@ -170,6 +176,13 @@ class LinkedJobs:
             duration, text = read_duration(state.history), state.schedule or ""
             side.add(ComingJob(state.jobid, text, state.options, queue, first, first, duration, known=stream))
             side.at_once += first == self._now
+
+
+def _check_cycles(family: Family, jobids: Iterable[str], after: After) -> None:
+    """Raise `BadSchedule` if one of these jobs would wait for itself with this schedule."""
+    for jobid in jobids:
+        if path := family.find_cycle(jobid, after.parents):
+            raise describe_cycle(after.text, path)
 
 
 def _find_end_of_pause(state: JobState) -> float:

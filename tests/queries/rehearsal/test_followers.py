@@ -99,3 +99,16 @@ def test_followers_are_counted_with_their_parents(redbike):
 def test_a_bad_schedule_is_refused(redbike):
     with pytest.raises(BadSchedule, match="a job id is missing"):
         rehearse(make(redbike), "set", ["a"], schedule="AFTER:")
+
+
+@pytest.mark.parametrize("length", [0, 1, 80, 150])
+def test_a_job_that_would_wait_for_itself_is_refused_as_by_set(redbike, caplog, length):
+    bike = redbike(One(), now=START)
+    for number in range(length + 1):
+        assert bike.set(f"c{number}", f"AFTER:c{number - 1}" if number else "EVERY:1h")
+    change = {"schedule": f"AFTER:c{length}"}
+    assert not bike.set("c0", change["schedule"])
+    with pytest.raises(BadSchedule) as rehearsed:
+        rehearse(bike, "set", ["c0"], 2, **change)
+    assert caplog.messages[-1] == f"c0: {rehearsed.value}"
+    assert rehearse(bike, "set", ["other"], 2, **change).jobs == 1
