@@ -8,6 +8,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.moments import join_words
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
+from redbike.store.records import RetryState
 
 MOST_WORDS = 5  # parents that are told of, of each kind
 MOST_DEPTH = 8  # followers of followers that are told of in one sentence
@@ -30,7 +31,7 @@ def explain_parents(family: Family, after: After, waits_for: Sequence[str], cloc
     ended = [parent for parent in after.parents if parent not in waits_for]
     if not awaited:
         return "Each of its parents has ended since it was due last."
-    *first, last = _cut([_describe(family, each, after, clock) for each in awaited])
+    *first, last = _describe(family, awaited, after, clock)
     what = ", ".join([*first, f"and {last}"] if first else [last])
     if not ended:
         return f"It waits {what}."
@@ -41,9 +42,19 @@ def _cut(words: list[str]) -> list[str]:
     return words if len(words) <= MOST_WORDS + 1 else [*words[:MOST_WORDS], f"{len(words) - MOST_WORDS} more"]
 
 
-def _describe(family: Family, jobid: str, after: After, clock: Clock) -> str:
-    place = describe_place(family, jobid, after.ending, clock)
-    return f"for {_AWAITED[after.ending].format(jobid)}, which {place}"
+def _describe(family: Family, awaited: Sequence[str], after: After, clock: Clock) -> list[str]:
+    """Return what these parents do, as parts of a sentence: one for all that do the same."""
+    groups: dict[str, list[str]] = {}
+    for each in awaited:
+        groups.setdefault(describe_place(family, each, after.ending, clock), []).append(each)
+    most = MOST_WORDS if len(groups) > MOST_WORDS + 1 else len(groups)
+    listed = list(groups.items())
+    words = [
+        f"for {_AWAITED[after.ending].format(join_words(_cut(names)))}, {'each of ' * (len(names) > 1)}which {place}"
+        for place, names in listed[:most]
+    ]
+    more = sum(len(names) for _, names in listed[most:])
+    return [*words, f"{more} more"] if more else words
 
 
 def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: Sequence[str] = ()) -> str:
@@ -59,7 +70,9 @@ def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: 
     if state.waiting:
         return f"is due since {clock.name(state.waiting.due)} and waits in {state.waiting.queue}"
     if state.due is not None:
-        since = "is due at" if state.due > clock.now else "is due since"
+        tried = RetryState.parse(state.retry_state)
+        at = "is tried again at" if tried.tries and tried.due is not None else "is due at"
+        since = at if state.due > clock.now else "is due since"
         return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}"
     if state.timeline is not None:
         return _describe_awaiting(family, state, clock, (*path, jobid))

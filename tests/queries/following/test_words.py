@@ -36,7 +36,11 @@ def run_and_fail(bike):
         ({"a": "0 9 * * *", "b": "0 1 * * *", "c": "AFTER:a,b"}, lambda bike: bike.run_due(START + 2 * HOUR), "c",
          "It waits for a, which is due at {} 09:00:00 UTC, in 7 h; b has ended already."),
         ({f"p{n}": "STOP" for n in range(9)} | {"c": "AFTER:" + ",".join(f"p{n}" for n in range(9))}, None, "c",
-         "and 4 more."),
+         "It waits for p0, p1, p2, p3, p4 and 4 more, each of which is stopped or has run out, so it never ends well."),
+        ({f"p{n}": f"{n} 3 * * *" for n in range(9)} | {"c": "AFTER:" + ",".join(f"p{n}" for n in range(9))}, None, "c",
+         ", which is due at {} 03:04:00 UTC, in 3 h 4 min, and 4 more."),
+        ({"r": "0 3 * * *", "a": "AFTER:r", "b": "AFTER:r", "c": "AFTER:r", "d": "AFTER:a,b,c any"}, None, "d",
+         "It waits for the end of a, b and c, each of which waits for r, which is due at {} 03:00:00 UTC, in 3 h."),
     ],
 )  # fmt: skip
 def test_why_says_what_each_parent_does(redbike, world, prepare, jobid, said):
@@ -52,6 +56,14 @@ def test_a_parent_that_failed_for_good_is_told_of(redbike):
         bike.set(jobid, schedule)
     run_and_fail(bike)
     assert bike.why("load:etl") == "It waits for extract:etl, which has failed for good, so it never ends well."
+
+
+def test_a_parent_that_is_to_be_retried_is_tried_again(redbike):
+    bike = redbike(One(fail), now=START, retries=3, backoff=3600.0)
+    for jobid, schedule in ETL.items():
+        bike.set(jobid, schedule)
+    bike.run_due(START + 3.5 * HOUR, reraise=False)
+    assert bike.why("load:etl").startswith("It waits for extract:etl, which is tried again at ")
 
 
 def test_an_instant_that_is_past_is_told_by_the_runs(redbike):
