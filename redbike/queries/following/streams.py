@@ -149,11 +149,12 @@ class Closed(Schedule):
         """Return when it is due first from the beginning of a window on."""
         if not self._walks:
             return self._base.next(window.start - JUST_BEFORE)
-        due, steps = self._passed[-1][1] if self._passed else self._base.next(0.0), 0
-        while due is not None and due < window.start:
-            steps += 1
-            due = self._base.next(due if steps < MOST_STEPS else window.start - JUST_BEFORE)
-        return due
+        due = self._passed[-1][1] if self._passed else self._base.next(0.0)
+        for _ in range(MOST_STEPS):
+            if due is None or due >= window.start:
+                return due
+            due = self._base.next(due)
+        return self._base.next(window.start - JUST_BEFORE)
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""

@@ -149,3 +149,9 @@ def test_a_blackout_holds_a_follower_whose_parents_end_before_it_and_in_it(redbi
     held = [day * 24 + 4.5 for day in (1, 2, 3)]
     assert [(quarter.start - START) / HOUR for quarter in bike.agenda("d", hours=96)] == [7, *held]
     check(bike, 96)
+
+
+def test_a_blackout_of_who_follows_what_is_very_often_due_takes_no_long_time(redbike):
+    bike = make(redbike, {"a": "EVERY:0.3s", "b": "EVERY:0.5s", "d": "AFTER:a,b"})
+    bike.pause("d", every="30 2 * * *", lasting="2h")
+    assert bike.agenda("d", hours=6).runs > 20_000
