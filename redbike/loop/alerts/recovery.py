@@ -9,7 +9,7 @@ from redbike.store.store import Store
 
 
 def drop_untrue(store: Store, change: Change) -> Change:
-    """Return a change without the line that a job has recovered, unless it has begun since, or its last run ended well."""
+    """Return a change without the line that a job has recovered, unless it has begun since, or has run well."""
     jobid = change.field.removeprefix(JOB)
     if not change.field.startswith(JOB) or not any(map(_is_recovered, change.lines)):
         return change

@@ -152,7 +152,7 @@ class Family:
             return Closed(stream, held.windows, 0 if held.catchup == "none" else 1)
         # Of what comes while a follower is paused, the latest is held. In a queue it waits, and is due once more.
         most = 2 if held.of != "job" else 0 if held.catchup == "none" else 1
-        return Closed(stream, held.windows, most, is_follower=True)
+        return Closed(stream, held.windows, most, is_follower=True, is_held=held.of == "job")
 
     def make_own_stream(self, state: JobState) -> Schedule:
         """Return when a job ends an occurrence whose parents are known."""

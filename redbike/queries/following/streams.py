@@ -99,15 +99,16 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
 class Closed(Schedule):
     """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
 
-    Of all in a window, `most` come, without the first ones that it skips. If it `is_follower`, what comes in a window
-    depends on what came before, as one parent of several may end before it, and the others in it.
+    Of all in a window, `most` come. If it `is_follower`, what comes in a window depends on what came before, as one
+    parent of several may end before it, and the others in it. If it `is_held`, the latest takes the place of others.
     """
 
     def __init__(
-        self, base: Schedule, windows: Sequence[Window], most: int, skip: int = 0, is_follower: bool = False
+        self, base: Schedule, windows: Sequence[Window], most: int, is_follower: bool = False, is_held: bool = False
     ) -> None:
         self.text, self._base, self._windows = base.text, base, windows
-        self._most, self._skip, self._walks = most, skip, is_follower and base.period is None
+        self._most, self._walks = most, is_follower and base.period is None
+        self._is_held = is_held and self._walks
         self._passed: list[tuple[list[float], float | None]] = []  # for each window, what comes, and what is due then
         self.timezone, self.allows_pause = base.timezone, base.allows_pause
 
@@ -136,10 +137,11 @@ class Closed(Schedule):
     def _pass(self, window: Window) -> tuple[list[float], float | None]:
         """Return what comes when a window ends, and when it is due then."""
         due, number = self._enter(window), 0
-        while due is not None and due < window.end and number < max(2, self._most + self._skip):
+        limit = MOST_STEPS if self._is_held else max(2, self._most)
+        while due is not None and due < window.end and number < limit:
             due, number = self._base.next(due), number + 1
-        runs = [window.end + AGAIN * each for each in range(min(self._most, max(0, number - self._skip)))]
-        if number > 1 or not self._walks:
+        runs = [window.end + AGAIN * each for each in range(min(self._most, number))]
+        if not self._is_held and (number > 1 or not self._walks):
             due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
         if runs and due is not None and due <= runs[-1]:
             due = self._base.next(runs[-1])
