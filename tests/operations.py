@@ -128,11 +128,11 @@ class Scene:
         dispatcher.timekeeper.skip_missed()
         dispatcher.dispatch_due()
         dispatcher.dispatch_due(self.now() + LEASE + 1)
-        dispatcher.close()
         worker = Worker(self.store, self.later, self.observer.settings)
-        while worker.work_one() or self.observer.dispatch_due():
+        while worker.work_one() or dispatcher.dispatch_due():
             pass
         worker.heartbeat.stop()
+        dispatcher.close()
 
     def runs(self) -> Counter[str]:
         """How often the work of each job has begun."""
