@@ -7,9 +7,8 @@ wants what Slack does: an object with a ``text``.
 import re
 import shlex
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from redbike.config.ping_urls import MAX_LENGTH, mask
+from redbike.config.ping_urls import MAX_LENGTH, mask, split_url
 from redbike.errors import BadConfig
 
 SLACK = "slack+"
@@ -40,13 +39,8 @@ def read_target(value: object) -> AlertTarget:
     url = value[len(SLACK) :] if is_slack else value
     if len(value) > MAX_LENGTH:
         raise BadConfig(f"bad alert {mask(value)!r}: it has {len(value)} characters, {MAX_LENGTH} are allowed")
-    try:
-        parts = urlsplit(url)
-        is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        is_known = is_known and value.isascii() and value.isprintable() and " " not in value
-    except ValueError:
-        is_known = False
-    if not is_known:
+    parts = split_url(url)
+    if parts is None:
         raise BadConfig(f"bad alert {mask(value)!r}: https://, http:// or slack+https:// and a host are needed")
     if "@" in parts.netloc:
         raise BadConfig(f"bad alert {mask(value)!r}: it has a login, which is not supported")

@@ -6,7 +6,7 @@ Without ``{outcome}`` a URL is called as Healthchecks has it: itself after a suc
 
 import re
 from typing import Literal
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 from redbike.errors import BadConfig
 
@@ -18,6 +18,16 @@ _JOBID, _OUTCOME = "{jobid}", "{outcome}"
 _RULE = "http:// or https:// and a host are needed; {jobid} and {outcome} may follow"
 
 
+def split_url(url: str) -> SplitResult | None:
+    """Return the parts of a URL that can be called; None for any other text."""
+    try:
+        parts = urlsplit(url)
+        is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    return parts if is_known and url.isascii() and url.isprintable() and " " not in url else None
+
+
 def check_ping_url(value: object) -> str:
     """Return `value` if it is a URL that can be called. Raise `BadConfig`, which quotes what is no secret of it."""
     if not isinstance(value, str):
@@ -26,13 +36,8 @@ def check_ping_url(value: object) -> str:
         raise BadConfig(f"bad ping-url {mask(value)!r}: it has {len(value)} characters, {MAX_LENGTH} are allowed")
     if unknown := re.search(r"[{][^}/]{0,20}[}]?|[}]", value.replace(_JOBID, "").replace(_OUTCOME, "")):
         raise BadConfig(f"bad ping-url {mask(value)!r}: {unknown[0]!r} is neither {{jobid}} nor {{outcome}}")
-    try:
-        parts = urlsplit(value)
-        is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        is_known = is_known and value.isascii() and value.isprintable() and " " not in value
-    except ValueError:
-        is_known = False
-    if not is_known or "{" in parts.netloc:
+    parts = split_url(value)
+    if parts is None or "{" in parts.netloc:
         raise BadConfig(f"bad ping-url {mask(value)!r}: {_RULE}")
     if "@" in parts.netloc:
         raise BadConfig(f"bad ping-url {mask(value)!r}: it has a login, which is not supported")

@@ -24,7 +24,7 @@ from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.jobs import find_place
+from redbike.store.inspection.jobs import find_place, follows_as_set
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
@@ -151,11 +151,9 @@ def _find_parents(state: JobState) -> dict[str, Any] | None:
 
 def _correct_follower(state: JobState, parents: dict[str, Any] | None) -> JobState:
     """Record what a job follows as its schedule has it. Which of them have ended is forgotten then."""
-    if parents is None:
-        return replace(state, follows=None, is_listed=True)
-    kept = state.follows or {"parents": (), "when": ""}
-    is_well = state.is_listed and tuple(kept["parents"]) == parents["parents"] and kept["when"] == parents["when"]
-    return state if is_well else replace(state, follows=dict(parents), is_listed=True)
+    if follows_as_set(state, parents):
+        return state
+    return replace(state, follows=None if parents is None else dict(parents), is_listed=True)
 
 
 def read_event(state: JobState) -> tuple[str, float]:

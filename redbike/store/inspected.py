@@ -31,6 +31,7 @@ from redbike.store.records import (
 from redbike.store.schedules import find_schedule
 from redbike.store.scripts import Reply
 
+FOLLOWER = "record of what it follows"  # among what is unreadable
 _FOLLOWER = {"parents": list, "when": str, "ended": dict}
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
 
@@ -306,7 +307,7 @@ def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
     if not is_readable(found.get("options", "")):
         yield "options"
     if "following" in found and read_follower(found["following"]) is None:
-        yield "record of what it follows"
+        yield FOLLOWER
     if past and read_runs("", past) is None:
         yield "history"
 

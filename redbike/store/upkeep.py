@@ -12,7 +12,7 @@ from typing import Any, Literal
 from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
-from redbike.store.inspected import JobState
+from redbike.store.inspected import FOLLOWER, JobState
 from redbike.store.keys import escape_pattern
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import REWIND, decode, encode, format_time
@@ -124,7 +124,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
         changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
     if wanted.expires_at != found.expires_at:
         changes["expires"] = False if wanted.expires_at is None else format_time(wanted.expires_at)
-    if wanted.follows != found.follows or wanted.is_listed != found.is_listed:
+    is_damaged = FOLLOWER in found.unreadable
+    if is_damaged or wanted.follows != found.follows or wanted.is_listed != found.is_listed:
         changes["follows"] = wanted.follows or False
     for name, field in REMOVABLE.items():
         if getattr(wanted, field) != getattr(found, field) or name.replace("_", " ") in found.unreadable:

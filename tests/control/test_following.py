@@ -441,6 +441,7 @@ DAMAGE = {
     "another job has its record": lambda client, keys: client.hset(
         keys.following, "parent", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
     ),
+    "another job has a damaged one": lambda client, keys: client.hset(keys.following, "parent", "{"),
     "an unset job has one": lambda client, keys: client.hset(
         keys.following, "unset", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
     ),

@@ -7,10 +7,10 @@ place at an instant that is past.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock, format_length
-from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
@@ -136,15 +136,14 @@ def _check_place(state: JobState) -> Iterator[str]:
     except RedbikeError as error:
         yield f"its schedule cannot be read: {error}"
     else:
-        if not follows_as_set(state, schedule):
+        if not follows_as_set(state, schedule.find_parents()):
             yield "what it follows is not recorded as its schedule has it"
         if state.timeline == AWAITED and not schedule.is_awaiting:
             yield "it waits for other jobs, but its schedule names none"
 
 
-def follows_as_set(state: JobState, schedule: Schedule) -> bool:
-    """Tell whether its record as a follower is that of its schedule, and its parents know it."""
-    wanted = schedule.find_parents()
+def follows_as_set(state: JobState, wanted: Mapping[str, Any] | None) -> bool:
+    """Tell whether the record of a job as a follower is as its schedule wants it, and its parents know it."""
     if wanted is None or state.follows is None:
         return wanted is None and state.follows is None
     kept = state.follows

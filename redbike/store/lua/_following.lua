@@ -29,7 +29,7 @@ local function make_links()  -- its functions that read and write who follows wh
     for _, parent in ipairs(record and record.parents or {}) do
       change('ZREM', followers, {follows.link_of(parent, job)})
     end
-    if record then change('HDEL', following, {job}) end
+    change('HDEL', following, {job})  -- also a damaged one
     links[job] = false
   end
 
