@@ -27,8 +27,7 @@ from redbike.queries.metrics import Metrics
 from redbike.store import rights
 from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
-from redbike.store.overview import Wanted
-from redbike.store.paging import Search
+from redbike.store.overview import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.run import LEASE, NextState
 from tests.commandline import ROOT, Shell
@@ -357,8 +356,8 @@ def asks(bike, helper):
     assert [run.outcome for run in bike.runs("broken:A")] == ["failed"]
     assert [job.jobid for job in bike.jobs(failed=True)] == ["broken:A"]
     # What the page reads.
-    assert [job.jobid for job in store.overview.read_page(Search(Wanted(failed=True))).jobs] == ["broken:A"]
-    assert store.overview.read_page(Search(by_next=True), Cursor(entry=(1.0, b"gone:A"))).jobs
+    assert [job.jobid for job in store.overview.read_page(JobSearch(failed=True)).jobs] == ["broken:A"]
+    assert store.overview.read_page(JobSearch(by_next=True), Cursor(entry=(1.0, b"gone:A"))).jobs
     assert store.past.read_failures(None, 10).total == 1
     assert store.past.read_runs(RunSearch(), ["broken:A"]).runs
     assert not store.past.read_runs_of_many(RunSearch(), Cursor()).following

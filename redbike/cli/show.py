@@ -24,7 +24,6 @@ from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
-from redbike.store.overview import Wanted
 from redbike.store.processes import CommandLines
 from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines
@@ -122,7 +121,7 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     if job["schedule"] is not None:
         yield "schedule", _show(job["schedule"])
     yield "status", _describe_status(job["status"], clock)
-    for seen in bike.store.overview.list_jobs(Wanted(), [jobid]):
+    for seen in bike.store.overview.read_named([jobid]):
         yield "queue", _show(seen.queue)
         if line := CommandLines(bike.workers()).find(jobid, seen.queue):
             yield "command", _show(line)

@@ -29,7 +29,7 @@ from redbike.store.inspected import JobDetails, JobState
 from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
 from redbike.store.namespace import split
-from redbike.store.overview import Job, Wanted
+from redbike.store.overview import Job, JobSearch
 from redbike.store.patterns import check_pattern, expand
 from redbike.store.processes import Process
 from redbike.store.totals import Queue
@@ -158,12 +158,13 @@ class Queries(Part):
         `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
-        wanted = Wanted(name, None if status is None else _find_event(status), failed, paused, overdue, never_ran)
+        event = None if status is None else _find_event(status)
+        search = JobSearch(name, event, failed, paused, overdue, never_ran)
         jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
             found = [each.jobid for each in find_late(self.store, self.settings.timezone)]
             jobids = iter(found) if jobids is None else filter(frozenset(found).__contains__, jobids)
-        return self.store.overview.list_jobs(wanted, jobids, report, with_data)
+        return self.store.overview.list_jobs(search, jobids, report, with_data)
 
     def _find_queue(self, name: str) -> str:
         return find_queue(self.worker, check_queue_name(name), self.store.queue_limits.list_queues())

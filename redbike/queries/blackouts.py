@@ -67,7 +67,7 @@ def describe_next(blackout: Blackout, clock: Clock) -> str:
 def list_details(store: Store, state: JobState) -> list[BlackoutDetails]:
     """Return the blackouts of a job, for users; the first one first."""
     run = state.run or state.waiting
-    queue = run.queue if run else store.overview.name_queue(state.jobid)
+    queue = run.queue if run else store.name_queue(state.jobid)
     coming = find_coming(read_for_job(store, state.jobid, queue), state.now)
     return [
         {

@@ -113,7 +113,7 @@ def make_forecast(
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
     calendar = Calendar(store.blackouts.list_all(), settings or Settings(), now, end)
-    counting = Counting(start, end, now, store.overview.name_queue, calendar)
+    counting = Counting(start, end, now, store.name_queue, calendar)
     paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
@@ -148,7 +148,7 @@ def _count(
     done, held = 0, Counter[bool]()
 
     def note_paused(jobid: str) -> None:
-        held[queue in (None, store.overview.name_queue(jobid))] += 1
+        held[queue in (None, store.name_queue(jobid))] += 1
 
     for page in _list_pages(store, counting.calendar, now, end, jobids, following, note_paused):
         for job in page:

@@ -83,4 +83,6 @@ def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "
     first, known = glance.dead.failures, set(glance.dead.jobids)
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]
-    return View(glance, store.overview.list_soonest(number), failures[:number], *store.questions.list_progress(number))
+    # The last runs of those that are due next are not told if they are not archived.
+    soonest = store.overview.read_named(store.timeline.list_soonest(number), {})
+    return View(glance, soonest, failures[:number], *store.questions.list_progress(number))

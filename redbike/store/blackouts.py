@@ -4,7 +4,7 @@ The name of one is that of its field: ``job:ID``, ``queue:NAME``, or ``queue:`` 
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
@@ -13,7 +13,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.schedule.windows import Window, find_window, list_windows
 from redbike.store.keys import is_queue_name
-from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, split
+from redbike.store.namespace import PAGE, STEP, Part, read_time, split
 from redbike.store.records import decode
 from redbike.store.scripts import Call
 
@@ -101,12 +101,8 @@ class BlackoutState(NamedTuple):
         return Blackout.parse(self.record)
 
 
-class Blackouts:
-    """Sets, begins and ends blackouts. `queue_for` names the queue of a job id."""
-
-    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
-        self._namespace = namespace
-        self._queue_for = queue_for
+class Blackouts(Part):
+    """Sets, begins and ends blackouts."""
 
     def set(self, names: Sequence[str], blackout: Blackout, at: float, detail: str) -> list[str]:
         """Set the same one for each of `names`, to begin `at`; return a word of ``lua/pause_every.lua`` for each.
@@ -132,7 +128,8 @@ class Blackouts:
 
         Return a word of ``lua/begin.lua``: ``stale`` if it has changed since it was found.
         """
-        home = find_queue(self._queue_for, state.name.removeprefix(OF_JOB)) if state.name.startswith(OF_JOB) else ""
+        is_of_job = state.name.startswith(OF_JOB)
+        home = self._namespace.find_queue(state.name.removeprefix(OF_JOB)) if is_of_job else ""
         while True:
             [reply] = self._namespace.scripts.run_all([self._pack_begin(state, window, following, home)])
             if reply[0] != "elsewhere":
@@ -161,16 +158,15 @@ class Blackouts:
         return [state for page in split(names, PAGE) for state in self._inspect(page, together)]
 
     def _inspect(self, names: Sequence[str], together: bool) -> list[BlackoutState]:
-        client, keys = self._namespace.client, self._namespace.keys
-        jobs = [name.removeprefix(OF_JOB) for name in names]
-        kinds = [(keys.blackouts, "hash"), (keys.timers, "zset"), (keys.schedules, "hash")]
-        with self._namespace.translate(*kinds), client.pipeline(transaction=together) as pipeline:
-            pipeline.hmget(keys.blackouts, names)
-            pipeline.zmscore(keys.timers, [f"{TIMER}{name}" for name in names])
-            pipeline.hmget(keys.schedules, jobs)
-            pipeline.time()
-            records, timers, schedules, clock = pipeline.execute()
-        now = self._namespace.now or clock[0] + clock[1] / 1e6
+        keys = self._namespace.keys
+        records, timers, schedules, clock = self._namespace.ask_all(
+            ("hmget", keys.blackouts, names),
+            ("zmscore", keys.timers, [f"{TIMER}{name}" for name in names]),
+            ("hmget", keys.schedules, [name.removeprefix(OF_JOB) for name in names]),
+            ("time",),
+            at_once=together,
+        )
+        now = self._namespace.now or read_time(clock)
         return [
             BlackoutState(name, decode(record), timer, text is not None or not name.startswith(OF_JOB), now)
             for name, record, timer, text in zip(names, records, timers, schedules, strict=True)

@@ -32,14 +32,9 @@ class Coming(Part):
 
     def count(self, until: float) -> tuple[int, int, int]:
         """Return how many jobs there are to look at, how many are paused at most, and how many follow others."""
-        client, keys = self._namespace.client, self._namespace.keys
-        hashes = keys.queued, keys.running, keys.pauses, keys.following
-        kinds = [(keys.timeline, "zset"), *((key, "hash") for key in hashes)]
-        with self._namespace.translate(*kinds), client.pipeline(transaction=False) as pipeline:
-            pipeline.zcount(keys.timeline, "-inf", until)
-            for key in hashes:
-                pipeline.hlen(key)
-            found: list[int] = pipeline.execute()
+        keys = self._namespace.keys
+        lengths = (("hlen", key) for key in (keys.queued, keys.running, keys.pauses, keys.following))
+        found = self._namespace.ask_all(("zcount", keys.timeline, "-inf", until), *lengths, at_once=False)
         return sum(found), found[-2], found[-1]
 
     def list_followers(self) -> Iterator[list[str]]:
@@ -61,12 +56,9 @@ class Coming(Part):
 
     def _count_timeline(self, until: float) -> list[tuple[tuple[float, float], int]]:
         """Return how many jobs are due by `until`, and how many wait for others, each with where they are."""
-        client, key = self._namespace.client, self._namespace.keys.timeline
-        places = (-math.inf, until), (AWAITED, AWAITED)
-        with self._namespace.translate((key, "zset")), client.pipeline(transaction=False) as pipeline:
-            for place in places:
-                pipeline.zcount(key, *place)
-            return list(zip(places, pipeline.execute(), strict=True))
+        key, places = self._namespace.keys.timeline, ((-math.inf, until), (AWAITED, AWAITED))
+        numbers = self._namespace.ask_all(*(("zcount", key, *place) for place in places), at_once=False)
+        return list(zip(places, numbers, strict=True))
 
     def list_pages(
         self,
@@ -121,12 +113,9 @@ class Coming(Part):
 
     def _find_rank(self, jobid: bytes, due: float) -> int:
         """Return how many jobs of the timeline stand before this one, or up to where it stood."""
-        client, key = self._namespace.client, self._namespace.keys.timeline
-        with self._namespace.translate((key, "zset")), client.pipeline(transaction=True) as pipeline:
-            pipeline.zrank(key, jobid)
-            pipeline.zscore(key, jobid)
-            pipeline.zcount(key, "-inf", due)
-            rank, score, number = pipeline.execute()
+        key = self._namespace.keys.timeline
+        asked = ("zrank", key, jobid), ("zscore", key, jobid), ("zcount", key, "-inf", due)
+        rank, score, number = self._namespace.ask_all(*asked)
         return int(rank if score == due else number)
 
     def _look_at(
@@ -157,15 +146,11 @@ class Coming(Part):
 
     def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
         """Return schedules, options and histories of jobs; with `places`, also the records there, and due times."""
-        client, keys = self._namespace.client, self._namespace.keys
-        hashes = (keys.schedules, keys.options, keys.history, *places)
-        kinds = [*((key, "hash") for key in hashes), (keys.timeline, "zset")]
-        with self._namespace.translate(*kinds), client.pipeline(transaction=bool(places)) as pipeline:
-            for key in hashes:
-                pipeline.hmget(key, names)
-            if places:
-                pipeline.zmscore(keys.timeline, names)
-            return list(pipeline.execute())
+        keys = self._namespace.keys
+        asked = [("hmget", key, names) for key in (keys.schedules, keys.options, keys.history, *places)]
+        if places:
+            asked.append(("zmscore", keys.timeline, names))
+        return self._namespace.ask_all(*asked, at_once=bool(places))
 
 
 def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None]) -> float | None:

@@ -1,11 +1,27 @@
-"""Cursors: where a page of a list ends, and the next one begins. Jobs may come and go between two pages."""
+"""Walks along hashes and sorted sets: a page of it takes a limited amount of work, and ends at a cursor.
 
+1. A hash of few entries is read as a whole, and sorted by its fields. The cursor has one of these.
+2. A larger one is read in the order in which the server has it, by HSCAN. The cursor has that of the server.
+3. A sorted set is read in its order. The cursor has an entry of it.
+
+Entries may come and go between two pages: one that is there all the time is on one of them, perhaps on two.
+"""
+
+import time
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self
 
 from redbike.errors import BadConfig
-from redbike.store.namespace import Entry
+from redbike.store.namespace import Entry, Namespace, Ranks
+from redbike.store.records import decode, encode
 
 BITS = 64  # of a cursor of HSCAN
+ROWS = 50  # entries of a step
+FEW = 1000  # entries of a hash that is read as a whole
+LEAST_SCANNED, MOST_SCANNED, SLOW = 50, 1000, 0.005  # entries of one request, which become more while it is quick
+
+Fields = dict[bytes, bytes]
+Select = Callable[[Fields], list[str]]  # the names of those fields that may fit
 
 
 class Cursor(NamedTuple):
@@ -34,6 +50,69 @@ class Cursor(NamedTuple):
             return cls(number, at, (float(score), bytes.fromhex(member)))
         except ValueError:
             raise BadConfig(f"bad cursor {text!r:.40}: it comes from the link to the next page") from None
+
+
+class Step(NamedTuple):
+    """What one request of a walk has found."""
+
+    names: list[str]  # those that may fit
+    scanned: int  # entries
+    done: int  # of all, from the beginning
+    following: Cursor | None  # None: nothing is left
+
+
+def walk_ranks(ranks: Ranks, cursor: Cursor, until: float = float("inf"), is_backwards: bool = False) -> Iterator[Step]:
+    """Walk along a sorted set: up to the score `until`, or backwards from its end."""
+    total = ranks.count()
+    for done, page in ranks.list_before(cursor.entry) if is_backwards else ranks.list_after(cursor.entry):
+        entries = [entry for entry in page if entry[0] <= until]
+        is_over = len(entries) < len(page) or done + len(page) >= total
+        for first in range(0, len(entries), ROWS):
+            part = entries[first : first + ROWS]
+            following = None if is_over and first + ROWS >= len(entries) else cursor._replace(entry=part[-1])
+            yield Step([decode(member) for _, member in part], len(part), done + first + len(part), following)
+        if is_over:
+            return
+
+
+def walk_hash(namespace: Namespace, key: str, cursor: Cursor, pattern: str | None, select: Select) -> Iterator[Step]:
+    """Walk along those fields of a hash that `pattern` matches, and of them those that `select` returns."""
+    total = int(namespace.ask("hlen", key))
+    behind = cursor.entry[1] if cursor.entry else b""
+
+    def look(scan: int, count: int) -> tuple[int, list[str]]:
+        scan, found = namespace.scan_page(key, scan, pattern, count)
+        return scan, select({name: value for name, value in found.items() if name > behind})
+
+    walk = _walk_few if cursor.scan == 0 and total <= FEW else _walk_many
+    return walk(look, cursor, total)
+
+
+Look = Callable[[int, int], tuple[int, list[str]]]  # from a cursor of HSCAN on, for so many entries
+
+
+def _walk_few(look: Look, cursor: Cursor, total: int) -> Iterator[Step]:
+    scan, names = look(0, FEW)
+    while scan:
+        scan, more = look(scan, FEW)
+        names += more
+    ordered = sorted({*names}, key=encode)
+    for first in range(0, len(ordered), ROWS):
+        page = ordered[first : first + ROWS]
+        is_last = first + ROWS >= len(ordered)
+        yield Step(page, len(page), total, None if is_last else cursor._replace(entry=(0.0, encode(page[-1]))))
+
+
+def _walk_many(look: Look, cursor: Cursor, total: int) -> Iterator[Step]:
+    scan, count = cursor.scan, LEAST_SCANNED
+    while True:
+        began = time.monotonic()
+        scan, names = look(scan, count)
+        done = round(measure_scan(scan) * total) if scan else total
+        yield Step(names, count, done, cursor._replace(scan=scan) if scan else None)
+        if not scan:
+            return
+        count = min(MOST_SCANNED, count * 2) if time.monotonic() - began < SLOW else LEAST_SCANNED
 
 
 def measure_scan(scan: int) -> float:

@@ -1,6 +1,6 @@
 """The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from redbike.errors import BadSchedule, quoted
 from redbike.store.alerts import Alerts
 from redbike.store.enums import Skip
-from redbike.store.namespace import PAGE, STEP, Namespace, find_queue, make_tag, number_queues, split
+from redbike.store.namespace import PAGE, STEP, Part, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
 
@@ -97,12 +97,8 @@ class Cancellation:
     skipped: dict[str, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
 
 
-class Jobs:
-    """Sets, unsets, runs, cancels and rejects jobs. `queue_for` names the queue of a job id."""
-
-    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
-        self._namespace = namespace
-        self._queue_for = queue_for
+class Jobs(Part):
+    """Sets, unsets, runs, cancels and rejects jobs."""
 
     def set(self, jobs: Sequence[JobToSet], from_now: bool = False, step: int = STEP) -> list[Refused]:
         """Set jobs, none of them twice, in one round trip, `step` in each step.
@@ -174,7 +170,7 @@ class Jobs:
 
     def _name_queue(self, jobid: str) -> str:
         # For an id of an older version, or of a function that is gone, there is no queue: then any will do.
-        return find_queue(self._queue_for, jobid) or "-"
+        return self._namespace.find_queue(jobid) or "-"
 
     def run(self, jobids: Iterable[str]) -> list[str]:
         """Run jobs once now, whatever their schedules, and forget their failures.
@@ -182,7 +178,7 @@ class Jobs:
         Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
         run.
         """
-        jobs, words = [(jobid, self._queue_for(jobid)) for jobid in jobids], []
+        jobs, words = [(jobid, self._namespace.queue_for(jobid)) for jobid in jobids], []
         for page in split(jobs, PAGE):
             calls = (self._pack_run(jobid, queue) for jobid, queue in page)
             words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]

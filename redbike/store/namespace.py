@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +20,7 @@ from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.store.keys import OWNER, Keys
 from redbike.store.lua_loader import SCRIPTS
-from redbike.store.records import decode
+from redbike.store.records import decode, encode
 from redbike.store.scripts import Call, Reply, Scripts, name_wrong_key
 from redbike.text.printable import name_host
 
@@ -42,7 +42,8 @@ class Namespace:
 
     `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
     is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` and
-    `expires` are the settings: seconds, or ``never``, and seconds, or 0 for no limit.
+    `expires` are the settings: seconds, or ``never``, and seconds, or 0 for no limit. `queue_for` names the queue of a
+    job id.
     """
 
     client: Any  # redis.Redis, whose types allow for decoded replies: Redbike never asks for these
@@ -52,6 +53,7 @@ class Namespace:
     who: str | None = None
     forget_after: float | str = "never"
     expires: float = 0.0
+    queue_for: Callable[[str], str] = lambda jobid: ""
 
     @property
     def now(self) -> float | None:
@@ -61,6 +63,16 @@ class Namespace:
     def find_expires(self, options: str) -> float:
         """Return after how many seconds an occurrence of a job with these options expires; 0 for never."""
         return float(parse_options(options).get("expires", self.expires)) if options else self.expires
+
+    def find_queue(self, jobid: str) -> str:
+        """Return the queue of the next run of a job; "" if nobody knows."""
+        try:
+            return self.queue_for(jobid)
+        except Unreachable:
+            raise
+        except RedbikeError:
+            # The job does not run, but it is there: to be seen, paused and unset.
+            return ""
 
     def pack(self, verb: str, queues: Iterable[str] = (), **given: Any) -> Call:
         """Return the call of a script, with what it is given, by name, and with the keys of `queues`."""
@@ -93,6 +105,30 @@ class Namespace:
         with self.translate((key, self.keys.get_kind(key))):
             return getattr(self.client, command)(key, *given, **options)
 
+    def ask_all(self, *asked: Sequence[Any], at_once: bool = True) -> list[Any]:
+        """Return the replies to several commands, each with its key and what follows, in one round trip.
+
+        `at_once`: they are of one instant. The error for a key of a wrong type names it.
+        """
+        kinds = [(key, self.keys.get_kind(key)) for _, *given in asked for key in given[:1]]
+        with self.translate(*kinds), self.client.pipeline(transaction=at_once) as pipeline:
+            for command, *given in asked:
+                getattr(pipeline, command)(*given)
+            return list(pipeline.execute())
+
+    def read_clock(self) -> float:
+        """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
+        if (now := self.now) is not None:
+            return now
+        with translate_errors():
+            return read_time(self.client.time())
+
+    def scan_page(self, key: str, cursor: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
+        """Return the cursor of HSCAN behind a page of a hash, 0 at its end, and of the page what `pattern` matches."""
+        match = None if pattern is None else encode(pattern)
+        following, found = self.ask("hscan", key, cursor, match=match, count=count)
+        return int(following), found
+
     def scan(self, key: str, pattern: str | None = None, page: int = PAGE) -> Iterator[tuple[str, str]]:
         """Yield the fields of a hash with their values, or those that `pattern` matches; `page` in each request."""
         for name, value in self.scan_bytes(key, pattern, page):
@@ -113,6 +149,11 @@ class Namespace:
                             seen.add(name)
                     return
         raise Unreachable(ON_THE_MOVE)
+
+
+def read_time(clock: tuple[int, int]) -> float:
+    """Return what TIME replies as epoch seconds."""
+    return clock[0] + clock[1] / 1e6
 
 
 class Part:
@@ -153,17 +194,6 @@ _find_host = lru_cache(1)(name_host)
 def number_queues(names: Iterable[str]) -> dict[str, int]:
     """Return the names of queues, each once, with the numbers from 1 by which scripts know them."""
     return {name: number for number, name in enumerate(dict.fromkeys(names), 1)}
-
-
-def find_queue(queue_for: Callable[[str], str], jobid: str) -> str:
-    """Return the queue of a job; "" if the worker class, or nobody that is known, has one for it."""
-    try:
-        return queue_for(jobid)
-    except Unreachable:
-        raise
-    except RedbikeError:
-        # The job does not run, but it is there: to be seen, paused and unset.
-        return ""
 
 
 def read_json(value: bytes) -> Any:
@@ -216,15 +246,9 @@ class Ranks:
     def _find_rank(self, entry: Entry, behind: int) -> int:
         """Return how many entries stand before this one, which may be gone; with 1 as `behind`, itself too."""
         score, member = entry
-        with (
-            self._namespace.translate((self._key, "zset")),
-            self._namespace.client.pipeline(transaction=True) as pipeline,
-        ):
-            pipeline.zrank(self._key, member)
-            pipeline.zscore(self._key, member)
-            pipeline.zcount(self._key, "-inf", f"({score!r}")
-            pipeline.zcount(self._key, "-inf", score)
-            rank, now, low, high = pipeline.execute()
+        ranks, counts = (("zrank", member), ("zscore", member)), (f"({score!r}", score)
+        asked = *ranks, *(("zcount", "-inf", most) for most in counts)
+        rank, now, low, high = self._namespace.ask_all(*((name, self._key, *given) for name, *given in asked))
         if rank is not None and now == score:
             return int(rank) + behind
         # It has gone: of those with its score, the first one that stands behind it, by halves.

@@ -1,20 +1,34 @@
-"""The jobs as an operator sees them: where each is, when it runs next, and how its last run ended."""
+"""The jobs as an operator sees them: where each is, when it runs next, and how its last run ended.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+They are listed as a whole, or page by page. A page takes a limited amount of work, however many jobs there are, and
+however few of them fit. Where it ends, there is a `Cursor` from which the next one goes on.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import recurs
+from redbike.store.cursors import Cursor, Fields, Step, walk_hash, walk_ranks
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.inspected import read_data
 from redbike.store.journal import Journal
-from redbike.store.namespace import DATA_PAGE, Namespace, find_queue, split
+from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, Part, Ranks, read_time, split
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
+
+ROWS = 50  # jobs from which on a page is full
+MOST = 20_000  # entries that a page looks at
+PAGE_TIMEOUT = 0.04  # seconds after which it looks at no further ones
+SETTLED = tuple(f"{event}:".encode() for event in Event if event not in (Event.ENQ, Event.WRK))
+BEGINNING = Cursor()
+Newest = Mapping[str, PastRun | None]  # what `Journal.read_newest` has told
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +61,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which jobs are asked for: those for which everything that is given here holds."""
+class JobSearch:
+    """Which jobs are looked for: those for which everything that is given here holds."""
 
     queue: str | None = None
     status: Event | None = None
@@ -56,9 +70,12 @@ class Wanted:
     paused: bool = False
     overdue: bool = False
     never_ran: bool = False
+    pattern: str | None = None  # of ids, for the server
+    matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
+    by_next: bool = False  # only those on the timeline, in the order in which they are due
 
     def fits(self, job: Job) -> bool:
-        """Tell whether `job` is one of them."""
+        """Tell whether `job` is one of them, if its id is."""
         return (
             self.queue in (None, job.queue)
             and self.status in (None, job.status)
@@ -69,24 +86,68 @@ class Wanted:
         )
 
 
-class JobReader:
-    """Reads what there is of jobs whose ids are known."""
+EVERYTHING = JobSearch()
 
-    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
-        self._namespace = namespace
-        self._queue_for = queue_for
-        self._journal = Journal(namespace)
-        self._limits = QueueLimiter(namespace)
 
-    def list_soonest(self, number: int) -> list[Job]:
-        """Return the jobs that are due first on the timeline. Their last runs are not told if they are not archived."""
-        client, key = self._namespace.client, self._namespace.keys.timeline
-        with self._namespace.translate((key, "zset")):
-            soonest = client.zrange(key, "-inf", f"({AWAITED:.0f}", byscore=True, offset=0, num=number)
-            jobids = [decode(jobid) for jobid in soonest]
-        return self.read_named(jobids, {})
+class JobPage(NamedTuple):
+    """A page of jobs."""
 
-    def read_named(self, jobids: Sequence[str], newest: Mapping[str, PastRun | None] | None = None) -> list[Job]:
+    jobs: list[Job]
+    looked_at: int  # entries, on this page and those before it; about, as the server has no exact number
+    total: int  # entries that there are
+    following: Cursor | None  # where the next page begins; None: nothing is left
+
+
+class _Source(NamedTuple):
+    """Where jobs may be that fit."""
+
+    kind: Literal["hash", "due", "next", "failures"]
+    key: str
+    only: str = ""  # what the value in a hash begins with, of those that may fit
+    without: str = ""  # a sorted set that has jobs of another source
+
+
+class JobLister(Part):
+    """Lists jobs. What it holds at a time does not grow with their number."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__(namespace)
+        self._journal, self._limits = Journal(namespace), QueueLimiter(namespace)
+
+    def list_jobs(
+        self,
+        search: JobSearch = EVERYTHING,
+        jobids: Iterable[str] | None = None,
+        report: Callable[[int, int], None] | None = None,
+        with_data: bool = False,
+    ) -> Iterator[Job]:
+        """Yield the jobs that fit, in no order: of all, or of `jobids`; `with_data` or without.
+
+        Where many have to be read, `report` hears how many jobs were looked at, and how many there are.
+        """
+        # First what may be archived meanwhile: then it is read twice, and not missed.
+        newest, pauses, done, number = self._journal.read_newest(), self._list_pauses(), 0, 0
+        if report and jobids is None and not (search.overdue or search.paused):
+            number = sum(map(self._count, self._list_sources(search)))
+        for page in split(self._list_candidates(search) if jobids is None else jobids, PAGE):
+            found = filter(search.fits, self._read(page, newest, pauses))
+            yield from self._add_data(list(found)) if with_data else found
+            done += len(page)
+            if report and number:
+                report(done, max(done, number))
+
+    def _list_candidates(self, search: JobSearch) -> Iterator[str]:
+        """Yield the ids of all jobs, or of those that may fit where an index has them."""
+        search = replace(search, queue=None)
+        for source in self._list_sources(search):
+            if source.kind == "hash":
+                for page in split(self._namespace.scan_bytes(source.key), PAGE):
+                    yield from self._select(dict(page), source, search)
+            else:
+                for step in self._walk(source, BEGINNING, search):
+                    yield from step.names
+
+    def read_named(self, jobids: Sequence[str], newest: Newest | None = None) -> list[Job]:
         """Return those of `jobids` that exist, in their order; all that it costs is for these.
 
         `newest` is what `Journal.read_newest` has told of late; without it, the journal is read for these jobs alone.
@@ -96,16 +157,98 @@ class JobReader:
         known = self._journal.read_newest(jobids) if newest is None else newest
         return list(self._read(jobids, known, self._list_pauses()))
 
+    def read_page(
+        self,
+        search: JobSearch,
+        cursor: Cursor = BEGINNING,
+        newest: Newest | None = None,
+        rows: int = ROWS,
+        most: int = MOST,
+        patience: float = PAGE_TIMEOUT,
+    ) -> JobPage:
+        """Return a page that begins at `cursor`: until there are `rows` jobs, or `most` entries were looked at.
+
+        Or until `patience` seconds have passed. At least one request is made, and its jobs are all on the page, so
+        there may be more of them. Whether a job never ran is told with `newest`, which is what `Journal.read_newest`
+        has told of late; without it, that is read for the jobs of the page alone.
+        """
+        until, sources = time.monotonic() + patience, self._list_sources(search)
+        counts, found, scanned = list(map(self._count, sources)), list[Job](), 0
+        total, done = sum(counts), sum(counts[: cursor.source])
+        for number in range(cursor.source, len(sources)):
+            start = cursor if number == cursor.source else Cursor(number)
+            for step in self._walk(sources[number], start, search):
+                found += filter(search.fits, self.read_named(step.names, newest or {}))
+                scanned += step.scanned
+                following = step.following or (Cursor(number + 1) if number + 1 < len(sources) else None)
+                if following and (len(found) >= rows or scanned >= most or time.monotonic() >= until):
+                    return JobPage(self._add_last_runs(found, newest), min(done + step.done, total), total, following)
+            done += counts[number]
+        return JobPage(self._add_last_runs(found, newest), total, total, None)
+
+    def _add_last_runs(self, jobs: list[Job], newest: Newest | None) -> list[Job]:
+        """Return jobs with those of their last runs that are not archived yet."""
+        known = self._journal.read_newest([job.jobid for job in jobs]) if jobs and newest is None else {}
+        told = {jobid: (run.started, run.outcome) if run else (None, None) for jobid, run in known.items()}
+        lasts = (told.get(job.jobid, (job.last_started, job.last_outcome)) for job in jobs)
+        return [replace(job, last_started=last, last_outcome=how) for job, (last, how) in zip(jobs, lasts, strict=True)]
+
+    def _list_sources(self, search: JobSearch) -> list[_Source]:
+        """Return where those may be that are looked for: a small index, if there is one."""
+        keys = self._namespace.keys
+        indexes = (
+            (search.by_next, _Source("next", keys.timeline)),
+            (search.paused, _Source("hash", keys.pauses)),
+            (search.overdue, _Source("due", keys.timeline), _Source("hash", keys.queued)),
+            (
+                search.failed,
+                _Source("failures", keys.failure_times),
+                _Source("hash", keys.statuses, f"{Event.DIE}:", keys.failure_times),
+            ),
+            (search.status == Event.WRK, _Source("hash", keys.running)),
+            (search.status == Event.ENQ, _Source("hash", keys.queued)),
+        )
+        everywhere = [_Source("hash", keys.statuses, f"{search.status}:" if search.status else "")]
+        return next((sources for is_needed, *sources in indexes if is_needed), everywhere)
+
+    def _count(self, source: _Source) -> int:
+        return int(self._namespace.ask("hlen" if source.kind == "hash" else "zcard", source.key))
+
+    def _walk(self, source: _Source, cursor: Cursor, search: JobSearch) -> Iterator[Step]:
+        if source.kind == "hash":
+            select = partial(self._select, source=source, search=search)
+            yield from walk_hash(self._namespace, source.key, cursor, search.pattern, select)
+            return
+        now = self._namespace.read_clock() if source.kind == "due" else float("inf")
+        for step in walk_ranks(Ranks(self._namespace, source.key), cursor, now, source.kind == "failures"):
+            yield step._replace(names=list(filter(search.matches, step.names)))
+
+    def _select(self, found: Fields, source: _Source, search: JobSearch) -> list[str]:
+        """Return those that may fit, as far as that can be told at little cost."""
+        names = [name for name, value in found.items() if value.startswith(source.only.encode())]
+        if source.without and names:
+            scores = self._namespace.ask("zmscore", source.without, names)
+            names = [name for name, score in zip(names, scores, strict=True) if score is None]
+        if search.queue is None or source.key != self._namespace.keys.statuses:
+            return list(map(decode, names))
+        # Those that wait or run may be in any queue.
+        return [
+            jobid
+            for jobid, value in ((decode(name), found[name]) for name in names)
+            if not value.startswith(SETTLED) or self._namespace.find_queue(jobid) == search.queue
+        ]
+
     def _list_pauses(self) -> dict[str, QueuePause]:
         """Return the pauses of queues, by name; "" is everything."""
         return {limits.queue: limits.pause for limits in self._limits.list_all() if limits.pause}
 
-    def _read(
-        self, jobids: Sequence[str], newest: Mapping[str, PastRun | None], pauses: dict[str, QueuePause]
-    ) -> Iterator[Job]:
+    def _read(self, jobids: Sequence[str], newest: Newest, pauses: dict[str, QueuePause]) -> Iterator[Job]:
         """Yield those of `jobids` that exist, as all of them are at one instant."""
-        *columns, clock = self._fetch([encode(jobid) for jobid in jobids])
-        now = self._namespace.now or clock[0] + clock[1] / 1e6
+        keys, names = self._namespace.keys, [encode(jobid) for jobid in jobids]
+        hashes = keys.statuses, keys.schedules, keys.queued, keys.running, keys.pauses, keys.history
+        asked = *(("hmget", key) for key in hashes), ("zmscore", keys.timeline), ("zmscore", keys.failure_times)
+        *columns, clock = self._namespace.ask_all(*((*each, names) for each in asked), ("time",))
+        now = self._namespace.now or read_time(clock)
         for jobid, *values in zip(jobids, *columns, strict=True):
             stored = _Stored(*values)
             # Of a job that was unset since it was found, nothing is left.
@@ -113,30 +256,11 @@ class JobReader:
                 last = newest[jobid] if jobid in newest else read_newest(jobid, stored.history or b"")
                 yield self._make_job(jobid, stored, last, now, pauses)
 
-    def _fetch(self, names: Sequence[bytes]) -> list[Any]:
-        """Return the columns of `_Stored` for jobs, and the time."""
-        client, keys = self._namespace.client, self._namespace.keys
-        hashes = keys.statuses, keys.schedules, keys.queued, keys.running, keys.pauses, keys.history
-        sets = keys.timeline, keys.failure_times
-        kinds = [*((key, "hash") for key in hashes), *((key, "zset") for key in sets)]
-        with self._namespace.translate(*kinds), client.pipeline(transaction=True) as pipeline:
-            commands: Any = pipeline  # it takes bytes everywhere, but redis-py's types do not know that
-            for key in hashes:
-                commands.hmget(key, names)
-            for key in sets:
-                commands.zmscore(key, names)
-            commands.time()
-            return list(commands.execute())
-
     def _add_data(self, jobs: Sequence[Job]) -> Iterator[Job]:
         """Yield jobs with their data, which are read in one round trip."""
-        key, names = self._namespace.keys.data, [encode(job.jobid) for job in jobs]
-        with self._namespace.translate((key, "hash")), self._namespace.client.pipeline(transaction=False) as pipeline:
-            commands: Any = pipeline
-            for page in split(names, DATA_PAGE):
-                commands.hmget(key, page)
-            texts = chain.from_iterable(commands.execute())
-        for job, text in zip(jobs, texts, strict=True):
+        pages = split([encode(job.jobid) for job in jobs], DATA_PAGE)
+        found = self._namespace.ask_all(*(("hmget", self._namespace.keys.data, page) for page in pages), at_once=False)
+        for job, text in zip(jobs, chain.from_iterable(found), strict=True):
             yield job if text is None else replace(job, data=read_data(decode(text)))
 
     def _make_job(
@@ -145,7 +269,7 @@ class JobReader:
         waiting, run = Waiting.parse(decode(stored.queued)), RunRecord.parse(decode(stored.running))
         status, pause = Status.parse(decode(stored.status)), Pause.parse(decode(stored.pause))
         is_due = waiting is not None or (stored.due is not None and stored.due <= now)
-        queue = run.queue if run else waiting.queue if waiting else self.name_queue(jobid)
+        queue = run.queue if run else waiting.queue if waiting else self._namespace.find_queue(jobid)
         is_closed = any(name in pauses and pauses[name].holds(now) for name in (queue, ""))
         return Job(
             jobid=jobid,
@@ -161,10 +285,6 @@ class JobReader:
             is_overdue=is_due and run is None and not is_closed,  # what is held of a paused job is in no such place
             is_running=run is not None,
         )
-
-    def name_queue(self, jobid: str) -> str:
-        """Return the queue of the next run of a job; "" if nobody knows."""
-        return find_queue(self._queue_for, jobid)
 
 
 class _Stored(NamedTuple):

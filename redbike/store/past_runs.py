@@ -8,15 +8,14 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from redbike.schedule.parser import recurs
-from redbike.store.cursors import Cursor, measure_scan
+from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.entries import collect
 from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.inspected import parse_failure
 from redbike.store.journal import Journal
 from redbike.store.namespace import Entry, Namespace, Ranks, split
-from redbike.store.paging import FEW, MOST_SCANNED
-from redbike.store.records import decode, encode
+from redbike.store.records import decode
 
 ROWS = 100  # runs from which on a page is full
 NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
@@ -110,7 +109,7 @@ class PastRuns:
         scan, until, total = cursor.scan, time.monotonic() + patience, self._journal.count_jobs()
         found, count = list[PastRun](), PAGE // 10
         while len(found) < rows:
-            scan, page = self._scan(scan, search.pattern, count)
+            scan, page = self._namespace.scan_page(self._namespace.keys.history, scan, search.pattern, count)
             for name, value in page.items():
                 found += filter(search.fits, read_runs(decode(name), value) or ())
             if not scan or time.monotonic() >= until:
@@ -145,17 +144,13 @@ class PastRuns:
 
     def find_dead(self, rows: int) -> Dead:
         """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
-        client, keys = self._namespace.client, self._namespace.keys
-        kinds = (keys.failure_times, "zset"), (keys.statuses, "hash"), (keys.schedules, "hash")
-        with self._namespace.translate(*kinds):
-            failed = client.zrange(keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
-            if not failed:
-                return Dead([], [])
-            names = [member for member, _ in failed]
-            with client.pipeline(transaction=True) as pipeline:
-                pipeline.hmget(keys.statuses, names)
-                pipeline.hmget(keys.schedules, names)
-                statuses, schedules = pipeline.execute()
+        keys = self._namespace.keys
+        failed = self._namespace.ask("zrange", keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
+        if not failed:
+            return Dead([], [])
+        names = [member for member, _ in failed]
+        hashes = keys.statuses, keys.schedules
+        statuses, schedules = self._namespace.ask_all(*(("hmget", key, names) for key in hashes))
         dead = [
             (score, member)
             for (member, score), status, text in zip(failed, statuses, schedules, strict=True)
@@ -180,11 +175,6 @@ class PastRuns:
     def _read_last(self, most: int) -> list[bytes]:
         """Return the newest entries of the journal."""
         return list(self._namespace.ask("lrange", self._namespace.keys.journal, -most, -1))
-
-    def _scan(self, scan: int, pattern: str | None, count: int) -> tuple[int, dict[bytes, bytes]]:
-        match = None if pattern is None else encode(pattern)
-        following, found = self._namespace.ask("hscan", self._namespace.keys.history, scan, match=match, count=count)
-        return int(following), found
 
     def _fetch_failures(self, page: Sequence[Entry]) -> list[Failure]:
         pairs = zip(page, self._read_kept([member for _, member in page]), strict=True)

@@ -1,7 +1,7 @@
 """The transitions of pauses: a job is paused, and what waits of it is held until it is resumed."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.log import describe_pause
-from redbike.store.namespace import STEP, Namespace, find_queue, number_queues, split
+from redbike.store.namespace import STEP, Part, number_queues, split
 from redbike.store.records import RetryState, decode, format_time
 from redbike.store.scripts import Call
 
@@ -27,12 +27,8 @@ class Resumption:
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences that are passed over
 
 
-class Pauses:
-    """Pauses and resumes jobs. `queue_for` names the queue of a job id."""
-
-    def __init__(self, namespace: Namespace, queue_for: Callable[[str], str]) -> None:
-        self._namespace = namespace
-        self._queue_for = queue_for
+class Pauses(Part):
+    """Pauses and resumes jobs."""
 
     def pause(
         self, jobids: Sequence[str], until: float | None, by: str, reason: str, since: float | None = None
@@ -63,7 +59,7 @@ class Pauses:
 
     def _pack_pause(self, jobids: Sequence[str], homes: Mapping[str, str], given: dict[str, Any]) -> Call:
         queues = number_queues(
-            name for name in (homes.get(jobid) or find_queue(self._queue_for, jobid) for jobid in jobids) if name
+            name for name in (homes.get(jobid) or self._namespace.find_queue(jobid) for jobid in jobids) if name
         )
         return self._namespace.pack("pause", queues, jobs=jobids, **given)
 
@@ -84,7 +80,7 @@ class Pauses:
             given["retry_state"] = resumption.retry_state
         if expiry := self._find_expiry(state, resumption):
             given["expiring"] = {state.jobid: expiry}
-        home = find_queue(self._queue_for, state.jobid)
+        home = self._namespace.find_queue(state.jobid)
         return self._namespace.pack("resume", [home] if home else [], job=state.jobid, **given)
 
     def _find_expiry(self, state: JobState, resumption: Resumption) -> str:

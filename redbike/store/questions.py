@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
-from redbike.connection.refusals import is_out_of_memory, translate_errors
+from redbike.connection.refusals import is_out_of_memory
 from redbike.errors import Unreachable
 from redbike.store.enums import EVENT_NAMES, EventName
 from redbike.store.inspected import JobState, TagState, read_job, read_tag
@@ -137,10 +137,8 @@ class Questions(Part):
     def read_schedules(self, jobids: Sequence[str]) -> list[tuple[str | None, str]]:
         """Return the schedule of each of `jobids` as it is stored, or None, and its options, "" for none."""
         keys = self._namespace.keys
-        with translate_errors(), self._namespace.client.pipeline(transaction=False) as pipeline:
-            pipeline.hmget(keys.schedules, jobids)
-            pipeline.hmget(keys.options, jobids)
-            texts, options = pipeline.execute()
+        hashes = keys.schedules, keys.options
+        texts, options = self._namespace.ask_all(*(("hmget", key, jobids) for key in hashes), at_once=False)
         return [(None if text is None else decode(text), decode(own)) for text, own in zip(texts, options, strict=True)]
 
     def list_statuses(self, pattern: str | None = None) -> Iterator[tuple[str, str]]:
@@ -197,7 +195,7 @@ class Questions(Part):
         """
         key, cursor, until, found = self._namespace.keys.statuses, 0, time.monotonic() + patience, dict[str, None]()
         while len(found) <= most:
-            cursor, page = self._namespace.ask("hscan", key, cursor, match=pattern, count=PAGE)
+            cursor, page = self._namespace.scan_page(key, cursor, pattern, PAGE)
             found |= dict.fromkeys(map(decode, page))
             if cursor == 0:
                 return list(found)[:most], len(found) <= most

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from redbike.config.options import list_texts
-from redbike.connection.refusals import translate_errors
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
 from redbike.store.records import Membership, Pause, decode
@@ -28,15 +27,12 @@ class Rows(Part):
 
     def list_all(self) -> Iterator[tuple[str, ...]]:
         """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have."""
-        client, keys = self._namespace.client, self._namespace.keys
+        keys = self._namespace.keys
         for page in split(self._namespace.scan(keys.schedules), DATA_PAGE):
             jobids = [jobid for jobid, _ in page]
-            with translate_errors(), client.pipeline(transaction=False) as pipeline:
-                pipeline.hmget(keys.options, jobids)
-                pipeline.hmget(keys.data, jobids)
-                pipeline.hmget(keys.pauses, jobids)
-                pipeline.hmget(keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids])
-                found = pipeline.execute()
+            asked = [("hmget", key, jobids) for key in (keys.options, keys.data, keys.pauses)]
+            asked.append(("hmget", keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids]))
+            found = self._namespace.ask_all(*asked, at_once=False)
             for job, own, data, *records in zip(page, *found, strict=True):
                 pause, blackout = Pause.parse(decode(records[0])), Blackout.parse(decode(records[1]))
                 held = pause and pause.to_dict(), blackout and blackout.to_dict()

@@ -47,7 +47,7 @@ from redbike.store.keys import Keys, check_queue_name
 from redbike.store.log import Events, Log
 from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
-from redbike.store.paging import JobLister
+from redbike.store.overview import JobLister
 from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
@@ -91,17 +91,17 @@ class Store:
         self._queue_for = queue_for
         refuse_unknown: Callable[[], QueueFor] | None = getattr(queue_for, "refuse_unknown", None)
         self._to_set = refuse_unknown() if refuse_unknown else queue_for
-        self._group(Namespace(client, self.keys, self.scripts, forget_after=forget_after, expires=expires))
+        self._group(Namespace(client, self.keys, self.scripts, None, None, forget_after, expires, self.queue_for))
 
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self.jobs = Jobs(namespace, self.queue_for)
+        self.jobs = Jobs(namespace)
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit, self._history)
         self.queue_limits = QueueLimiter(namespace)
         self.upkeep = Upkeep(namespace)
-        self.pauses = Pauses(namespace, self.queue_for)
-        self.blackouts = Blackouts(namespace, self.queue_for)
+        self.pauses = Pauses(namespace)
+        self.blackouts = Blackouts(namespace)
         self.log = Log(namespace)
         self.journal = Journal(namespace)
         self.counts = Counts(namespace)
@@ -109,7 +109,7 @@ class Store:
         self.archiver = Archiver(namespace)
         self.depths = Depths(namespace)
         self.coming = Coming(namespace)
-        self.overview = JobLister(namespace, self.queue_for)
+        self.overview = JobLister(namespace)
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
         self.outbox = Outbox(namespace)
@@ -160,6 +160,10 @@ class Store:
     def queue_for(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName`, or what Redbike's own `queue_for` raises."""
         return _name_queue(self._queue_for, jobid)
+
+    def name_queue(self, jobid: str) -> str:
+        """Return the queue of the next run of a job; "" if nobody knows."""
+        return self._namespace.find_queue(jobid)
 
     def queue_to_set(self, jobid: str) -> str:
         """Return the queue of `jobid`, which is to be set. Raise `BadQueueName` also if no worker could do it."""

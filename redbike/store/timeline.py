@@ -10,7 +10,7 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.blackouts import TIMER
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
-from redbike.store.namespace import PAGE, Part, number_queues, read_json
+from redbike.store.namespace import PAGE, Part, number_queues, read_json, read_time
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import RetryState, RunRecord, Waiting, decode, pair_up, parse_number
 from redbike.store.run import CLOCKS_DIFFER, Run
@@ -229,6 +229,11 @@ class Timeline(Part):
             rows = client.zrange(self._namespace.keys.timeline, *bounds, byscore=True, withscores=True)
         return [(decode(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
 
+    def list_soonest(self, number: int) -> list[str]:
+        """Return the ids of the jobs that are due first; without those that wait for their parents."""
+        span, bounds = {"byscore": True, "offset": 0, "num": number}, ("-inf", f"({AWAITED:.0f}")
+        return list(map(decode, self._namespace.ask("zrange", self._namespace.keys.timeline, *bounds, **span)))
+
     def advance(self, until: float, was_ahead: bool = False, known: float | None = None) -> tuple[str, str] | None:
         """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back.
 
@@ -241,18 +246,11 @@ class Timeline(Part):
 
     def read_clock(self) -> float:
         """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
-        if (now := self._namespace.now) is not None:
-            return now
-        with translate_errors():
-            seconds, micros = self._namespace.client.time()
-        return float(seconds + micros / 1e6)
+        return self._namespace.read_clock()
 
     def read_dispatched(self) -> tuple[float, float | None]:
         """Return what `read_clock` does, and until when all is dispatched; None if there was no dispatcher yet."""
-        with translate_errors():
-            pipeline = self._namespace.client.pipeline(transaction=False)
-            pipeline.time()
-            pipeline.zscore(self._namespace.keys.dispatched, "until")
-            (seconds, micros), dispatched = pipeline.execute()
+        asked = ("time",), ("zscore", self._namespace.keys.dispatched, "until")
+        clock, dispatched = self._namespace.ask_all(*asked, at_once=False)
         now = self._namespace.now
-        return seconds + micros / 1e6 if now is None else now, dispatched
+        return read_time(clock) if now is None else now, dispatched

@@ -40,26 +40,17 @@ class Totals(Part):
 
     def read(self, max_lag: float = 0.0) -> Total:
         """Return all of them. Those count as due that have been due for more than `max_lag` seconds."""
-        client, keys, now = self._namespace.client, self._namespace.keys, self._namespace.now
-        kinds = (
-            *((key, "hash") for key in (keys.schedules, keys.pauses)),
-            *((key, "zset") for key in (keys.timeline, keys.failure_times, keys.dispatched)),
-            (keys.journal, "list"),
+        keys, now = self._namespace.keys, self._namespace.read_clock()
+        jobs, timeline, due, first, paused, failing, unarchived, dispatched = self._namespace.ask_all(
+            ("hlen", keys.schedules),
+            ("zcard", keys.timeline),
+            ("zcount", keys.timeline, "-inf", f"({now - max_lag!r}" if max_lag else now),
+            ("zrange", keys.timeline, 0, 0, False, True),  # with the score
+            ("hlen", keys.pauses),
+            ("zcard", keys.failure_times),
+            ("llen", keys.journal),
+            ("zscore", keys.dispatched, "until"),
         )
-        with self._namespace.translate(*kinds):
-            if now is None:
-                seconds, micros = client.time()
-                now = seconds + micros / 1e6
-            with client.pipeline(transaction=True) as pipeline:
-                pipeline.hlen(keys.schedules)
-                pipeline.zcard(keys.timeline)
-                pipeline.zcount(keys.timeline, "-inf", f"({now - max_lag!r}" if max_lag else now)
-                pipeline.zrange(keys.timeline, 0, 0, withscores=True)
-                pipeline.hlen(keys.pauses)
-                pipeline.zcard(keys.failure_times)
-                pipeline.llen(keys.journal)
-                pipeline.zscore(keys.dispatched, "until")
-                jobs, timeline, due, first, paused, failing, unarchived, dispatched = pipeline.execute()
         # Somebody may have put a job before the beginning of time.
         first_due = max(0.0, float(first[0][1])) if due else None
         return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived, dispatched)
@@ -116,11 +107,8 @@ class Depths:
 
         Some of the entries may be withdrawn.
         """
-        client, key = self._namespace.client, self._namespace.keys.queue(queue)
-        with self._namespace.translate((key, "list")), client.pipeline(transaction=True) as pipeline:
-            pipeline.lpos(key, jobid, rank=-1, maxlen=most)
-            pipeline.llen(key)
-            place, length = pipeline.execute()
+        key = self._namespace.keys.queue(queue)
+        place, length = self._namespace.ask_all(("lpos", key, jobid, -1, None, most), ("llen", key))
         return None if place is None else length - 1 - place
 
     def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, str, int, float]]:

@@ -109,12 +109,8 @@ class Workers:
             yield from ((owner, problem) for problem in self._check(owner))
 
     def _check(self, owner: str) -> Iterator[str]:
-        client, keys = self._namespace.client, self._namespace.keys
-        with translate_errors(), client.pipeline(transaction=False) as pipeline:
-            pipeline.hget(keys.workers, owner)
-            pipeline.zscore(keys.seen, owner)
-            pipeline.hget(keys.workers, owner)
-            before, moment, after = pipeline.execute()
+        asked = ("hget", self._namespace.keys.workers, owner), ("zscore", self._namespace.keys.seen, owner)
+        before, moment, after = self._namespace.ask_all(*asked, asked[0], at_once=False)
         if before is None and after is None and moment is not None:
             yield "it has no entry"
         elif before is not None and after is not None and moment is None:

@@ -18,7 +18,6 @@ from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.store.enums import EventName
 from redbike.store.keys import check_known_jobid
-from redbike.store.overview import Wanted
 from redbike.store.patterns import expand
 from redbike.store.queue_limits import Pause
 from redbike.store.records import encode
@@ -118,7 +117,7 @@ class Selection:
             return iter(())
         if self.jobids:
             # By its id alone: one with a star in it is no pattern here.
-            return (job.jobid for job in bike.store.overview.list_jobs(Wanted(), self.jobids))
+            return (job.jobid for job in bike.store.overview.list_jobs(jobids=self.jobids))
         flags = {name: True for name in FLAGS if getattr(self, name)}
         if not (self.queue or self.status or flags):
             # Ids alone are read much faster.

@@ -818,9 +818,9 @@ BUGS = [
     ),
     Bug(
         "a job between two pages of few is lost",
-        "store/paging.py",
-        "page = jobids[first : first + ROWS]",
-        "page = jobids[first : first + ROWS + 1][-ROWS:]",
+        "store/cursors.py",
+        "page = ordered[first : first + ROWS]",
+        "page = ordered[first : first + ROWS + 1][-ROWS:]",
         f"{PAGING} -k order_of_their_ids",
     ),
     Bug(

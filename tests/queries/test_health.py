@@ -11,7 +11,6 @@ from redbike.store.enums import Outcome
 from redbike.store.history import add_runs, pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
-from redbike.store.overview import Wanted
 from redbike.store.processes import LOST
 from redbike.store.run import NextState
 from tests import states
@@ -67,7 +66,7 @@ def test_a_recurring_job_that_has_failed_for_good_comes_first(store):
     assert [failure.jobid for failure in view.failures] == [JOB, "once:A"]
     bury(store, "twice:A", f"AT:{START}", START + 90)
     assert [failure.jobid for failure in read_view(store.at(NOW), 2).failures] == [JOB, "twice:A"]
-    jobs, _ = choose_jobs(store.overview.list_jobs(Wanted()), None)
+    jobs, _ = choose_jobs(store.overview.list_jobs(), None)
     assert [job.jobid for job in jobs] == [JOB, "once:A", "twice:A"]
     for number in range(MOST + 1):
         bury(store, f"more{number}:A", OLD)

@@ -8,7 +8,7 @@ from redbike.store.entries import pack_entry
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import PAGE
-from redbike.store.overview import Wanted
+from redbike.store.overview import JobSearch
 from redbike.store.run import NextState
 from redbike.store.store import Store
 from tests import states
@@ -43,7 +43,7 @@ def bike(client, server_url, prefix):
 
 
 def listed(store, now=NOW, **wanted):
-    return list(store.at(now).overview.list_jobs(Wanted(**wanted)))
+    return list(store.at(now).overview.list_jobs(JobSearch(**wanted)))
 
 
 @pytest.mark.parametrize("state", PLACES, ids=lambda state: state.__name__)
@@ -192,7 +192,7 @@ def test_no_overdue_job_is_missed_while_a_dispatcher_moves_them(store):
     number = 3 * PAGE
     for n in range(number):
         set_job(store.at(START), f"{n}:A", OLD, DUE + n / 1e3)
-    jobs = store.at(NOW).overview.list_jobs(Wanted(overdue=True))
+    jobs = store.at(NOW).overview.list_jobs(JobSearch(overdue=True))
     seen = [next(jobs).jobid]
     moved = store.client.zrange(store.keys.timeline, 0, PAGE)
     for jobid in moved:
@@ -210,7 +210,7 @@ def test_a_job_that_is_unset_meanwhile_is_passed_over(store):
         store.jobs.unset("a:A")
         yield "b:A"
 
-    assert [job.jobid for job in store.overview.list_jobs(Wanted(), ids())] == ["b:A"]
+    assert [job.jobid for job in store.overview.list_jobs(jobids=ids())] == ["b:A"]
 
 
 def test_a_queue_that_cannot_be_named_hides_no_job(client, prefix):
@@ -218,7 +218,7 @@ def test_a_queue_that_cannot_be_named_hides_no_job(client, prefix):
         raise ValueError("no queue for you")
 
     set_job(Store(client, prefix, states.queue_for).at(START), JOB, OLD, DUE)
-    [job] = Store(client, prefix, queue_for).overview.list_jobs(Wanted())
+    [job] = Store(client, prefix, queue_for).overview.list_jobs()
     assert (job.jobid, job.queue) == (JOB, "")
 
 

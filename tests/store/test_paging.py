@@ -3,12 +3,11 @@
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
-from redbike.store import paging
-from redbike.store.cursors import Cursor, measure_scan
+from redbike.store import overview
+from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.enums import Event
 from redbike.store.namespace import Ranks
-from redbike.store.overview import Wanted
-from redbike.store.paging import FEW, MOST_SCANNED, Search
+from redbike.store.overview import JobSearch
 from redbike.store.patterns import compile_patterns
 
 MANY = FEW + 500
@@ -42,11 +41,11 @@ def ids(pages):
 
 
 def find(pattern, **more):
-    return Search(pattern=pattern, matches=compile_patterns([pattern]), **more)
+    return JobSearch(pattern=pattern, matches=compile_patterns([pattern]), **more)
 
 
 def test_pages_of_many_jobs_have_each_of_them_once(many):
-    pages = walk(many, Search())
+    pages = walk(many, JobSearch())
     assert sorted(ids(pages)) == sorted(jobid for jobid, _ in many.get_schedules())
     assert len(pages) > 10
     assert all(len(page.jobs) < 200 for page in pages)
@@ -55,7 +54,7 @@ def test_pages_of_many_jobs_have_each_of_them_once(many):
 def test_pages_of_few_jobs_are_in_the_order_of_their_ids(bike):
     for number in range(120):
         bike.set(f"j{number:03}:A", "EVERY:1h")
-    pages = walk(bike, Search())
+    pages = walk(bike, JobSearch())
     assert ids(pages) == [f"j{number:03}:A" for number in range(120)]
     assert [len(page.jobs) for page in pages] == [50, 50, 20]
     assert pages[0].total == pages[0].looked_at == 120
@@ -72,7 +71,7 @@ def test_no_job_is_lost_when_a_hash_of_few_grows_between_two_pages(bike):
             for _ in bike.set_many((f"a{number}:A", "EVERY:1h") for number in range(500)):
                 pass
 
-    assert before <= set(ids(walk(bike, Search(), grow)))
+    assert before <= set(ids(walk(bike, JobSearch(), grow)))
 
 
 def test_no_job_is_lost_when_many_are_unset_between_two_pages(many):
@@ -83,7 +82,7 @@ def test_no_job_is_lost_when_many_are_unset_between_two_pages(many):
         for _, number in zip(range(100), gone, strict=False):
             many.unset(f"job{number}:{'AB'[number % 2]}")
 
-    assert kept <= set(ids(walk(many, Search(), shrink)))
+    assert kept <= set(ids(walk(many, JobSearch(), shrink)))
 
 
 def test_a_search_without_a_hit_ends_after_a_bounded_amount_of_work(many):
@@ -106,13 +105,13 @@ def test_a_search_that_takes_too_long_makes_one_request_only_and_a_rare_job_is_f
 
 def test_a_queue_has_all_of_its_jobs(many):
     for queue in ("work-A", "work-B"):
-        found = ids(walk(many, Search(Wanted(queue=queue))))
+        found = ids(walk(many, JobSearch(queue=queue)))
         assert len(found) == MANY / 2
         assert all(jobid.endswith(queue[-1]) for jobid in found)
 
 
 def test_jobs_come_in_the_order_in_which_they_are_due(many):
-    pages = walk(many, Search(by_next=True), patience=3600)
+    pages = walk(many, JobSearch(by_next=True), patience=3600)
     assert len(set(ids(pages))) == MANY
     dues = [job.next_run for page in pages for job in page.jobs]
     assert dues == sorted(dues)
@@ -176,17 +175,17 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
     bike.store.jobs.reject("bad:B")
     assert list(bike.pause("held:B", reason="no disk"))
     wanted = [
-        (Wanted(failed=True), ["dead:A", "old:A"]),
-        (Wanted(paused=True), ["held:B"]),
-        (Wanted(overdue=True), ["due:B", "late:B", "queued:A"]),
-        (Wanted(never_ran=True), ["bad:B", "due:B", "held:B", "late:B", "later:B", "queued:A"]),
-        (Wanted(status=Event.ENQ), ["late:B", "queued:A"]),
-        (Wanted(status=Event.TML, queue="work-B"), ["due:B", "held:B", "later:B"]),
-        (Wanted(status=Event.WRK), []),
-        (Wanted(status=Event.BAD), ["bad:B"]),
+        (JobSearch(failed=True), ["dead:A", "old:A"]),
+        (JobSearch(paused=True), ["held:B"]),
+        (JobSearch(overdue=True), ["due:B", "late:B", "queued:A"]),
+        (JobSearch(never_ran=True), ["bad:B", "due:B", "held:B", "late:B", "later:B", "queued:A"]),
+        (JobSearch(status=Event.ENQ), ["late:B", "queued:A"]),
+        (JobSearch(status=Event.TML, queue="work-B"), ["due:B", "held:B", "later:B"]),
+        (JobSearch(status=Event.WRK), []),
+        (JobSearch(status=Event.BAD), ["bad:B"]),
     ]
     for search, found in wanted:
-        assert ids(walk(bike, Search(search))) == found, search
+        assert ids(walk(bike, search)) == found, search
 
 
 @pytest.mark.parametrize(
@@ -209,5 +208,5 @@ def test_a_cursor_tells_how_far_it_is():
 
 
 def test_limits_are_such_that_a_page_takes_less_than_a_tenth_of_a_second():
-    assert paging.PAGE_TIMEOUT < 0.1
-    assert paging.MOST <= 20_000
+    assert overview.PAGE_TIMEOUT < 0.1
+    assert overview.MOST <= 20_000

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from redbike.store.cursors import Cursor
+from redbike.store.cursors import FEW, Cursor
 from redbike.store.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from redbike.store.paging import FEW
 from redbike.store.past_runs import MOST, RunSearch
 
 MANY = FEW + 100

@@ -91,7 +91,7 @@ def test_what_cannot_be_asked_for_is_refused_in_words(page, query):
 
 @pytest.fixture
 def many(bike, monkeypatch):
-    monkeypatch.setattr("redbike.store.paging.FEW", 100)
+    monkeypatch.setattr("redbike.store.cursors.FEW", 100)
     jobids = [f"job{number:04}:{'AB'[number % 2]}" for number in range(MANY)]
     list(bike.set_many((jobid, "EVERY:1h") for jobid in jobids))
     return jobids
@@ -108,7 +108,7 @@ def test_all_jobs_are_on_the_pages_that_follow_one_another(page, many):
 
 def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeypatch):
     whole = bike.store.overview.read_page
-    monkeypatch.setattr("redbike.store.paging.JobLister.read_page", lambda self, *given: whole(*given, most=100))
+    monkeypatch.setattr("redbike.store.overview.JobLister.read_page", lambda self, *given: whole(*given, most=100))
     first, *_, last = follow(page, "/jobs?pattern=nothing", "cursor=")
     assert listed(first) == []
     assert "There are more to look at" in first.words

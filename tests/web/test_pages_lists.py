@@ -56,7 +56,7 @@ def test_older_runs_are_on_the_next_pages(page, bike):
 
 
 def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatch):
-    for module in ("paging", "past_runs"):
+    for module in ("cursors", "past_runs"):
         monkeypatch.setattr(f"redbike.store.{module}.FEW", 100)
     number = 700
     add_runs(bike, *((f"j{n:04}:A", 1000.0 + n, "no luck" if n % 100 == 0 else "") for n in range(number)))

@@ -144,7 +144,7 @@ class Family:
 
     def close(self, state: JobState, stream: Schedule) -> Schedule:
         """Return when a job ends whose `stream` is that without blackouts."""
-        queue = state.waiting.queue if state.waiting else self._store.overview.name_queue(state.jobid)
+        queue = state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
         held = self.calendar.find(state.jobid, queue, state.options) if self.calendar else None
         if held is None:
             return stream

@@ -67,7 +67,7 @@ class Rehearser:
         self._now = store.timeline.read_clock()
         self._end = self._now + hours * 3600
         calendar = Calendar(store.blackouts.list_all(), settings, self._now, self._end)
-        self._span = self._now, self._end, self._now, store.overview.name_queue, calendar  # of what is counted
+        self._span = self._now, self._end, self._now, store.name_queue, calendar  # of what is counted
         self._limits = {limits.queue: limits for limits in store.queue_limits.list_all()}
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
@@ -156,7 +156,7 @@ class Rehearser:
         return LinkedJobs(means, chosen, self._now, self._end).add(rehearsal, zones)
 
     def _find_queue(self, state: JobState) -> str:
-        return state.waiting.queue if state.waiting else self._store.overview.name_queue(state.jobid)
+        return state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
 
     def _change_holds(self) -> dict[str, list[Hold]]:
         """Return what holds queues with the action, if that is done to one, or to everything."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
-from redbike.store.overview import Wanted
+from redbike.store.overview import JobSearch
 from redbike.store.queue_limits import Pause
 from redbike.web.control import GOES_ON, Done, Sent, Steerer
 from redbike.web.memory import Note
@@ -74,7 +74,7 @@ def _find(sent: Sent, order: Order) -> Found:
     found = order.target.selection.find(bike, MOST)
     if order.only_failed and found.jobids:
         # Also those that are named by their ids.
-        failed = bike.store.overview.list_jobs(Wanted(status=Event.DIE), found.jobids)
+        failed = bike.store.overview.list_jobs(JobSearch(status=Event.DIE), found.jobids)
         return Found(tuple(job.jobid for job in failed), found.is_more)
     return found
 

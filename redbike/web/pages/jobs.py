@@ -15,8 +15,7 @@ from redbike.errors import BadConfig, BadJobId
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.keys import check_jobid, escape_pattern
-from redbike.store.overview import Job, Wanted
-from redbike.store.paging import JobPage, Search
+from redbike.store.overview import Job, JobPage, JobSearch
 from redbike.store.patterns import is_pattern
 from redbike.web.pages.parameters import (
     compile_pattern,
@@ -89,9 +88,14 @@ def _read_selection(request: Request) -> Selection:
 
 
 def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPage:
-    flags = {name: getattr(named, name) for name in FLAGS}
-    wanted = Wanted(named.queue or None, Event[named.status] if named.status else None, **flags)
-    search = Search(wanted, named.pattern or None, compile_pattern(named.pattern), sort == "next")
+    search = JobSearch(
+        named.queue or None,
+        Event[named.status] if named.status else None,
+        **{name: getattr(named, name) for name in FLAGS},
+        pattern=named.pattern or None,
+        matches=compile_pattern(named.pattern),
+        by_next=sort == "next",
+    )
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
 
