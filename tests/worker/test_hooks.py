@@ -1,6 +1,7 @@
 """Hooks: ``startup`` and ``shutdown`` of a worker, and a middleware around each run, sync and async."""
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 import runpy
@@ -11,7 +12,7 @@ import pytest
 
 from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, Stopping, StopWork, Tracing, current_run
 from tests.durations import set_lines
-from tests.loops import beside, join, start
+from tests.loops import beside, raising
 from tests.pages import find_block
 from tests.waiting import wait_until
 
@@ -81,22 +82,43 @@ def make(kind, notes, error=None):
     return {"async": work, "sync": call, "awaitable": give}[kind]
 
 
-def run_one(client, prefix, **attributes):
-    worker = type("Worker", (RoundRobin,), attributes)("A")
-    bike = Redbike(worker, prefix, client)
-    bike.set("job:A", "NOW")
-    assert bike.work_one() == "job:A"
-    [run] = bike.runs("job:A")
-    bike.close()
-    return run
+def make_worker(**attributes):
+    return type("Worker", (RoundRobin,), attributes)("A")
+
+
+@pytest.fixture
+def run_one(client, prefix):
+    """Works a job by a worker class with these attributes; returns its run."""
+
+    def run_one(worker=None, **attributes):
+        with Redbike(worker or make_worker(**attributes), prefix, client) as bike:
+            bike.set("job:A", "NOW")
+            assert bike.work_one() == "job:A"
+            return bike.runs("job:A")[0]
+
+    return run_one
+
+
+def begin(shell, *methods):
+    """Start a worker of job:A, which is due; its class has these lines, and says what it works."""
+    text = (
+        "import os, time\n"
+        "from contextlib import asynccontextmanager, contextmanager\n"
+        "from redbike import RoundRobin\n"
+        "class Worker(RoundRobin):\n"
+        "    def work(self, jobid): print('worked', flush=True)\n"
+    )
+    (shell.folder / "jobs.py").write_text(text + "\n".join(methods))
+    shell.run("set", "job:A", "NOW")
+    return shell.start("work", "jobs:Worker('A')")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
 @pytest.mark.parametrize("kinds", list(itertools.product(["sync", "asynchronous"], repeat=2)))
 @pytest.mark.parametrize("error", [None, OSError("full"), StopWork("enough")])
-def test_a_middleware_is_around_work_the_first_one_outermost(client, prefix, recorder, kind, kinds, error):
+def test_a_middleware_is_around_work_the_first_one_outermost(run_one, recorder, kind, kinds, error):
     middleware = [getattr(recorder, each)(name) for each, name in zip(kinds, "AB", strict=True)]
-    run = run_one(client, prefix, middleware=middleware, work=make(kind, recorder.notes, error))
+    run = run_one(middleware=middleware, work=make(kind, recorder.notes, error))
     left = [f"sees {type(error).__name__}"] * 2 if error else ["leaves"] * 2
     assert recorder.notes == [
         "A enters job:A", "B enters job:A", "works job:A, sees A B", f"B {left[0]}", f"A {left[1]}"
@@ -106,50 +128,47 @@ def test_a_middleware_is_around_work_the_first_one_outermost(client, prefix, rec
 
 
 def test_what_one_run_sets_in_its_context_is_not_seen_by_the_next(client, prefix, recorder):
-    worker = type("Worker", (RoundRobin,), {"middleware": [recorder.sync("A")], "work": make("sync", recorder.notes)})
-    bike = Redbike(worker("A"), prefix, client)
+    bike = Redbike(make_worker(middleware=[recorder.sync("A")], work=make("sync", recorder.notes)), prefix, client)
     for number in range(2):
         bike.set(f"{number}:A", "NOW")
         bike.work_one()
     assert [note for note in recorder.notes if "works" in note] == ["works 0:A, sees A", "works 1:A, sees A"]
 
 
-@pytest.mark.parametrize("kind", ["sync", "asynchronous"])
-@pytest.mark.parametrize("how", ["sync", "async"])
-def test_a_middleware_may_suppress_or_replace_what_is_raised(client, prefix, kind, how):
-    @contextmanager
-    def suppress(run):
-        try:
-            yield
-        except OSError:
-            return
-
-    @asynccontextmanager
-    async def replace(run):
-        try:
-            yield
-        except OSError as error:
-            raise ValueError("another") from error
-
-    suppressed = suppress if kind == "sync" else asynccontextmanager(_suppress)
-    work = make(how, [], OSError("full"))
-    assert run_one(client, prefix, middleware=[suppressed], work=work).outcome == "ok"
-    assert run_one(client, f"{prefix}2", middleware=[replace], work=work).error == "ValueError: another"
+@contextmanager
+def suppress(run):
+    with contextlib.suppress(OSError):
+        yield
 
 
-async def _suppress(run):
+@asynccontextmanager
+async def suppress_in_loop(run):
+    with contextlib.suppress(OSError):
+        yield
+
+
+@asynccontextmanager
+async def replace(run):
     try:
         yield
-    except OSError:
-        return
+    except OSError as error:
+        raise ValueError("another") from error
+
+
+@pytest.mark.parametrize(
+    ("middleware", "outcome", "error"),
+    [(suppress, "ok", ""), (suppress_in_loop, "ok", ""), (replace, "failed", "ValueError: another")],
+)
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_middleware_may_suppress_or_replace_what_is_raised(run_one, middleware, outcome, error, how):
+    run = run_one(middleware=[middleware], work=make(how, [], OSError("full")))
+    assert (run.outcome, run.error) == (outcome, error)
 
 
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("other", ["sync", "asynchronous"])
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_one_that_cannot_be_entered_fails_the_run_and_the_others_are_left(
-    client, prefix, recorder, position, other, how
-):
+def test_one_that_cannot_be_entered_fails_the_run_and_the_others_are_left(run_one, recorder, position, other, how):
     @asynccontextmanager
     async def broken(run):
         raise OSError("no pool")
@@ -157,7 +176,7 @@ def test_one_that_cannot_be_entered_fails_the_run_and_the_others_are_left(
 
     middleware = [getattr(recorder, other)("A")]
     middleware.insert(position, broken)
-    run = run_one(client, prefix, middleware=middleware, work=make(how, recorder.notes))
+    run = run_one(middleware=middleware, work=make(how, recorder.notes))
     assert (run.outcome, run.error) == ("failed", "OSError: no pool")
     assert recorder.notes == (["A enters job:A", "A sees OSError"] if position else [])
 
@@ -165,25 +184,20 @@ def test_one_that_cannot_be_entered_fails_the_run_and_the_others_are_left(
 @pytest.mark.parametrize("kind", ["sync", "asynchronous"])
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_fork_that_comes_out_of_work_leaves_no_middleware(shell, kind, raises):
-    (shell.folder / "jobs.py").write_text(
-        "import os\n"
-        "from contextlib import asynccontextmanager, contextmanager\n"
-        "from redbike import RoundRobin\n"
-        "@contextmanager\n"
-        "def sync(run):\n"
-        "    try: yield\n"
-        "    finally: print('left', flush=True)\n"
-        "@asynccontextmanager\n"
-        "async def asynchronous(run):\n"
-        "    with sync(run): yield\n"
-        "class Worker(RoundRobin):\n"
-        f"    middleware = [{kind}]\n"
-        "    def work(self, jobid):\n"
-        "        if child := os.fork(): os.waitpid(child, 0)\n"
-        f"        elif {raises}: raise OSError('a child')\n"
+    worker = begin(
+        shell,
+        "    def work(self, jobid):",
+        "        if child := os.fork(): os.waitpid(child, 0)",
+        f"        elif {raises}: raise OSError('a child')",
+        "@contextmanager",
+        "def sync(run):",
+        "    try: yield",
+        "    finally: print('left', flush=True)",
+        "@asynccontextmanager",
+        "async def asynchronous(run):",
+        "    with sync(run): yield",
+        f"Worker.middleware = [{kind}]",
     )
-    shell.run("set", "job:A", "NOW")
-    worker = shell.start("work", "jobs:Worker('A')")
     wait_until(lambda: [row[4] for row in shell.list_rows("runs")] == ["ok"])
     worker.terminate()
     assert worker.wait(60) == 0
@@ -192,11 +206,11 @@ def test_a_fork_that_comes_out_of_work_leaves_no_middleware(shell, kind, raises)
 
 @pytest.mark.parametrize("made", [lambda run: None, lambda run: iter(()), None])
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_one_that_returns_no_context_manager_fails_the_run(client, prefix, made, how):
+def test_one_that_returns_no_context_manager_fails_the_run(run_one, made, how):
     async def coroutine(run):
         pass
 
-    run = run_one(client, prefix, middleware=[made or coroutine], work=make(how, []))
+    run = run_one(middleware=[made or coroutine], work=make(how, []))
     assert run.outcome == "failed"
     assert run.error.startswith("TypeError: the middleware ")
     assert " returned no context manager, but " in run.error
@@ -213,9 +227,8 @@ def test_the_middleware_of_functions_may_be_any_iterable_but_none(recorder):
 @pytest.mark.parametrize("value", [3, "app.open", [3]])
 def test_what_cannot_be_called_is_refused(client, prefix, name, value):
     if name == "middleware" or not isinstance(value, list):
-        worker = type("Worker", (RoundRobin,), {"work": make("sync", []), name: value})("A")
         with pytest.raises(BadConfig, match=f"bad {name} of Worker: .*(3|app.open)"):
-            Redbike(worker, prefix, client)
+            Redbike(make_worker(work=make("sync", []), **{name: value}), prefix, client)
     with pytest.raises(BadConfig, match=f"bad {name} of Jobs: "):
         Jobs(**{name: value})
 
@@ -253,15 +266,14 @@ def test_a_class_in_place_of_its_instance_is_refused(client, prefix, middleware)
     said = rf"bad middleware of \w+: {name} is a class: {name}\(\) is needed"
     with pytest.raises(BadConfig, match=said):
         Jobs(middleware=[middleware])
-    worker = type("Worker", (RoundRobin,), {"work": make("sync", []), "middleware": [middleware]})("A")
     with pytest.raises(BadConfig, match=said):
-        Redbike(worker, prefix, client)
+        Redbike(make_worker(work=make("sync", []), middleware=[middleware]), prefix, client)
 
 
 @pytest.mark.parametrize("middleware", [Wrapping(), Wrapped, lambda run: Both(), nullcontext])
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_a_class_that_makes_context_managers_is_a_middleware(client, prefix, middleware, how):
-    assert run_one(client, prefix, middleware=[middleware], work=make(how, [])).outcome == "ok"
+def test_a_class_that_makes_context_managers_is_a_middleware(run_one, middleware, how):
+    assert run_one(middleware=[middleware], work=make(how, [])).outcome == "ok"
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -285,13 +297,10 @@ def test_startup_and_shutdown_are_called_once_around_all_jobs(client, prefix, co
     async def work(jobid):
         await note_in_loop(jobid)
 
-    with Redbike(jobs, prefix, client) as bike:
-        thread = start(bike.work)
+    with Redbike(jobs, prefix, client) as bike, beside(bike.store, bike.work):
         for number in range(3):
             bike.set(f"job:{number}", "NOW")
         wait_until(lambda: len(notes) == 4)
-        bike.stop()
-        join(thread)
     assert (notes[0], sorted(notes[1:-1]), notes[-1]) == ("startup", ["job:0", "job:1", "job:2"], "shutdown")
     assert len(set(loops)) == 1, "what is opened in startup belongs to the loop of the jobs"
 
@@ -338,18 +347,13 @@ def test_a_startup_that_fails_ends_the_worker_with_its_line(shell):
 
 
 def test_a_signal_during_startup_stops_the_worker_in_order(shell):
-    (shell.folder / "jobs.py").write_text(
-        "import os, time\n"
-        "from redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    def startup(self):\n"
-        "        print('opening', flush=True)\n"
-        "        while not os.path.exists('opened'): time.sleep(0.01)\n"
-        "    def shutdown(self): print('closed', flush=True)\n"
-        "    def work(self, jobid): print('worked', flush=True)\n"
+    worker = begin(
+        shell,
+        "    def startup(self):",
+        "        print('opening', flush=True)",
+        "        while not os.path.exists('opened'): time.sleep(0.01)",
+        "    def shutdown(self): print('closed', flush=True)",
     )
-    shell.run("set", "job:A", "NOW")
-    worker = shell.start("work", "jobs:Worker('A')")
     wait_until(lambda: "opening\n" in shell.log())
     worker.terminate()
     wait_until(lambda: "SIGTERM: stopping" in shell.log())
@@ -361,15 +365,11 @@ def test_a_signal_during_startup_stops_the_worker_in_order(shell):
 
 
 def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(shell):
-    (shell.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    def startup(self): print('opened', flush=True)\n"
-        "    async def shutdown(self): raise OSError('lost it')\n"
-        "    def work(self, jobid): print('worked', flush=True)\n"
+    worker = begin(
+        shell,
+        "    def startup(self): print('opened', flush=True)",
+        "    async def shutdown(self): raise OSError('lost it')",
     )
-    shell.run("set", "job:A", "NOW")
-    worker = shell.start("work", "jobs:Worker('A')")
     wait_until(lambda: "opened\nworked\n" in shell.log())
     worker.terminate()
     assert worker.wait(60) == 0
@@ -380,18 +380,8 @@ def test_a_signal_ends_the_worker_in_order_and_what_shutdown_raises_is_logged(sh
 @pytest.mark.parametrize("hook", ["startup", "shutdown"])
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_hook_that_never_ends_is_named_and_holds_nobody_up(shell, kind, hook):
-    (shell.folder / "jobs.py").write_text(
-        set_lines(leaving__CLOSING=0.3)
-        + "import time\n"
-        + "from redbike import RoundRobin\n"
-        + "class Worker(RoundRobin):\n"
-        + f"    {kind} {hook}(self):\n"
-        + "        print('hangs', flush=True)\n"
-        + "        time.sleep(1000)\n"
-        + "    def work(self, jobid): print('worked', flush=True)\n"
-    )
-    shell.run("set", "job:A", "NOW")
-    worker = shell.start("work", "jobs:Worker('A')")
+    hanging = f"    {kind} {hook}(self): print('hangs', flush=True); time.sleep(1000)"
+    worker = begin(shell, hanging, set_lines(leaving__CLOSING=0.3))
     wait_until(lambda: ("hangs" if hook == "startup" else "worked") in shell.log())
     worker.terminate()
     assert worker.wait(60) == 0
@@ -401,29 +391,20 @@ def test_a_hook_that_never_ends_is_named_and_holds_nobody_up(shell, kind, hook):
 
 def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
     notes = []
-
-    def fail():
-        raise OSError("no database")
-
-    jobs = Jobs(startup=fail, shutdown=lambda: notes.append("shutdown"))
+    jobs = Jobs(startup=raising(OSError("no database")), shutdown=lambda: notes.append("shutdown"))
     jobs.job("job")(lambda: notes.append("job"))
-    bike = Redbike(jobs, prefix, client)
-    bike.set("job", "NOW")
-    for call in (bike.work_one, bike.work):
-        with pytest.raises(RedbikeError, match=r"its startup\(\) fails: OSError: no database"):
-            call()
-    bike.close()
+    with Redbike(jobs, prefix, client) as bike:
+        bike.set("job", "NOW")
+        for call in (bike.work_one, bike.work):
+            with pytest.raises(RedbikeError, match=r"its startup\(\) fails: OSError: no database"):
+                call()
     assert notes == []
 
 
-def test_the_example_of_the_page(client, prefix, tmp_path):
+def test_the_example_of_the_page(run_one, tmp_path):
     (tmp_path / "piece.py").write_text(find_block("workers", "from contextlib import contextmanager"))
     names = runpy.run_path(str(tmp_path / "piece.py"), init_globals={"RoundRobin": RoundRobin})
-    bike = Redbike(names["Worker"]("A"), prefix, client)
-    bike.set("job:A", "NOW")
-    assert bike.work_one() == "job:A"
-    assert [run.outcome for run in bike.runs("job:A")] == ["ok"]
-    bike.close()
+    assert run_one(names["Worker"]("A")).outcome == "ok"
 
 
 def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, prefix):
@@ -467,9 +448,8 @@ def test_a_job_whose_middleware_loses_its_event_loop_fails_with_the_reason(clien
         wait_until(lambda: any(each["jobid"] == "stops" for each in bike.failures()))
         goes_on.set()
         wait_until(lambda: len(list(bike.failures())) == 2)
-        assert {each["error"] for each in bike.failures()} == {
-            "RedbikeError: the event loop of its worker was stopped by a job"
-        }
+        errors = {each["error"] for each in bike.failures()}
+    assert errors == {"RedbikeError: the event loop of its worker was stopped by a job"}
 
 
 def test_stopping_is_true_or_false():

@@ -11,12 +11,13 @@ from redbike.errors import ServerError
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import NextState
 from redbike.worker.saving import MAX_SAVED
-from tests.loops import Doing
+from tests.loops import Doing, raising
 from tests.states import JOB
 from tests.verbs import set_job, take_many, take_one
 from tests.waiting import wait_until
 
 YEARS = "EVERY:10000d@0"
+QUEUES = [("work-A", 1000.0)]
 
 
 @pytest.fixture
@@ -55,18 +56,34 @@ def kept(bike):
     return bike.client.hgetall(bike.store.keys.saved)
 
 
-@pytest.mark.parametrize("value", [7, 0, False, "é\n", [1, {"a": None}], {}, "x" * (MAX_SAVED - 2)], ids=repr)
-def test_the_next_try_finds_it(bike, value):
-    assert work(bike, saves(value, Again())) == [None, value]
+def lose(bike, *jobids):
+    """Let a worker take these together, save "half" for each, and be lost; return the runs."""
+    for jobid in jobids:
+        set_job(bike.store, jobid, YEARS, "now")
+    runs = take_many(bike.store, QUEUES, [1], "tag", len(jobids))
+    for run in runs:
+        bike.store.runs.save(run, '"half"')
+    bike.dispatch_due(runs[0].start + 100)
+    return runs
+
+
+VALUES = [7, 0, False, "é\n", [1, {"a": None}], {}, "x" * (MAX_SAVED - 2)]
+
+
+@pytest.mark.parametrize(
+    ("acts", "found"),
+    [
+        *(pytest.param([saves(each, Again())], [None, each], id=f"finds {each!r:.20}") for each in VALUES),
+        pytest.param([saves(1, Again()), saves(None, Again())], [None, 1, None], id="none takes it back"),
+        pytest.param([saves(1, Again()), Again(), saves(2, Again()), Again()], [None, 1, 1, 2, 2], id="the last one"),
+        pytest.param([saves("half", ValueError("no luck"))], [None, "half"], id="a retry"),
+        *(pytest.param([saves(1, error)], [None], id=f"ends by {error}") for error in (None, StopWork, UnsetJob)),
+    ],
+)
+def test_each_try_of_an_occurrence_finds_what_was_saved_last_and_the_end_leaves_nothing(client, prefix, acts, found):
+    bike = Redbike(Doing(), prefix, client, retries=1, backoff=0.0)
+    assert work(bike, *acts) == found
     assert kept(bike) == {}, "the occurrence is over"
-
-
-def test_none_is_nothing_and_takes_back_what_was_saved(bike):
-    assert work(bike, saves(1, Again()), saves(None, Again())) == [None, 1, None]
-
-
-def test_it_stays_for_further_tries_until_another_takes_its_place(bike):
-    assert work(bike, saves(1, Again()), Again(), saves(2, Again()), Again()) == [None, 1, 1, 2, 2]
 
 
 def test_the_run_itself_has_it_at_once_as_a_copy(bike):
@@ -83,26 +100,13 @@ def test_the_run_itself_has_it_at_once_as_a_copy(bike):
     assert seen == [[1]]
 
 
-def test_a_retry_finds_it(client, prefix):
-    bike = Redbike(Doing(), prefix, client, retries=1, backoff=0.0)
-    assert work(bike, saves("half", ValueError("no luck"))) == [None, "half"]
-
-
 def test_after_a_loss_the_next_worker_finds_it(bike):
-    set_job(bike.store, JOB, YEARS, "now")
-    lost = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    bike.store.runs.save(lost, '"half"')
-    bike.dispatch_due(lost.start + 100)
+    lose(bike, JOB)
     assert work(bike, schedule="") == ["half"]
 
 
 def test_after_a_loss_of_several_runs_it_is_found_and_the_attempt_is_the_same(bike):
-    for jobid in (JOB, "other:A"):
-        set_job(bike.store, jobid, YEARS, "now")
-    lost, other = take_many(bike.store, [("work-A", 1000.0)], [1], "tag", 2)
-    for run in (lost, other):
-        bike.store.runs.save(run, '"half"')
-    bike.dispatch_due(lost.start + 100)
+    lose(bike, JOB, "other:A")
     attempts = []
     bike.worker.acts["other:A"] = lambda: attempts.append((current_run().attempt, current_run().saved))
     assert work(bike, schedule="") == ["half"]
@@ -117,23 +121,9 @@ def test_what_has_failed_finds_it_when_it_is_run_again(bike):
     assert kept(bike) == {}
 
 
-@pytest.mark.parametrize("error", [None, StopWork, UnsetJob])
-def test_nothing_is_left_when_the_occurrence_is_over(bike, error):
-    work(bike, saves(1, error))
-    assert kept(bike) == {}
-
-
 def test_a_job_that_unsets_itself_leaves_nothing_of_an_earlier_try(bike):
-    bike.worker.acts[JOB] = lambda: current_run().save(1) if current_run().attempt == 1 else None
-    set_job(bike.store, JOB, YEARS, "now")
-    lost = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    bike.store.runs.save(lost, "1")
-    bike.dispatch_due(lost.start + 100)
-
-    def unset():
-        raise UnsetJob
-
-    bike.worker.acts[JOB] = unset  # it looks at nothing
+    lose(bike, JOB)
+    bike.worker.acts[JOB] = raising(UnsetJob())  # it looks at nothing
     assert bike.work_one() == JOB
     assert kept(bike) == {}
 
@@ -168,14 +158,21 @@ def test_a_job_that_was_unset_meanwhile_keeps_nothing(bike):
 
 
 def test_a_run_that_was_lost_saves_nothing(bike):
-    set_job(bike.store, JOB, YEARS, "now")
-    lost = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    bike.dispatch_due(lost.start + 100)
-    again = take_one(bike.store, [("work-A", 1000.0)], "other")
+    [lost] = lose(bike, JOB)
+    again = take_one(bike.store, QUEUES, "other")
     bike.store.runs.save(again, "2")
     with pytest.raises(LostRun, match=f"^{JOB}: its run is no longer this worker's, so nothing was saved$"):
         bike.store.runs.save(lost, "1")
     assert bike.store.runs.read_saved(again) == "2"
+
+
+def test_nobody_saves_for_a_run_that_nobody_works(bike):
+    set_job(bike.store, JOB, YEARS, "now")
+    run = take_one(bike.store, QUEUES, "tag")
+    with pytest.raises(LookupError, match="only while it is worked, a run can save something or say how far it is"):
+        run.save(1)
+    with pytest.raises(LookupError):
+        print(run.saved)
 
 
 def test_a_run_that_has_ended_saves_nothing(bike):
@@ -184,15 +181,6 @@ def test_a_run_that_has_ended_saves_nothing(bike):
     with pytest.raises(LostRun):
         runs[0].save(1)
     assert kept(bike) == {}
-
-
-def test_nobody_saves_for_a_run_that_nobody_works(bike):
-    set_job(bike.store, JOB, YEARS, "now")
-    run = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    with pytest.raises(LookupError, match="only while it is worked, a run can save something or say how far it is"):
-        run.save(1)
-    with pytest.raises(LookupError):
-        print(run.saved)
 
 
 @pytest.mark.parametrize(
@@ -215,46 +203,42 @@ def test_what_cannot_be_kept_is_refused_and_the_last_one_stays(bike, value, mess
     assert work(bike, act) == [None, "good"]
 
 
+class Coroutines(RoundRobin):
+    """Its three tries note in `found` what they find and save, in their task and in a thread."""
+
+    found = ()
+
+    async def work(self, jobid):
+        run = current_run()
+        self.found += (await run.saved,)
+        with pytest.raises(BadConfig):
+            run.save({1})
+        await run.save(run.attempt)
+        self.found += (await asyncio.to_thread(lambda: current_run().saved),)
+        if run.attempt < 3:
+            raise Again
+
+
 def test_a_coroutine_awaits_it(client, prefix):
-    found = []
-
-    class Coroutines(RoundRobin):
-        async def work(self, jobid):
-            run = current_run()
-            found.append(await run.saved)
-            with pytest.raises(BadConfig):
-                run.save({1})
-            await run.save(run.attempt)
-            found.append(await asyncio.to_thread(lambda: current_run().saved))
-            if run.attempt < 3:
-                raise Again
-
     bike = Redbike(Coroutines("A"), prefix, client)
     set_job(bike.store, JOB, YEARS, "now")
     while bike.work_one() or bike.dispatch_due():
         pass
-    assert found == [None, 1, 1, 2, 2, 3]
+    assert bike.worker.found == (None, 1, 1, 2, 2, 3)
     assert kept(bike) == {}
 
 
 def test_a_coroutine_in_the_loop_of_its_program_awaits_it(client, prefix):
-    found = []
-
-    class Coroutines(RoundRobin):
-        async def work(self, jobid):
-            found.append(await current_run().saved)
-            await current_run().save("half")
-            if len(found) == 1:
-                raise Again
+    worker = Coroutines("A")
 
     async def main():
-        async with AsyncRedbike(Coroutines("A"), prefix, client) as bike:
+        async with AsyncRedbike(worker, prefix, client) as bike:
             await bike.set(JOB, "NOW")
             while await bike.work_one() or await bike.dispatch_due():
                 pass
 
     asyncio.run(main())
-    assert found == [None, "half"]
+    assert worker.found == (None, 1, 1, 2, 2, 3)
 
 
 def test_a_thread_of_the_job_saves_too(bike):
@@ -267,15 +251,14 @@ def test_a_thread_of_the_job_saves_too(bike):
     assert work(bike, act) == [None, "half"]
 
 
-def test_the_end_of_a_run_that_uses_none_of_it_has_neither_its_key_nor_its_flag(bike):
+@pytest.mark.parametrize("uses", [False, True])
+def test_only_the_end_of_a_run_that_uses_it_has_its_key_and_its_flag(bike, uses):
     """A key more costs the server something at each call."""
     set_job(bike.store, JOB, YEARS, "now")
-    run = take_one(bike.store, [("work-A", 1000.0)], "tag")
+    run = take_one(bike.store, QUEUES, "tag")
+    run.uses_saved = uses
     call = bike.store.runs.pack_end([(run, NextState("next", 4e9))])
-    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (False, False)
-    run.uses_saved = True
-    call = bike.store.runs.pack_end([(run, NextState("next", 4e9))])
-    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (True, True)
+    assert (bike.store.keys.saved in call.keys, "drops" in call.given) == (uses, uses)
 
 
 def test_a_key_of_a_wrong_type_is_named(bike):
@@ -299,7 +282,7 @@ def test_what_is_left_of_a_job_that_is_gone_is_found_and_removed(bike):
 @pytest.mark.parametrize("record", [b"\xff damaged", b"", b"KEY {damaged", b"KEY \xff", b"KEY"])
 def test_a_damaged_record_is_none(bike, record):
     set_job(bike.store, JOB, "AT:1000", "now", once=True)
-    key = take_one(bike.store, [("work-A", 1000.0)], "tag").key
+    key = take_one(bike.store, QUEUES, "tag").key
     bike.client.hset(bike.store.keys.saved, JOB, record.replace(b"KEY", key.encode()))
     bike.dispatch_due(4e9)  # its worker is lost
     assert work(bike, schedule="") == [None]
