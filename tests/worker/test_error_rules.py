@@ -82,63 +82,52 @@ def test_an_error_of_stop_on_ends_the_job_of_a_function(work_off, kind, concurre
     assert error in bike.why("pay")
 
 
+AWAY, SLOW, BAD = ConnectionError("away"), TimeoutError("slow"), ValueError("bad")
+TIMED_OUT = "TimeoutError: slow (stop_on has TimeoutError)"
+
+
 @pytest.mark.parametrize("kind", ["sync", "async", "thread"])
-def test_only_errors_of_retry_on_are_retried(work_off, kind):
+@pytest.mark.parametrize(
+    ("rules", "raised", "schedule", "outcomes", "error"),
+    [
+        ({"retries": 5, "retry_on": OSError}, [AWAY, SLOW, BAD], "NOW", "retry retry failed", "ValueError: bad"),
+        ({"retries": 5, "retry_on": [OSError]}, [BAD], "EVERY:0.2", "failed ok", ""),
+        ({"retry_on": OSError}, [AWAY], "NOW", "failed", "ConnectionError: away"),
+        ({"stop_on": Exception}, [Again(), Again()], "NOW", "retry retry ok", ""),
+        ({"retry_on": OSError}, [Again(), Again()], "NOW", "retry retry ok", ""),
+        ({"retries": 3, "stop_on": TimeoutError}, [SLOW], "NOW", "failed", TIMED_OUT),
+    ],
+    ids=[
+        "retry_on",
+        "else by on_error",
+        "no retries",
+        "Again, stop_on",
+        "Again, retry_on",
+        "a TimeoutError of its own",
+    ],
+)
+def test_the_rules_of_a_function_say_what_is_retried(work_off, kind, rules, raised, schedule, outcomes, error):
     jobs = Jobs()
-    raised = [ConnectionError("away"), TimeoutError("slow"), ValueError("bad")]
-    jobs.job("pay", retries=5, retry_on=OSError)(make_work(kind, raised))
-    bike = work_off(jobs, "pay", "NOW", 3)
-    assert read_outcomes(bike, "pay") == ["retry", "retry", "failed"]
-    assert next(iter(bike.runs("pay"))).error == "ValueError: bad"
-    assert bike.tell("pay")["status"].startswith("DIE")
-
-
-def test_an_error_that_is_not_retried_ends_its_run_by_on_error(work_off):
-    jobs = Jobs()
-    jobs.job("pay", retries=5, retry_on=[OSError])(make_work("sync", [ValueError("bad")]))
-    bike = work_off(jobs, "pay", "EVERY:0.2", 2)
-    assert read_outcomes(bike, "pay")[:2] == ["failed", "ok"]
-
-
-def test_without_retries_nothing_is_retried(work_off):
-    jobs = Jobs()
-    jobs.job("pay", retry_on=OSError)(make_work("sync", [OSError("away")]))
-    assert read_outcomes(work_off(jobs, "pay", "NOW", 1), "pay") == ["failed"]
-
-
-@pytest.mark.parametrize("rules", [{"stop_on": Exception}, {"retry_on": OSError}])
-def test_again_is_for_none_of_them(work_off, rules):
-    jobs = Jobs()
-    jobs.job("pay", **rules)(make_work("sync", [Again(), Again()]))
-    assert read_outcomes(work_off(jobs, "pay", "NOW", 3), "pay") == ["retry", "retry", "ok"]
+    jobs.job("pay", on_timeout="requeue", **rules)(make_work(kind, [*raised]))
+    bike = work_off(jobs, "pay", schedule, len(outcomes.split()))
+    runs = [*bike.runs("pay")][::-1][: len(outcomes.split())]
+    assert " ".join(run.outcome for run in runs) == outcomes
+    assert runs[-1].error == error
+    assert bike.tell("pay")["status"].startswith("DIE") == outcomes.endswith("failed")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_timeout_follows_its_own_policy(work_off, kind):
-    jobs = Jobs()
-    left = [1]
+    jobs, left = Jobs(), [1]
 
-    async def wait():
+    async def wait(seconds=60.0):
         if left:
             left.pop()
-            await asyncio.sleep(60)
+            await asyncio.sleep(seconds)
 
-    def sleep():
-        if left:
-            left.pop()
-            asyncio.run(asyncio.sleep(1.5))
-
-    function = {"sync": sleep, "async": wait}[kind]
+    function = {"sync": lambda: asyncio.run(wait(1.5)), "async": lambda: wait()}[kind]
     jobs.job("pay", timeout=0.5, on_timeout="requeue", stop_on=Exception, retry_on=OSError)(function)
     assert read_outcomes(work_off(jobs, "pay", "NOW", 2), "pay") == ["overrun", "ok"]
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_timeout_error_that_work_raises_is_an_error_like_others(work_off, kind):
-    jobs = Jobs()
-    jobs.job("pay", retries=3, on_timeout="requeue", stop_on=TimeoutError)(make_work(kind, [TimeoutError("slow")]))
-    bike = work_off(jobs, "pay", "NOW", 1)
-    assert next(iter(bike.runs("pay"))).error == "TimeoutError: slow (stop_on has TimeoutError)"
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "thread"])
@@ -196,10 +185,7 @@ def test_anything_but_exception_types_is_refused(client, prefix, name, given):
 @pytest.mark.parametrize("command", [["check"], ["work"]])
 def test_the_command_line_refuses_them_too(shell, command):
     (shell.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    retry_on = 'OSError'\n"
-        "    def work(self, jobid): pass\n"
+        "from redbike import RoundRobin\nclass Worker(RoundRobin): retry_on = 'OSError'\n"
     )
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     result = shell.run(*command)
@@ -244,15 +230,7 @@ def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind
             raise
 
     jobs = Jobs(middleware=[tell])
-
-    def fail():
-        raise error
-
-    async def fail_in_loop():
-        raise error
-
-    rules = {"retry_on": OSError, "stop_on": PermissionError}
-    jobs.job("job", **rules)(fail if kind == "sync" else fail_in_loop)
+    jobs.job("job", retry_on=OSError, stop_on=PermissionError)(make_work(kind, [error]))
     with Redbike(jobs, prefix, client, backoff=0) as bike:
         bike.set("job", "NOW", **options)
         assert bike.work_one() == "job"

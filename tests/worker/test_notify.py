@@ -116,15 +116,14 @@ def test_a_run_whose_job_was_set_or_unset_meanwhile_is_notified(bike):
     assert count_waiting(bike) == 0
 
 
-def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(make, caplog):
-    worker, told = Notified(), []
+def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(bike, caplog):
+    told = []
 
     async def ended(run, end):
         told.append(end.event)
         raise ZeroDivisionError
 
-    worker.ended = ended
-    bike = make_due(make(worker))
+    bike.worker.ended = ended
     assert bike.work_one() == "job:A"
     assert told == ["ok"]
     assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
@@ -132,8 +131,7 @@ def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harm
 
 
 def test_a_class_without_ended_leaves_nothing(make):
-    bike = make(Quiet("A"))
-    bike.set("job:A", "NOW")
+    bike = make_due(make(Quiet("A")))
     bike.work_one()
     assert count_waiting(bike) == 0
 
@@ -141,7 +139,8 @@ def test_a_class_without_ended_leaves_nothing(make):
 # What others have left
 
 
-def lose(bike, tag, number=1):
+def lose(bike, number=1, tag=f"OwnerOf1tag{NOTIFIES}"):
+    """Let jobs that are due be lost together, under this tag, by a worker that has `ended`."""
     runs = take_many(bike.store, QUEUES, [1], tag, number)
     assert len(runs) == number
     bike.client.zadd(bike.store.keys.leases, {tag: 1.0})
@@ -152,8 +151,14 @@ def lose(bike, tag, number=1):
 @pytest.fixture
 def lost(bike, make):
     """A run of job:A that was lost, by a worker that has `ended`."""
-    [run] = lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}")
+    [run] = lose(make(Quiet("A")))
     return run
+
+
+@pytest.fixture
+def now(bike):
+    """The time on the clock of the server."""
+    return bike.store.timeline.read_dispatched()[0]
 
 
 def notify_others(bike, now=None):
@@ -184,18 +189,18 @@ def test_a_lost_run_is_notified_by_another_worker_and_since_when_it_is_due(bike,
 
 def test_all_that_were_lost_together_are_notified_with_their_data(bike, make):
     bike.set("other:A", "NOW", data={"a": 1})
-    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}", 2)
+    lose(make(Quiet("A")), 2)
     assert sorted(notify_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
     assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
 
 
 def test_a_lost_run_of_a_class_without_ended_is_not_notified(bike, make):
-    lose(make(Quiet("A")), "OwnerOf1tag")
+    lose(make(Quiet("A")), tag="OwnerOf1tag")
     assert count_waiting(bike) == 0
     assert notify_others(bike) == []
 
 
-def test_what_its_worker_did_not_get_to_is_notified_later_by_another(bike, make):
+def test_what_its_worker_did_not_get_to_is_notified_later_by_another(bike, make, now):
     """As if it had died between the end and the call."""
     dying = make()
     dying.worker.ended = None
@@ -204,14 +209,12 @@ def test_what_its_worker_did_not_get_to_is_notified_later_by_another(bike, make)
     run = take_one(bike.store, QUEUES, f"OwnerOf1tag{NOTIFIES}")
     worker.ends.end([(run, worker.runner.run(run))])
     assert count_waiting(bike) == 1
-    now = bike.store.timeline.read_dispatched()[0]
     assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
     assert notify_others(bike, now + CLAIM_TIMEOUT + 5) == [("job:A", "ok", "")]
     assert count_waiting(bike) == 0
 
 
-def test_two_that_look_at_once_tell_it_once(bike, lost):
-    now = bike.store.timeline.read_dispatched()[0]
+def test_two_that_look_at_once_tell_it_once(bike, lost, now):
     given = {"field": f"OwnerOf1tag{NOTIFIES} job:A", "seconds": CLAIM_TIMEOUT, "most": 3}
     replies = [bike.store.at(now).outbox._namespace.run("claim", **given) for _ in range(2)]
     assert [reply[0] for reply in replies] == ["ok", "stale"]
@@ -220,58 +223,54 @@ def test_two_that_look_at_once_tell_it_once(bike, lost):
     assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "lost", "")]
 
 
-def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_notified_to_it(make, caplog):
-    make(Quiet("A")).set("job:A", "NOW")
-    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}")
+def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_notified_to_it(make, lost, now, caplog):
     bike = make(Notified("M"))
+    for later, left in ((0, 1), (KEPT - 5, 1), (KEPT + 5, 0)):
+        assert notify_others(bike, now + later) == []
+        assert count_waiting(bike) == left
+    assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
+    assert notify_others(make(Notified("M:A"))) == []
+    lose(make(Quiet("A")), tag=f"OwnerOf2tag{NOTIFIES}")
     assert notify_others(bike) == []
-    assert count_waiting(bike) == 1
-    now = bike.store.timeline.read_dispatched()[0]
-    assert notify_others(bike, now + KEPT - 5) == []
-    assert count_waiting(bike) == 1
     assert notify_others(make(Notified("M:A"))) == [("job:A", "lost", "")]
     assert count_waiting(bike) == 0
-    lose(make(Quiet("A")), f"OwnerOf2tag{NOTIFIES}")
-    assert notify_others(bike, now + KEPT + 5) == []
-    assert count_waiting(bike) == 0
-    assert "job:A: no worker that has ended() works its queue, so it is not called" in caplog.text
 
 
-def test_what_ends_its_workers_is_given_up(bike, lost, caplog):
-    now = bike.store.timeline.read_dispatched()[0]
+def claim_all(bike, now):
+    return list(bike.store.at(now).outbox.claim_all(["work-A"]))
+
+
+def test_what_ends_its_workers_is_given_up(bike, lost, now, caplog):
     for number in range(1, MOST_CLAIMS + 1):
         assert count_waiting(bike) == 1
-        claims = bike.store.at(now + number * (CLAIM_TIMEOUT + 1)).outbox.claim_all(["work-A"])
-        assert [claim.number for claim in claims] == [number]
+        assert [claim.number for claim in claim_all(bike, now + number * (CLAIM_TIMEOUT + 1))] == [number]
     assert notify_others(bike, now + 10 * CLAIM_TIMEOUT) == []
     assert count_waiting(bike) == 0
     assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
 
 
-def test_what_takes_long_is_claimed_for_longer(bike, lost):
-    now = bike.store.timeline.read_dispatched()[0]
-    [claim] = bike.store.at(now).outbox.claim_all(["work-A"])
+def test_what_takes_long_is_claimed_for_longer(bike, lost, now):
+    [claim] = claim_all(bike, now)
     renewed = bike.store.at(now + CLAIM_TIMEOUT - 1).outbox.renew(claim)
     assert (renewed.name, renewed.number, renewed.runs) == (claim.name, 1, claim.runs)
-    assert list(bike.store.at(now + 2 * CLAIM_TIMEOUT - 2).outbox.claim_all(["work-A"])) == []
-    [later] = bike.store.at(now + 2 * CLAIM_TIMEOUT).outbox.claim_all(["work-A"])
+    assert claim_all(bike, now + 2 * CLAIM_TIMEOUT - 2) == []
+    [later] = claim_all(bike, now + 2 * CLAIM_TIMEOUT)
     assert later.number == 2
     assert bike.store.at(now + 2 * CLAIM_TIMEOUT).outbox.renew(renewed) is None
 
 
-def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, monkeypatch):
+def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, now, monkeypatch):
     monkeypatch.setattr("redbike.worker.notify.RENEWED", -1.0)
     bike.set("other:A", "NOW")
-    lose(make(Quiet("A")), f"OwnerOf1tag{NOTIFIES}", 2)
-    now = bike.store.timeline.read_dispatched()[0]
+    lose(make(Quiet("A")), 2)
     claimed = []
 
     def ended(run, end):
         bike.worker.told.append((run, end))
-        claimed.extend(bike.store.at(now + 3 * CLAIM_TIMEOUT).outbox.claim_all(["work-A"]))
+        claimed.extend(claim_all(bike, now + 4 * CLAIM_TIMEOUT))
 
     bike.worker.ended = ended
-    notify_others(bike, now)
+    notify_others(bike, now + CLAIM_TIMEOUT)
     assert len(bike.worker.told) == len(claimed) == 1
     assert count_waiting(bike) == 1, "for the one that has claimed it"
 
@@ -385,15 +384,9 @@ def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
     monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.2)
     monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
-    tried = []
-
-    def away(queues):
-        tried.append(time.monotonic())
-        raise Unreachable("the server is away")
-
-    bike = make(Slow())
+    bike, tried = make(Slow()), []
     bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
-    monkeypatch.setattr("redbike.store.outbox.Outbox.claim_all", lambda self, queues: away(queues))
+    monkeypatch.setattr("redbike.store.outbox.Outbox.claim_all", lambda *_: tried.append(time.monotonic()) or away())
     working(bike)
     wait_until(lambda: len(tried) >= 2)
     bike.set("a:A", "NOW")
@@ -427,27 +420,25 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
 
 
 def test_many_that_end_together_are_each_told_once(make):
-    bike = make()
-    for number in range(100):
-        bike.set(f"{number}:A", "NOW")
+    bike, jobids = make(), [f"{number:02}:A" for number in range(100)]
+    list(bike.set_many((jobid, "NOW") for jobid in jobids))
     worker = Worker(bike.store, bike.worker, bike.settings)
     worker.pace.number = 64
     with beside(bike.store, worker.work):
         wait_until(lambda: len(bike.worker.told) >= 100)
-    assert sorted(run.jobid for run, _ in bike.worker.told) == sorted(f"{number}:A" for number in range(100))
+    assert sorted(run.jobid for run, _ in bike.worker.told) == jobids
     assert count_waiting(bike) == 0
 
 
 away = raising(Unreachable("the server is away"))
 
 
-def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, monkeypatch, caplog):
+def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, now, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
     monkeypatch.setattr(worker.store.outbox, "forget", away)
     worker.work_one()
     assert "it will be told again" in caplog.text
     monkeypatch.undo()
-    now = bike.store.timeline.read_dispatched()[0]
     assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
 
 
@@ -468,12 +459,11 @@ def test_damaged_entries_are_found_and_removed(bike):
     assert count_waiting(bike) == 0
 
 
-def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike):
+def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike, now):
     """The first of two was set meanwhile: it ends by a request of its own. Their worker dies before it tells."""
     bike.set("other:A", "NOW")
     runs = take_many(bike.store, QUEUES, [1], f"OwnerOf1tag{NOTIFIES}", 2)
     bike.set("job:A", "EVERY:2h@0")
     worker = Worker(bike.store, Quiet("A"), bike.settings)
     worker.ends.end([(run, worker.runner.run(run)) for run in runs])
-    now = bike.store.timeline.read_dispatched()[0]
     assert sorted(notify_others(bike, now + CLAIM_TIMEOUT + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]

@@ -36,34 +36,41 @@ def make(client, prefix):
     return lambda jobs: Redbike(jobs, prefix, client)
 
 
+@pytest.fixture
+def run_all(make):
+    """Works so many jobs of ``job`` to their ends; returns their Redbike."""
+
+    def run_all(jobs, number, is_over=lambda: True):
+        bike = make(jobs)
+        set_jobs(bike, "job", number)
+        with beside(bike.store, bike.work):
+            wait_until(lambda: is_idle(bike) and is_over())
+        return bike
+
+    return run_all
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("concurrency", [2, 10])
-def test_each_job_runs_once_and_its_end_is_told(make, concurrency, is_async):
+def test_each_job_runs_once_and_its_end_is_told(run_all, concurrency, is_async):
     jobs, calls = Jobs(concurrency=concurrency), Counter()
 
-    @jobs.job("job")
     def sync() -> None:
         calls[current_run().jobid] += 1
 
-    if is_async:
-        jobs = Jobs(concurrency=concurrency)
+    async def coroutine() -> None:
+        sync()
+        await asyncio.sleep(0)
+        assert current_run().jobid in calls
 
-        @jobs.job("job")
-        async def coroutine() -> None:
-            calls[current_run().jobid] += 1
-            await asyncio.sleep(0)
-            assert current_run().jobid in calls
-
-    bike = make(jobs)
-    set_jobs(bike, "job", 1000)
-    with beside(bike.store, bike.work):
-        wait_until(lambda: len(calls) == 1000 and is_idle(bike))
+    jobs.job("job")(coroutine if is_async else sync)
+    bike = run_all(jobs, 1000, lambda: len(calls) == 1000)
     assert set(calls.values()) == {1}
     assert (count_ok(bike), list(bike.failures())) == (1000, [])
 
 
-def test_a_thousand_coroutines_at_once_need_no_thousand_threads(make):
-    jobs, running, most = Jobs(concurrency=1000), set(), [0, 0]
+def test_a_thousand_coroutines_at_once_need_no_thousand_threads(run_all):
+    jobs, running, most, before = Jobs(concurrency=1000), set(), [0], threading.active_count()
 
     @jobs.job("job")
     async def wait_for_all() -> None:
@@ -72,31 +79,22 @@ def test_a_thousand_coroutines_at_once_need_no_thousand_threads(make):
             await asyncio.sleep(0.01)
         most[0] = max(most[0], threading.active_count())
 
-    bike, before = make(jobs), threading.active_count()
-    set_jobs(bike, "job", 1000)
-    with beside(bike.store, bike.work):
-        wait_until(lambda: is_idle(bike) and len(running) == 1000)
+    run_all(jobs, 1000, lambda: len(running) == 1000)
     assert most[0] - before <= 10
 
 
-def test_never_more_run_at_once_than_there_are_slots(make):
-    jobs, running, most = Jobs(concurrency=4), Counter(), Counter()
-
-    def note(change):
-        running["now"] += change
-        most["at once"] = max(most["at once"], running["now"])
+def test_never_more_run_at_once_than_there_are_slots(run_all):
+    jobs, running, seen = Jobs(concurrency=4), set(), []
 
     @jobs.job("job")
     async def job() -> None:
-        note(1)
+        running.add(current_run().jobid)
+        seen.append(len(running))
         await asyncio.sleep(0.001)
-        note(-1)
+        running.remove(current_run().jobid)
 
-    bike = make(jobs)
-    set_jobs(bike, "job", 300)
-    with beside(bike.store, bike.work):
-        wait_until(lambda: is_idle(bike) and count_ok(bike) == 300)
-    assert most["at once"] == 4
+    bike = run_all(jobs, 300, lambda: len(seen) == 300 and not running)
+    assert (max(seen), count_ok(bike)) == (4, 300)
 
 
 def test_very_short_jobs_are_run_in_batches_and_a_slow_one_holds_up_one_slot(make, monkeypatch):
@@ -127,25 +125,24 @@ def test_jobs_of_two_kinds_share_the_slots(make):
 
     @jobs.job("job")
     def quick() -> None:
-        calls["quick"] += 1
+        calls[current_run().jobid[0]] += 1
 
     @jobs.job("other", queue="job")
     async def waits() -> None:
         await asyncio.sleep(0.002)
-        calls["waits"] += 1
+        quick()
 
     @jobs.job("third", queue="job")
     def sleeps() -> None:
         time.sleep(0.002)
-        calls["sleeps"] += 1
+        quick()
 
     bike = make(jobs)
-    for number in range(100):
-        for name in ("job", "other", "third"):
-            bike.set(f"{name}:{number}", "NOW")
+    for name in ("job", "other", "third"):
+        set_jobs(bike, name, 100)
     with beside(bike.store, bike.work):
         wait_until(lambda: is_idle(bike) and count_ok(bike) == 300)
-    assert calls == {"quick": 100, "waits": 100, "sleeps": 100}
+    assert calls == {"j": 100, "o": 100, "t": 100}
 
 
 def test_a_worker_that_stops_ends_the_coroutines_that_run(make):
@@ -177,12 +174,10 @@ def test_coroutines_fail_overrun_and_are_cancelled_each_for_itself(make):
         raise SystemExit(3)
 
     @jobs.job("overruns", queue="job", timeout=0.2)
-    async def overruns() -> None:
-        await asyncio.sleep(60)
-
     @jobs.job("cancelled", queue="job")
-    async def cancelled() -> None:
-        begun.set()
+    async def waits() -> None:
+        if current_run().jobid == "cancelled":
+            begun.set()
         await asyncio.sleep(60)
 
     @jobs.job("job")
@@ -196,14 +191,10 @@ def test_coroutines_fail_overrun_and_are_cancelled_each_for_itself(make):
     with beside(bike.store, bike.work):
         assert begun.wait(60)
         bike.cancel("cancelled")
-        wait_until(lambda: is_idle(bike))
-        wait_until(lambda: all(bike.runs(name) for name in names))
-    outcomes = {name: (bike.runs(name)[0].outcome, bike.runs(name)[0].error) for name in names}
-    assert outcomes["job"] == ("ok", "")
-    assert outcomes["fails"] == ("failed", "ValueError: no")
-    assert outcomes["exits"] == ("failed", "SystemExit: 3")
-    assert outcomes["overruns"][0] == "overrun"
-    assert outcomes["cancelled"][0] == "cancelled"
+        wait_until(lambda: is_idle(bike) and all(bike.runs(name) for name in names))
+    runs = {name: bike.runs(name)[0] for name in names}
+    assert [runs[name].outcome for name in names] == ["failed", "failed", "overrun", "cancelled", "ok"]
+    assert [runs[name].error for name in ("fails", "exits", "job")] == ["ValueError: no", "SystemExit: 3", ""]
 
 
 def test_an_async_program_runs_coroutines_in_its_own_loop(client, prefix):
@@ -243,7 +234,7 @@ def test_an_async_program_runs_coroutines_in_its_own_loop(client, prefix):
     asyncio.run(main())
 
 
-def test_what_has_ended_but_was_not_told_is_known(client, prefix):
+def test_what_has_ended_but_was_not_told_is_known():
     slots = Slots(3)
     assert slots.wait(0.0) == ([], 3)
     slots.free(1)
@@ -290,7 +281,7 @@ def test_a_coroutine_does_not_begin_after_its_deadline(make, caplog):
     assert "CancelledError" not in caplog.text
 
 
-def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(make):
+def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(run_all):
     jobs, begun = Jobs(concurrency=10), []
 
     @jobs.job("job")
@@ -301,10 +292,7 @@ def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(make):
                 task.cancel()
         await asyncio.sleep(0)
 
-    bike = make(jobs)
-    set_jobs(bike, "job", 30)
-    with beside(bike.store, bike.work):
-        wait_until(lambda: is_idle(bike))
+    bike = run_all(jobs, 30)
     assert count_ok(bike) >= 20
     assert count_ok(bike) + len(list(bike.failures())) == 30
 
@@ -327,7 +315,6 @@ def test_a_program_that_ends_has_its_jobs_handed_back(client, prefix):
 
     asyncio.run(main())
     with Redbike(jobs, prefix, client) as bike:
-        assert [(run.outcome, run.error) for run in bike.runs("job")] == [
-            ("retry", "its worker was stopped, and has handed it back")
-        ]
+        [run] = bike.runs("job")
+        assert (run.outcome, run.error) == ("retry", "its worker was stopped, and has handed it back")
         assert bike.tell("job").get("failures") is None
