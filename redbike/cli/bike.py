@@ -18,7 +18,7 @@ from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
-from redbike.store.keys import escape_pattern
+from redbike.store.patterns import escape
 from redbike.store.store import Store
 from redbike.worker.loader import load_placer
 
@@ -134,7 +134,7 @@ def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     client = connect(config.redis)
     # No queue is to be named.
     store = Store(client, aim_at(client, config.settings.prefix), str)
-    pattern = f"{escape_pattern(beginning)}*"
+    pattern = f"{escape(beginning)}*"
     jobs, queues = store.questions, store.queue_limits
     names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())
     for name in names:

@@ -25,7 +25,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
     text, zone = arguments["<SCHEDULE>"], config.settings.timezone
     zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     after = parse_time(arguments["--after"], config, arguments["--tz"])
-    count = parse_count(arguments, "--count", 5)
+    start, count = now if after is None else after, parse_count(arguments, "--count", 5)
     stored, state, jobid, details = None, "", "", list["BlackoutDetails"]()
     days = find_holidays(arguments["--except"], now)
     try:
@@ -43,20 +43,18 @@ def print_next(arguments: Arguments, config: Config) -> None:
             return
         details = job.get("blackouts", [])
         schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
+    local = schedule.timezone or zone
+    remark = _make_remark(details, Clock(now, local))
     if isinstance(schedule, After):
-        remark = _make_remark(details, Clock(now, zone))
-        _print_follower(schedule, jobid, config, zone, now if after is None else after, count, remark)
+        _print_follower(schedule, jobid, config, zone, start, count, remark)
         return
     for line in filter(None, (schedule.explain(zone), state)):
         print(line)
     if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return
-    local = schedule.timezone or zone
-    start = now if after is None else after
-    is_idle = bool(state) and schedule.is_immediate
-    remark = _make_remark(details, Clock(now, local))
-    lines = [] if is_idle else list(list_runs(schedule, start, now, count, local, stored, remark))
+    found = list_runs(schedule, start, now, count, local, stored, remark)
+    lines = [] if state and schedule.is_immediate else list(found)
     for line in lines:
         print(line)
     if len(lines) < count and not schedule.is_immediate:

@@ -4,7 +4,6 @@ An environment is that of the worker, or the small one of cron (crontab(5)).
 """
 
 import configparser
-import json
 import os
 import pwd
 import re
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from redbike.config.parameters import OPTIONS, read_choice
 from redbike.errors import BadConfig
-from redbike.text.parsing import measure_duration
+from redbike.text.parsing import load_json, measure_duration
 
 RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8
@@ -151,10 +150,7 @@ def decode_options(section: Mapping[str, str]) -> dict[str, str]:
 
 def parse_json(key: str, text: str) -> str:
     """Return the text of a JSON string. Raise `BadConfig`."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = load_json(text)
     if not isinstance(value, str):
         # It is not quoted: it may hold a secret, and the log is read by more people than this file.
         raise BadConfig(f'bad {key}: a JSON string such as "a\\nb" is needed')

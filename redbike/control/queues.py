@@ -10,7 +10,7 @@ from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.blackouts import OF_QUEUE
-from redbike.store.keys import check_queue_name
+from redbike.store.names import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 

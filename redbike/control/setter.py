@@ -23,7 +23,7 @@ from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
 from redbike.store.enums import Event
 from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
-from redbike.store.keys import check_jobid, check_known_jobid
+from redbike.store.names import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
 from redbike.store.records import Membership

@@ -35,7 +35,7 @@ from redbike.loop.policies import decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
 from redbike.process import watchdog
-from redbike.store.keys import is_queue_name
+from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.run import Answer, EndedRun, Run
 from redbike.store.scripts import Call, Pipeline, Reply

@@ -7,7 +7,6 @@ long as it lasts. Each loop, and each `events`, has a thread of its own. Each li
 
 import asyncio
 import inspect
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -26,17 +25,14 @@ from redbike.facade.arguments import refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
 from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike
-from redbike.facade.results import AsyncResults, Reader, run_in_thread
+from redbike.facade.results import AsyncResults, Reader, run_in_thread, run_until_cancelled
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
 from redbike.schedule.moments import InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
-from redbike.text.printable import describe
 from redbike.worker.current import is_in_run
-
-log = logging.getLogger("redbike")
 
 THREADS = 16  # calls that run at once
 
@@ -159,15 +155,7 @@ class AsyncRedbike(Overridable):
                 run(bike, stay)
 
         # Jobs have the context variables of the program.
-        done = run_in_thread(partial(copy_context().run, run_here), "redbike-loop")
-        try:
-            await asyncio.shield(done)
-        except asyncio.CancelledError:
-            stay.stop()
-            await asyncio.wait([done])
-            if error := done.exception():
-                log.error("a loop that was cancelled has failed: %s", describe(error))
-            raise
+        await run_until_cancelled(partial(copy_context().run, run_here), stay.stop, "redbike-loop")
 
     async def __aenter__(self) -> Self:
         await self._call(lambda bike: bike)
@@ -195,27 +183,24 @@ class AsyncRedbike(Overridable):
         if not is_in_run() and (begun := [call for call in self._begun if call.get_loop() is loop]):
             await asyncio.wait(begun)
         self._is_closed = True
-        context = copy_context()
-        await run_in_thread(lambda: context.run(self._close), "redbike-close")
+        await run_in_thread(partial(copy_context().run, self._close), "redbike-close")
 
     def _close(self) -> None:
         # Another call of it may wait for the job that calls this.
-        if self._closing.acquire(blocking=not is_in_run()):
-            try:
-                self._close_all()
-            finally:
-                self._closing.release()
-
-    def _close_all(self) -> None:
-        self.stop()
-        for reader in list(self._listeners):
-            reader.is_over = True
-        for reader in list(self._listeners):
-            reader.end()
-        # A job that closes this may run in one of them.
-        self._threads.shutdown(wait=not is_in_run())
-        if self._bike is not None:
-            self._bike.close()
+        if not self._closing.acquire(blocking=not is_in_run()):
+            return
+        try:
+            self.stop()
+            for reader in list(self._listeners):
+                reader.is_over = True
+            for reader in list(self._listeners):
+                reader.end()
+            # A job that closes this may run in one of them.
+            self._threads.shutdown(wait=not is_in_run())
+            if self._bike is not None:
+                self._bike.close()
+        finally:
+            self._closing.release()
 
     def stop(self) -> None:
         """Stop what `dispatch` and `work` run, each after its current job; see `Redbike.stop`. It never waits."""

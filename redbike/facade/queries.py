@@ -2,16 +2,14 @@
 
 import heapq
 import math
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, NoResult, NoSuchJob
-from redbike.facade.coming_run import ComingRun
+from redbike.errors import BadConfig, NoResult
 from redbike.facade.part import Part, Whole
+from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
 from redbike.loop.worker_class import find_queue
 from redbike.queries.blackouts import add_blackouts, list_details
@@ -23,11 +21,11 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import InstantLike, read_instant
-from redbike.store.enums import Event, EventName, Outcome
+from redbike.store.enums import Event, EventName
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
-from redbike.store.keys import check_known_jobid, check_queue_name
 from redbike.store.log import LogEntry
+from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.namespace import split
 from redbike.store.overview import Job, JobSearch
 from redbike.store.patterns import check_pattern, expand
@@ -100,29 +98,7 @@ class Queries(Part):
 
     def wait_until(self, jobid: str, timeout: float | None, is_over: Callable[[], bool]) -> PastRun:
         """`wait`, but raise `TimeoutError` soon when `is_over`."""
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        coming = ComingRun(lambda: self._inspect(jobid))
-        events = self.store.events.listen(
-            is_over=lambda: is_over() or self._is_closing() or time.monotonic() >= end or coming.is_none
-        )
-        with closing(cast(Generator[PastRun | LogEntry], events)):
-            # It may have ended before anybody has listened.
-            coming.look()
-            for event in events if coming.is_any else ():
-                if isinstance(event, LogEntry):
-                    if event.jobid in (jobid, ""):  # "" is everything
-                        coming.look()
-                elif event.jobid == jobid and event.outcome != Outcome.RETRY and coming.awaits(event):
-                    return event
-        if not coming.is_any:
-            return self._find_last_run(jobid)
-        raise TimeoutError(f"no run of {jobid!r} has ended in time")
-
-    def _find_last_run(self, jobid: str) -> PastRun:
-        last = max(self.store.journal.list_runs([jobid]), key=_STARTED, default=None)
-        if last is None:
-            raise NoSuchJob(f"no run of {jobid!r} is kept, and none is to come")
-        return last
+        return wait_for_run(self.store, jobid, timeout, lambda: is_over() or self._is_closing(), self._inspect)
 
     def _inspect(self, jobid: str) -> JobState:
         return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+from redbike.text.printable import describe
+
 log = logging.getLogger("redbike")
 
 T = TypeVar("T")
@@ -90,6 +92,19 @@ def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+async def run_until_cancelled(function: Callable[[], None], stop: Callable[[], None], name: str) -> None:
+    """Run `function` in a thread of its own until it ends; `stop` it when the task is cancelled, and wait for it."""
+    done = run_in_thread(function, name)
+    try:
+        await asyncio.shield(done)
+    except asyncio.CancelledError:
+        stop()
+        await asyncio.wait([done])
+        if error := done.exception():
+            log.error("a loop that was cancelled has failed: %s", describe(error))
+        raise
 
 
 class Page(NamedTuple):

@@ -8,7 +8,6 @@ The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. 
 
 import csv
 import io
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +29,7 @@ from redbike.config.options import (
 )
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
+from redbike.text.parsing import load_object
 from redbike.text.printable import quote, suggest
 
 Source = str | Path | IO[str] | IO[bytes]
@@ -90,11 +90,8 @@ def read_blackout(cell: str) -> WantedBlackout:
 
 
 def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        found = json.loads(cell)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not found.keys() <= {*fields}:
+    found = load_object(cell)
+    if found is None or not found.keys() <= {*fields}:
         raise BadConfig(f"bad {name} {quote(cell)}: a JSON object is needed, which may have {', '.join(fields)}")
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 from redbike.config.limits import Limit, parse_rate
 from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.worker_class import WorkerClass, find_queue
-from redbike.store.keys import check_queue_name
+from redbike.store.names import check_queue_name
 from redbike.store.run import Poll
 from redbike.store.store import Store
 from redbike.text.printable import describe

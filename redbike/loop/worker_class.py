@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
 from redbike.loop.retries import read_class_rules
-from redbike.store.keys import check_queue_name
+from redbike.store.names import check_queue_name
 from redbike.store.run import Run
 from redbike.text.printable import quote
 

@@ -111,10 +111,8 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     problems = tuple(chain.from_iterable(found_of.values()))
     topics = tuple(topic for topic, texts in found_of.items() for _ in texts)
     oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
-    if first is not None:
-        oldest.append(first)
     metrics = {
-        "lag": max(0.0, now - min(oldest, default=now)),
+        "lag": max(0.0, now - min(oldest if first is None else [*oldest, first], default=now)),
         "overdue": overdue,
         "waiting": sum(queue.waiting for queue in queues),
         "in_flight": sum(queue.in_flight for queue in queues),

@@ -83,12 +83,8 @@ class Schedule(ABC):
         """Tell whether `text`, a stored schedule, means the same as this one; the anchor is not compared."""
         if self.anchor_span is None:
             return text == self.text
-        head, tail = self.anchor_span
-        return (
-            len(text) > head + tail
-            and text[:head] == self.text[:head]
-            and (not tail or text[-tail:] == self.text[-tail:])
-        )
+        head, tail = (self.text[: self.anchor_span[0]], self.text[len(self.text) - self.anchor_span[1] :])
+        return len(text) > len(head) + len(tail) and text.startswith(head) and text.endswith(tail)
 
     def exclude(self, days: Iterable[int]) -> str:
         """Return a text of the same schedule without its runs on these days (since 1970-01-01), in its zone.
@@ -172,10 +168,9 @@ class At(Keyword):
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
         """Make a schedule from a TIMESTAMP. Raise `BadSchedule`."""
-        instant = parse_timestamp(rest.strip(), timezone)
-        if EPOCH.fullmatch(rest.strip()):
-            return cls(f"AT:{rest.strip()}", instant)
-        return cls(f"AT:{format_utc(instant)}", instant)
+        given = rest.strip()
+        instant = parse_timestamp(given, timezone)
+        return cls(f"AT:{given if EPOCH.fullmatch(given) else format_utc(instant)}", instant)
 
     @property
     def label(self) -> str:
@@ -240,13 +235,10 @@ class Every(Keyword):
     """Run every `period` seconds, counted from `anchor` (epoch seconds)."""
 
     keyword = "EVERY:"
-
     period: float
 
     def __init__(self, text: str, period: float, anchor: float) -> None:
-        self.text = text
-        self.period = period
-        self.anchor = anchor
+        self.text, self.period, self.anchor = text, period, anchor
 
     @classmethod
     def needs_anchor(cls, rest: str) -> bool:

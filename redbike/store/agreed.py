@@ -5,7 +5,6 @@ Dispatchers and workers note it when they start. Everybody else reads it.
 No prefix may have keys that are those of another one, such as ``a`` with a queue ``work-mail``, and ``a-work``.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from redbike.errors import BadQueueName, OtherProtocol
 from redbike.store.keys import Keys
 from redbike.store.records import decode
 from redbike.store.scripts import name_wrong_key
+from redbike.text.parsing import load_object
 
 # The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
 # with the new ones do, or the other way round. Before it was 2, nobody noted it.
@@ -75,12 +75,9 @@ def _parse(stored: Any) -> Naming:
     texts = {decode(name): decode(value) for name, value in stored.items()}
     if (number := texts.get(NUMBER, "")).isdecimal():
         check_protocol(int(number))
-    try:
-        rules = json.loads(texts.get(RULES, "{}"))
-    except ValueError:
-        rules = {}  # somebody has damaged it; the next worker writes it anew
+    rules = load_object(texts.get(RULES, "{}")) or ()  # if somebody has damaged it, the next worker writes it anew
     functions = {name.removeprefix(FUNCTION): queue for name, queue in texts.items() if name.startswith(FUNCTION)}
-    return Naming(frozenset(rules if isinstance(rules, dict) else ()), functions)
+    return Naming(frozenset(rules), functions)
 
 
 class Neighbours:

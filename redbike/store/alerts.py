@@ -22,6 +22,7 @@ from redbike.store.records import (
     parse_number,
 )
 from redbike.store.scripts import Call
+from redbike.text.parsing import load_object
 
 ALERTING = ("start-within", "finish-within", "finish-by")  # the options of jobs that alert if they are late
 WATCHED = "{}"  # the record of a job of which nothing is told
@@ -61,7 +62,7 @@ class Told:
     @classmethod
     def parse(cls, record: str) -> "Told":
         """Read a record. A damaged one is as if nothing had been told."""
-        found = _parse_object(record)
+        found = load_object(record) or {}
         return cls(_read_times(found.get("active")), _read_times(found.get("told")))
 
     def is_new(self, alert: str) -> bool:
@@ -104,7 +105,7 @@ class Message:
     @classmethod
     def parse(cls, record: str) -> "Message | None":
         """Read a record; None for a damaged one."""
-        found = _parse_object(record)
+        found = load_object(record) or {}
         lines, numbers = found.get("lines"), [found.get(name, 0) for name in ("at", "more", "tries")]
         if not isinstance(lines, list) or not all(isinstance(each, int | float) for each in numbers):
             return None
@@ -114,14 +115,6 @@ class Message:
         """Write the record."""
         found = {"at": self.at, "lines": self.lines, "more": self.more, "tries": self.tries}
         return json.dumps(found, separators=(",", ":"))
-
-
-def _parse_object(record: str) -> dict[str, Any]:
-    try:
-        found = json.loads(record)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _read_times(found: Any) -> dict[str, float]:
@@ -231,7 +224,8 @@ class Alerts(Part):
         found: dict[str, tuple[str, float | None]] = {}
         for page in split(jobids, DATA_PAGE):
             texts = self._namespace.ask("hmget", self._namespace.keys.failures, list(map(encode, page)))
-            for jobid, kept in zip(page, map(_parse_object, map(decode, texts)), strict=True):
+            for jobid, text in zip(page, map(decode, texts), strict=True):
+                kept = load_object(text) or {}
                 due = kept.get("due")
                 error = str(kept.get("error") or "nobody knows why")
                 found[jobid] = error, float(due) if isinstance(due, int | float) else None

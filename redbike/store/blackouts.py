@@ -12,7 +12,7 @@ from redbike.errors import BadSchedule
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.schedule.windows import Window, find_window, list_windows
-from redbike.store.keys import is_queue_name
+from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, Part, read_time, split
 from redbike.store.records import decode
 from redbike.store.scripts import Call

@@ -21,15 +21,15 @@ The size does not count a result: its own size (2 bytes), and then JSON, or `NOT
 The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
 """
 
-import json
 import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from redbike.store.enums import Outcome
+from redbike.text.parsing import load_json
 
 MAX_SIZE = 255  # bytes of a run
 MAX_WORKER = 60  # bytes of its name
@@ -43,6 +43,7 @@ LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due 
 
 BAD = (IndexError, ValueError, struct.error)  # what damaged runs raise
 
+_NOTHING = object()  # no result
 _HEAD = struct.Struct("<BdIfBBB")
 OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
@@ -82,19 +83,12 @@ class PastRun:
     @property
     def has_result(self) -> bool:
         """Tell whether what ``work`` returned is kept, see ``keep-result``."""
-        return self._parse_result()[0]
+        return load_json(self.stored_result, _NOTHING) is not _NOTHING
 
     @property
     def result(self) -> Any:
         """What ``work`` returned, a new copy each time; None if it is not kept: see `has_result`."""
-        return self._parse_result()[1]
-
-    def _parse_result(self) -> tuple[bool, Any]:
-        """Return whether a result is kept, and it; a damaged one counts as none."""
-        try:
-            return True, json.loads(self.stored_result)
-        except (ValueError, RecursionError):
-            return False, None
+        return load_json(self.stored_result)
 
     @property
     def result_error(self) -> str:
@@ -108,7 +102,7 @@ class PastRun:
 
     def to_dict(self) -> RunDetails:
         """Return all but the job id, for JSON."""
-        found: RunDetails = {
+        found = {
             "due": self.due,
             "started": self.started,
             "took": self.took,
@@ -117,11 +111,7 @@ class PastRun:
             "error": self.error,
             "worker": self.worker,
         }
-        if self.has_result:
-            found["result"] = self.result
-        elif self.result_error:
-            found["result_error"] = self.result_error
-        return found
+        return cast(RunDetails, found | self.show_result())
 
     def show_result(self) -> dict[str, Any]:
         """Return its ``result``, or as ``result_error`` why that is not kept, for JSON; nothing if there is neither."""

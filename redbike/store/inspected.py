@@ -1,9 +1,8 @@
 """All that is kept of one job or one tag, at one instant."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from redbike.config.options import is_readable, show_options
 from redbike.errors import BadSchedule
@@ -30,9 +29,11 @@ from redbike.store.records import (
 )
 from redbike.store.schedules import find_schedule
 from redbike.store.scripts import Reply
+from redbike.text.parsing import load_json, load_object
 
 FOLLOWER = "record of what it follows"  # among what is unreadable
 _FOLLOWER = {"parents": list, "when": str, "ended": dict}
+NULLABLE = ("worker", "data")  # of `JobDetails`, which may be None
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
 
 
@@ -170,61 +171,40 @@ class JobState:
 
     def to_dict(self) -> JobDetails:
         """Return what there is of every job, and then what there is only of some."""
-        found: JobDetails = {
-            "status": self.status,
-            "next_run": self.due,
-            "schedule": self.schedule,
-            "working": bool(self.running),
+        retry_state, membership = RetryState.parse(self.retry_state), Membership.parse(self.membership)
+        is_forgotten = self.has_event(Event.STP) and not membership.one_off  # the row of a file stays
+        found = {
+            "queued_for": self.waiting and self.waiting.due,
+            "expires_at": self.waits_until,
+            "waits_for": self.waits_for or None,
+            "followers": list(self.followers) or None,
+            "paused": self.pause and self.pause.to_dict(),
+            "held_for": self.held,
+            **(self._describe_run(self.run) if self.run else {}),
+            "failures": retry_state.failures or None,
+            "losses": retry_state.losses or None,
+            "forget_at": self.spent if is_forgotten else None,
+            "skipped": self.skipped or None,
+            "failure": self.failure,
+            "options": show_options(self.options) if self.options else None,
+            **({"data": load_json(self.data, self.data)} if self.data else {}),
+            "group": membership.group or None,
+            "output": self.output,
         }
-        if self.waiting:
-            found["queued_for"] = self.waiting.due
-        if self.waits_until is not None:
-            found["expires_at"] = self.waits_until
-        if waits_for := self.waits_for:
-            found["waits_for"] = waits_for
-        if self.followers:
-            found["followers"] = list(self.followers)
-        if self.pause:
-            found["paused"] = self.pause.to_dict()
-        if self.held is not None:
-            found["held_for"] = self.held
-        if run := self.run:
-            found["working_for"], found["working_since"], found["deadline"] = run.due, run.start, run.deadline
-            process = ProcessRecord.parse(self.worker)
-            found["worker"] = process.format_id(run.tag[:OWNER]) if process else None
-            if run.cancelled:
-                found["cancelled"] = True
-            if progress := Progress.parse(self.progress, run.tag):
-                found["progress"] = {"share": progress.share, "text": progress.text}
-        retry_state = RetryState.parse(self.retry_state)
-        if retry_state.failures:
-            found["failures"] = retry_state.failures
-        if retry_state.losses:
-            found["losses"] = retry_state.losses
-        stays = Membership.parse(self.membership).one_off  # the row of a file
-        if self.spent is not None and self.has_event(Event.STP) and not stays:
-            found["forget_at"] = self.spent
-        if self.skipped:
-            found["skipped"] = self.skipped
-        if self.failure is not None:
-            found["failure"] = self.failure
-        if self.options:
-            found["options"] = show_options(self.options)
-        if self.data:
-            found["data"] = read_data(self.data)
-        if group := Membership.parse(self.membership).group:
-            found["group"] = group
-        if self.output is not None:
-            found["output"] = self.output
-        return found
+        always = {"status": self.status, "next_run": self.due, "schedule": self.schedule, "working": bool(self.running)}
+        told = {name: value for name, value in found.items() if value is not None or name in NULLABLE}
+        return cast(JobDetails, always | told)
 
-
-def read_data(text: str) -> Any:
-    """Return the data of a job; as they are stored, if somebody has damaged them."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    def _describe_run(self, run: RunRecord) -> dict[str, Any]:
+        progress, process = Progress.parse(self.progress, run.tag), ProcessRecord.parse(self.worker)
+        return {
+            "working_for": run.due,
+            "working_since": run.start,
+            "deadline": run.deadline,
+            "worker": process.format_id(run.tag[:OWNER]) if process else None,
+            "cancelled": run.cancelled or None,
+            "progress": progress and progress._asdict(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,66 +221,58 @@ class TagState:
     now: float  # Redis' clock then
 
 
+# Under which name the reply of ``lua/inspect.lua`` has each text, and each number, of a `JobState`.
+_TEXTS = {name: name for name in ("queued", "running", "tag", "retry_state", "options", "progress", "data", "worker")}
+_TEXTS |= {"paused": "pause", "membership": "group"}
+_NUMBERS = {"timeline": "timeline", "lease": "lease", "timer": "timer", "expires_at": "expires", "spent": "spent"}
+
+
 def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
     """Read the reply of ``lua/inspect.lua``, which has looked for the job in `queues`."""
     found = read_json(reply[1])
     counts = dict(zip(map(str, Skip), (count or "0" for count in found["skipped"]), strict=True))
     past = bytes(reply[2]) if len(reply) > 2 else b""
-    unreadable = [reason for reason, count in counts.items() if not COUNT.fullmatch(count)]
-    unreadable += _list_unreadable(found, past)
+    bad_counts = (reason for reason, count in counts.items() if not COUNT.fullmatch(count))
+    unreadable = (*bad_counts, *_list_unreadable(found, past))
+    texts: dict[str, Any] = {field: found.get(name, "") for field, name in _TEXTS.items()}
+    texts |= {name: "" for name in ("retry_state", "options") if name.replace("_", " ") in unreadable}
+    numbers: dict[str, Any] = {field: parse_number(found.get(name)) for field, name in _NUMBERS.items()}
     return JobState(
         jobid=jobid,
         schedule=found.get("schedule"),
         status=found.get("status"),
-        timeline=parse_number(found.get("timeline")),
-        queued=found.get("queued", ""),
-        running=found.get("running", ""),
-        tag=found.get("tag", ""),
-        lease=parse_number(found.get("lease")),
+        **texts,
+        **numbers,
         inflight_ms=int(found.get("hold", -2)),
-        retry_state="" if "retry state" in unreadable else found.get("retry_state", ""),
         skipped={reason: int(count) for reason, count in counts.items() if reason not in unreadable and int(count)},
-        failure=parse_failure(found.get("failure", "")),
+        failure=load_object(found.get("failure", "")),
         now=float(found["now"]),
         entries=dict(zip(queues, found["entries"] or (), strict=True)),
         tombstones=frozenset(name for name, dead in zip(queues, found["dead"] or (), strict=True) if dead),
-        unreadable=tuple(unreadable),
-        paused=found.get("pause", ""),
-        timer=parse_number(found.get("timer")),
-        expires_at=parse_number(found.get("expires")),
-        spent=parse_number(found.get("spent")),
-        options="" if "options" in unreadable else found.get("options", ""),
+        unreadable=unreadable,
         has_data=found["has_data"],
-        membership=found.get("group", ""),
         has_output=found["has_output"],
         has_saved=found["has_saved"],
-        progress=found.get("progress", ""),
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
         followers=tuple(sorted(filter(None, found["followers"].split("\n")))),
-        data=found.get("data", ""),
         output=found.get("output"),
-        worker=found.get("worker", ""),
         stored={name: found[name] for name in STORED if name in found},
     )
 
 
 def read_follower(text: str) -> dict[str, Any] | None:
     """Return the record of a follower; None if there is none, or if it is damaged."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    is_whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in _FOLLOWER.items())
-    return found if is_whole else None
+    found = load_object(text)
+    return found if found and all(isinstance(found.get(name), kind) for name, kind in _FOLLOWER.items()) else None
 
 
 def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
     """Yield which records of a job are damaged; `past` are its ended runs."""
     if (retry_state := found.get("retry_state")) and not RETRY_STATE.fullmatch(retry_state):
         yield "retry state"
-    if (failure := found.get("failure")) and parse_failure(failure) is None:
+    if (failure := found.get("failure")) and load_object(failure) is None:
         yield "failure"
     if "pause" in found and Pause.parse(found["pause"]) is None:
         yield "pause"
@@ -326,12 +298,3 @@ def read_tag(tag: str, reply: Reply) -> TagState:
         named=parse_batch(found.get("named", "")),
         now=float(found["now"]),
     )
-
-
-def parse_failure(kept: str) -> dict[str, Any] | None:
-    """Return what is kept of a failure, None if nothing is, or if it is damaged."""
-    try:
-        found = json.loads(kept)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

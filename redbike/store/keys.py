@@ -137,15 +137,8 @@ sends; from ``at`` on others may.
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
-import re
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, cycle, islice
 
-from redbike.errors import BadJobId, BadQueueName
-
-MAX_JOBID = 512  # bytes of UTF-8
-MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
 OWNER = 8  # characters
 NOTIFIES = "+"  # the end of a tag, which no other tag has
 
@@ -249,81 +242,3 @@ class Keys:
     def inflight(self, tag: str) -> str:
         """The expiring key of the runs that were taken under `tag`."""
         return f"{self.inflight_base}{tag}"
-
-
-def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The keys that a script is given, each with the type that it has.
-
-    They are those of `given`, then those of queues, and then up to two that it is not always given.
-    """
-    more = (len(keys) - len(given)) % len(OF_QUEUE)
-    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - more)
-    others = (FIXED.get(key.rpartition("-")[2]) for key in keys[len(keys) - more :])
-    kinds = chain(map(FIXED.get, given), of_queues, others)
-    return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
-
-
-def escape_pattern(prefix: str) -> str:
-    """Return `prefix` as a pattern of SCAN that stands for nothing else."""
-    return re.sub(r"([\[\]*?\\])", r"\\\1", prefix)
-
-
-# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-
-
-def check_jobid(jobid: str) -> str:
-    """Return `jobid` if a job may be set under it, else raise `BadJobId`.
-
-    Blanks at its ends, which jobs of older versions may have, cannot be seen, and nobody works a queue named after one.
-    """
-    check_known_jobid(jobid)
-    if jobid != jobid.strip():
-        raise BadJobId(f"bad job id {jobid!r}: blanks at its ends are not allowed")
-    return jobid
-
-
-def check_known_jobid(jobid: str, spare: int = 0) -> str:
-    """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`.
-
-    So many of its bytes as are `spare` do not count.
-    """
-    if not isinstance(jobid, str):
-        raise BadJobId(f"bad job id {jobid!r}: not a text")
-    try:
-        size = len(jobid.encode()) - spare
-    except UnicodeEncodeError:
-        raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
-    if not 1 <= size <= MAX_JOBID:
-        raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
-    if _CONTROL.search(jobid):
-        raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
-    return jobid
-
-
-def is_queue_name(name: str) -> bool:
-    """Whether a queue can have this name."""
-    try:
-        return bool(check_queue_name(name))
-    except BadQueueName:
-        return False
-
-
-def check_queue_name(name: str) -> str:
-    """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
-    if not isinstance(name, str):
-        raise BadQueueName(f"bad queue name {name!r}: not a text")
-    return _check_name(name)
-
-
-@lru_cache(4096)
-def _check_name(name: str) -> str:
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
-    if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
-        raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
-    if name in FIXED or name.startswith(FAMILIES):
-        raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")
-    return name

@@ -5,7 +5,6 @@ them. The channels have the names of the keys of the journal and the log, and th
 are sharded: in a cluster, an event goes to no other shard.
 """
 
-import json
 import re
 import time
 from collections import Counter
@@ -19,9 +18,10 @@ from redbike.connection.refusals import translate_errors
 from redbike.errors import BadConfig, BadJobId, RedbikeError
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.store.namespace import Part, make_tag
 from redbike.store.records import MOMENT, decode
+from redbike.text.parsing import load_json
 from redbike.text.printable import escape
 
 MAX_WHO = 200  # characters
@@ -136,10 +136,7 @@ class Log(Part):
 
 def parse_entry(kept: bytes) -> list[LogEntry] | None:
     """Read an entry, as one for each of its jobs, the last one first; None for one that is damaged."""
-    try:
-        texts = json.loads(decode(kept))
-    except (ValueError, RecursionError):
-        return None
+    texts = load_json(decode(kept))
     if not isinstance(texts, list) or len(texts) < 4 or not all(isinstance(text, str) for text in texts):
         return None
     time, who, action, detail, *jobids = texts

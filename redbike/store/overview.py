@@ -16,12 +16,12 @@ from redbike.schedule.parser import recurs
 from redbike.store.cursors import Cursor, Fields, Step, walk_hash, walk_ranks
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
-from redbike.store.inspected import read_data
 from redbike.store.journal import Journal
 from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, Part, Ranks, read_time, split
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
+from redbike.text.parsing import load_json
 
 ROWS = 50  # jobs from which on a page is full
 MOST = 20_000  # entries that a page looks at
@@ -261,7 +261,7 @@ class JobLister(Part):
         pages = split([encode(job.jobid) for job in jobs], DATA_PAGE)
         found = self._namespace.ask_all(*(("hmget", self._namespace.keys.data, page) for page in pages), at_once=False)
         for job, text in zip(jobs, chain.from_iterable(found), strict=True):
-            yield job if text is None else replace(job, data=read_data(decode(text)))
+            yield job if text is None else replace(job, data=load_json(decode(text), decode(text)))
 
     def _make_job(
         self, jobid: str, stored: "_Stored", last: PastRun | None, now: float, pauses: dict[str, QueuePause]

@@ -12,10 +12,10 @@ from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.entries import collect
 from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
-from redbike.store.inspected import parse_failure
 from redbike.store.journal import Journal
 from redbike.store.namespace import Entry, Namespace, Ranks, split
 from redbike.store.records import decode
+from redbike.text.parsing import load_object
 
 ROWS = 100  # runs from which on a page is full
 NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, that are read for the newest runs of all
@@ -186,7 +186,7 @@ class PastRuns:
     def _read_kept(self, names: Sequence[bytes]) -> list[dict[str, Any] | None]:
         """Return the failure of each job as it is kept; None for a damaged one."""
         texts = self._namespace.ask("hmget", self._namespace.keys.failures, names) if names else []
-        return [parse_failure(decode(text)) for text in texts]
+        return [load_object(decode(text)) for text in texts]
 
 
 def read_failure(jobid: str, failed: float, kept: "dict[str, Any] | None") -> Failure:

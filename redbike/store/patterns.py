@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from redbike.errors import BadJobId, NoSuchJob
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.store.questions import Questions
 from redbike.store.records import encode
 

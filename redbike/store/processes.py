@@ -14,6 +14,7 @@ from redbike.errors import RedbikeError
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
+from redbike.text.parsing import load_object
 
 LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 MOST_JOBS = 1000  # jobs that are listed of one process
@@ -49,11 +50,8 @@ class ProcessRecord:
     def parse(cls, record: str) -> "ProcessRecord | None":
         """Read a record; None for one that is damaged, and for none."""
         found = PROCESS.fullmatch(record)
-        try:
-            entry = json.loads(found[2]) if found else None
-        except (ValueError, RecursionError):
-            return None
-        if found is None or not isinstance(entry, dict):
+        entry = load_object(found[2]) if found else None
+        if found is None or entry is None:
             return None
         host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
         kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")

@@ -4,7 +4,6 @@
 functions of ``lua/_records.lua`` and ``lua/_ended.lua``; nothing else takes them apart.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict
 
 from redbike.store.enums import Event, Left
+from redbike.text.parsing import load_object
 
 STATUS = re.compile(rf"({'|'.join(Event)}):(\d{{1,12}})", re.ASCII)
 MOMENT = r"\d{1,12}\.\d{6}"
@@ -162,11 +162,7 @@ class Pause:
         return "every" in self._read_note()
 
     def _read_note(self) -> dict[str, Any]:
-        try:
-            note = json.loads(self.note)
-        except (ValueError, RecursionError):
-            note = None
-        return note if isinstance(note, dict) else {}
+        return load_object(self.note) or {}
 
 
 class ProgressDetails(TypedDict):

@@ -4,10 +4,11 @@ See ``docs/scripts.rst`` for how to write one.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, cycle, islice
 from typing import Any
 
 import redis
@@ -17,7 +18,7 @@ from redbike.connection.cluster import MOVE_TIMEOUT, MOVING, PAUSE
 from redbike.connection.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
 from redbike.connection.refusals import make_refusal, translate_errors
 from redbike.errors import NoSuchJob, Unreachable
-from redbike.store.keys import list_kinds
+from redbike.store.keys import FIXED, OF_QUEUE
 from redbike.store.lua_loader import SCRIPTS
 
 Reply = list[Any]
@@ -39,6 +40,18 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
         if other not in (kind, "none"):
             return exceptions.ResponseError(f"WRONGTYPE {key} is a {other}, not a {kind}")
     return error
+
+
+def list_kinds(given: Sequence[str], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The keys that a script is given, each with the type that it has.
+
+    They are those of `given`, then those of queues, and then up to two that it is not always given.
+    """
+    more = (len(keys) - len(given)) % len(OF_QUEUE)
+    of_queues = islice(cycle(OF_QUEUE), len(keys) - len(given) - more)
+    others = (FIXED.get(key.rpartition("-")[2]) for key in keys[len(keys) - more :])
+    kinds = chain(map(FIXED.get, given), of_queues, others)
+    return ((key, kind) for key, kind in zip(keys, kinds, strict=False) if kind)
 
 
 @dataclass(frozen=True, slots=True)

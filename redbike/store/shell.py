@@ -9,7 +9,7 @@ from base64 import b32encode
 from datetime import UTC, datetime
 
 from redbike.errors import BadJobId
-from redbike.store.keys import check_jobid
+from redbike.store.names import check_jobid
 
 QUEUE = "work-shell"
 TAKER = "once/"  # what an entry of a worker has for them, besides the names of its commands

@@ -43,8 +43,9 @@ from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
-from redbike.store.keys import Keys, check_queue_name
+from redbike.store.keys import Keys
 from redbike.store.log import Events, Log
+from redbike.store.names import check_queue_name
 from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
 from redbike.store.overview import JobLister

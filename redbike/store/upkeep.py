@@ -13,8 +13,8 @@ from redbike.connection.refusals import translate_errors
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.enums import Skip
 from redbike.store.inspected import FOLLOWER, JobState
-from redbike.store.keys import escape_pattern
 from redbike.store.namespace import PAGE, Part, split
+from redbike.store.patterns import escape
 from redbike.store.records import REWIND, decode, encode, format_time
 from redbike.store.run import AHEAD, CLOCKS_DIFFER, GRACE, LEASE, SLACK
 from redbike.store.scripts import Call
@@ -101,7 +101,7 @@ class Upkeep(Part):
             found: list[Any] = []
             for name in map(decode, client.smembers(keys.queues)):
                 found += keys.of_queue(name)
-            found += client.scan_iter(match=f"{escape_pattern(keys.inflight_base)}*", count=PAGE)
+            found += client.scan_iter(match=f"{escape(keys.inflight_base)}*", count=PAGE)
             # The names of the queues after these: if this is interrupted, the next flush finds the others by them.
             found += keys.list_fixed()
             return sum(int(client.unlink(*page)) for page in split(found, PAGE))

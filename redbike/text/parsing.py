@@ -1,7 +1,9 @@
-"""Parse durations (900, 15m, 1h30m, 1.5h, 2d) and the names of IANA time zones."""
+"""Parse durations (900, 15m, 1h30m, 1.5h, 2d), the names of IANA time zones, and JSON that may be damaged."""
 
+import json
 import re
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
@@ -31,3 +33,17 @@ def load_zone(name: str) -> ZoneInfo | None:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+def load_json(text: str, otherwise: Any = None) -> Any:
+    """Return what JSON says; `otherwise` for a text that is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return otherwise
+
+
+def load_object(text: str) -> dict[str, Any] | None:
+    """Return a JSON object; None for a text that is none."""
+    found = load_json(text)
+    return found if isinstance(found, dict) else None

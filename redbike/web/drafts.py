@@ -22,6 +22,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
+from redbike.text.parsing import load_object
 from redbike.web.keys import Keys
 from redbike.web.requests import Form
 
@@ -163,11 +164,7 @@ class Draft:
 
     def merge(self, fresh: "Draft", keys: Keys) -> "Draft":
         """Return this draft on top of what is stored by now: what nobody has typed here is as it is there."""
-        try:
-            was = json.loads(self.was)
-        except (ValueError, RecursionError):
-            was = {}
-        was = was if isinstance(was, dict) else {}
+        was = load_object(self.was) or {}
         options = {
             name: fresh.options.get(name, "") if text == was.get(name, "") else text
             for name, text in self.options.items()

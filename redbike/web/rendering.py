@@ -13,7 +13,7 @@ from markupsafe import Markup
 from redbike.errors import BadJobId
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.text.printable import escape as make_visible
 
 NOTHING = "–"

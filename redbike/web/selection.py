@@ -17,7 +17,7 @@ from starlette.datastructures import ImmutableMultiDict
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.store.enums import EventName
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.store.patterns import expand
 from redbike.store.queue_limits import Pause
 from redbike.store.records import encode

@@ -18,7 +18,7 @@ from uuid import UUID
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
 from redbike.errors import RedbikeError
 from redbike.schedule.objects import ScheduleLike
-from redbike.store.keys import check_jobid
+from redbike.store.names import check_jobid
 from redbike.worker.current import current_run, is_in_run
 from redbike.worker.keyword_schedules import make_schedule
 from redbike.worker.signatures import CallSignature

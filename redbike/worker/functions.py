@@ -34,7 +34,7 @@ from redbike.loop.retries import ErrorRules, read_rules
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.moments import ZoneLike
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
-from redbike.store.keys import check_jobid, check_queue_name
+from redbike.store.names import check_jobid, check_queue_name
 from redbike.store.run import Run
 from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, JobFunction
 from redbike.worker.keyword_schedules import make_schedule
@@ -148,18 +148,20 @@ class Jobs:
 
         def add(function: Callable[P, R]) -> JobFunction[P, R]:
             plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
-            signature = read_signature(plain)
-            if jobid in self._functions:
-                names = self._functions[jobid].signature.name, signature.name
-                raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
-            if text is not None and (wrong := signature.check(options.get("data"))):
-                raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
-            own = _list_own(changes.options)
-            self._functions[jobid] = _Function(plain, signature, place, text, options, own, rules)
+            signature, own = read_signature(plain), _list_own(changes.options)
+            self._add(jobid, _Function(plain, signature, place, text, options, own, rules))
             kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
             return kind(plain, jobid, signature, self._bikes)
 
         return add
+
+    def _add(self, jobid: str, function: _Function) -> None:
+        if jobid in self._functions:
+            names = self._functions[jobid].signature.name, function.signature.name
+            raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
+        if function.schedule is not None and (wrong := function.signature.check(function.options.get("data"))):
+            raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
+        self._functions[jobid] = function
 
     def schedules(self) -> list[Row]:
         """Return (job id, schedule, options) of each function with a schedule, in their order."""

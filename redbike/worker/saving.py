@@ -5,7 +5,6 @@ option ``keep-result``, it is also what ``work`` returns.
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from redbike.store.history import NOT_KEPT
 from redbike.store.log import Log, LogEntry
 from redbike.store.run import LEASE, Run
 from redbike.store.runs import Runs
+from redbike.text.parsing import load_json
 from redbike.text.printable import describe, get_message
 
 log = logging.getLogger("redbike.worker")
@@ -65,11 +65,8 @@ class RunSaver:
     def _read(self, run: Run) -> Any:
         if run.saved_text is None:
             run.saved_text = self._loop.retry_until_up(lambda _: self._runs.read_saved(run), patience=LEASE)
-        try:
-            return json.loads(run.saved_text)
-        except (ValueError, RecursionError):
-            # There is none, or somebody has damaged it.
-            return None
+        # There may be none, or somebody has damaged it.
+        return load_json(run.saved_text)
 
     def _find_order(self, run: Run) -> LogEntry | None:
         find = self._changes.find_order

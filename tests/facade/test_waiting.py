@@ -102,7 +102,7 @@ def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jo
 
 @pytest.mark.parametrize("withdraw", ["unset", "stop", "cancel", "expire"])
 def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, withdraw):
-    monkeypatch.setattr("redbike.facade.coming_run.LOOK_AGAIN", 0.0)
+    monkeypatch.setattr("redbike.facade.waiting.LOOK_AGAIN", 0.0)
     jobs.job("job")(lambda: None)
     bike.set("job", "NOW", expires=0.5 if withdraw == "expire" else None)
     raised = []

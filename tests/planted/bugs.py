@@ -615,7 +615,7 @@ BUGS = [
     ),
     Bug(
         "a queue may have the name of a key",
-        "store/keys.py",
+        "store/names.py",
         "name in FIXED or name.startswith(FAMILIES)",
         "name.startswith(FAMILIES)",
         "tests/store/test_keys.py",

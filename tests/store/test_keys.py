@@ -3,7 +3,9 @@
 import pytest
 
 from redbike.errors import BadJobId, BadQueueName
-from redbike.store.keys import FAMILIES, FIXED, GIVEN, Keys, check_jobid, check_queue_name, is_queue_name, list_kinds
+from redbike.store.keys import FAMILIES, FIXED, GIVEN, Keys
+from redbike.store.names import check_jobid, check_queue_name, is_queue_name
+from redbike.store.scripts import list_kinds
 
 GOOD = [
     "a",

@@ -8,7 +8,7 @@
    whose row one of the file is, or if they are too many.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -27,13 +27,13 @@ from redbike.control.sync.changes import (
     compare,
     make_membership,
 )
-from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
+from redbike.control.sync.chunks import Chunks, match_stored, name_stored
+from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, parse_to_set
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.jobs import JobToSet
-from redbike.store.keys import check_jobid
 from redbike.store.log import Tally
 from redbike.store.namespace import STEP
 from redbike.store.records import Membership, Pause
@@ -76,21 +76,21 @@ class Syncer:
         if wish.tz is not None:
             check_zone(wish.tz)
         with self._store.log.note_when_done(action, subject) as tally, open_seen() as seen:
-            for changes in self._sync_all(_Chunks(iter(rows), seen, reads_ahead), wish, seen, tally):
+            for changes in self._sync_all(Chunks(iter(rows), seen, reads_ahead), wish, seen, tally):
                 counts = Counter(change.difference for change in changes if not change.is_note)
                 for difference, number in counts.items():
                     is_done = difference not in (Difference.UNCHANGED, Difference.BAD)
                     tally.add(difference, is_done and not wish.dry_run, number)
                 yield from changes
 
-    def _sync_all(self, chunks: "_Chunks", wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
+    def _sync_all(self, chunks: Chunks, wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
         unreadable, ready = 0, list[_Plan]()
         chunk = chunks.take()
         stored = self._read_stored(chunk)
         while chunk:
             now, following = self._quiet.read_clock(), chunks.look_ahead()
-            asked = self._store.rows.pack_read(*_name_stored(following))
+            asked = self._store.rows.pack_read(*name_stored(following))
             queue_for = self._store.freeze_queues()
             # The server sets one chunk and reads what is stored of another one while the one between them is planned.
             # There may be only one connection for all.
@@ -100,7 +100,7 @@ class Syncer:
             unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
             ready, chunk = plans, chunks.take()
-            stored = _match_stored(chunk, parse_rows(replies)) if following else self._read_stored(chunk)
+            stored = match_stored(chunk, parse_rows(replies)) if following else self._read_stored(chunk)
         with self._commit_meanwhile(ready, wish, tally):
             pass
         yield [plan.change for plan in ready]
@@ -121,7 +121,7 @@ class Syncer:
                 yield from self._prune(wish.group, wish.dry_run, seen, tally)
 
     def _read_stored(self, chunk: list[Row]) -> dict[str, StoredRow]:
-        return _match_stored(chunk, self._store.rows.read(*_name_stored(chunk)))
+        return match_stored(chunk, self._store.rows.read(*name_stored(chunk)))
 
     def _plan_all(
         self, chunk: list[Row], stored: dict[str, StoredRow], wish: Wish, now: float, queue_for: QueueFor
@@ -158,43 +158,30 @@ class Syncer:
         if wish.dry_run:
             plans = []
         tally.tried |= bool(plans)
-        new: dict[str, Request] = {}
-        jobs: dict[str, JobToSet] = {}
-        changed: dict[str, Request] = {}
-        memberships: dict[str, str] = {}
-        pauses: dict[Pause, list[str]] = {}
-        blackouts: dict[Blackout, list[str]] = {}
-        for change, request, is_set, job, pause, blackout in plans:
-            if pause:
-                pauses.setdefault(pause, []).append(change.jobid)
-            if blackout:
-                blackouts.setdefault(blackout, []).append(change.jobid)
-            if not request:
-                if wish.mark_bad and isinstance(change.error, BadSchedule):
-                    self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
-            elif job:
-                new[job.jobid], jobs[job.jobid] = request, job
-            elif is_set:
-                changed[change.jobid] = request
-            elif request.membership is not None:
-                memberships[change.jobid] = request.membership
+        asked_for = {plan.change.jobid: plan.request for plan in plans if plan.request and plan.is_set}
+        jobs = {plan.job.jobid: plan.job for plan in plans if plan.job}
+        new = {jobid: asked_for[jobid] for jobid in jobs}
+        changed = {jobid: request for jobid, request in asked_for.items() if jobid not in jobs}
+        besides = _Besides(plans)
+        if wish.mark_bad:
+            self._mark_bad(plans, wish)
         from_now = all(plan.request.since == plan.request.now for plan in plans if plan.request)
         with self._quiet.set_meanwhile(new, jobs, from_now, also=asked) as replies:
             yield replies
-        asked_for, done = {**new, **changed}, list(jobs.values())
+        done = list(jobs.values())
         setter, step = (self._noting, 1) if _is_noted(tally) and self._store.who else (self._quiet, STEP)
         done += setter.set_requests(changed, from_now, step).values()
         if again := {job.jobid: asked_for[job.jobid] for job in done if job.error}:
             # A row behind them may have ended the cycle.
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if job.error})
-        self._store.jobs.set_groups(memberships)
-        for pause, jobids in pauses.items():
-            given = pause.to_dict()
-            by, reason = given["by"] or "", given["reason"] or ""
-            setter.store.pauses.pause(jobids, given["until"], by, reason, given["since"])
-        for blackout, jobids in blackouts.items():
-            set_for_jobs(setter.store, jobids, blackout)
+        besides.commit(self._store, setter.store)
+
+    def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
+        """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
+        for change in (plan.change for plan in plans if not plan.request):
+            if isinstance(change.error, BadSchedule):
+                self._store.jobs.reject(change.jobid, Membership(wish.group or "", "").format())
 
     def _check_share(self, group: str, seen: SeenIds) -> None:
         """Raise `TooManyPruned` if so many rows of `group` were not seen that the source is likely not whole."""
@@ -220,58 +207,38 @@ class Syncer:
             yield [Change(Difference.REMOVED, jobid, texts[jobid].schedule or "") for jobid in gone]
 
 
+class _Besides:
+    """What is to be changed of jobs besides what they are set to."""
+
+    def __init__(self, plans: list[_Plan]) -> None:
+        self._memberships = {
+            plan.change.jobid: plan.request.membership
+            for plan in plans
+            if plan.request and not plan.is_set and plan.request.membership is not None
+        }
+        self._pauses: dict[Pause, list[str]] = {}
+        self._blackouts: dict[Blackout, list[str]] = {}
+        for plan in plans:
+            if plan.pause:
+                self._pauses.setdefault(plan.pause, []).append(plan.change.jobid)
+            if plan.blackout:
+                self._blackouts.setdefault(plan.blackout, []).append(plan.change.jobid)
+
+    def commit(self, store: Store, noted: Store) -> None:
+        """Change it; what people want to know of is `noted`."""
+        store.jobs.set_groups(self._memberships)
+        for pause, jobids in self._pauses.items():
+            given = pause.to_dict()
+            noted.pauses.pause(jobids, given["until"], given["by"] or "", given["reason"] or "", given["since"])
+        for blackout, jobids in self._blackouts.items():
+            set_for_jobs(noted, jobids, blackout)
+
+
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, BadSchedule]) -> None:
     """Say of jobs that were not set after all why; the rows of the others stay as they are."""
     for number, plan in enumerate(plans if errors else ()):
         if error := errors.get(plan.change.jobid):
             plans[number] = _Plan(Change(Difference.BAD, plan.change.jobid, line=plan.change.line, error=error))
-
-
-class _Chunks:
-    """The rows of a source, checked, a chunk at a time. An error of the source ends them."""
-
-    def __init__(self, rows: Iterator[Row], seen: SeenIds, reads_ahead: bool) -> None:
-        self._rows = rows
-        self._seen = seen
-        self._reads_ahead = reads_ahead
-        self._ahead: deque[list[Row]] = deque()
-        self.error: RedbikeError | None = None  # it comes after what stands before it
-
-    def take(self) -> list[Row]:
-        """Return the next chunk; [] at the end."""
-        return self._ahead.popleft() if self._ahead else self._read()
-
-    def look_ahead(self) -> list[Row]:
-        """Return the chunk that `take` returns next; [] if that is not to be read yet."""
-        if not self._ahead:
-            self.read_ahead()
-        return self._ahead[0] if self._ahead else []
-
-    def read_ahead(self) -> None:
-        """Read one more chunk, if that makes nobody wait, and does not need much memory."""
-        if self._reads_ahead:
-            self._ahead.append(self._read())
-            self._reads_ahead = not _has_data(self._ahead[-1])
-
-    def _read(self) -> list[Row]:
-        try:
-            return [] if self.error else _check(list(islice(self._rows, CHUNK)), self._seen)
-        except RedbikeError as error:
-            self.error = error
-            return []
-
-
-def _name_stored(chunk: list[Row]) -> tuple[list[str], bool]:
-    """Return of which jobs it matters what is stored, and whether their data does."""
-    return [row.jobid for row in chunk if not row.error], _has_data(chunk)
-
-
-def _match_stored(chunk: list[Row], found: list[StoredRow]) -> dict[str, StoredRow]:
-    return dict(zip(_name_stored(chunk)[0], found, strict=True))
-
-
-def _has_data(chunk: list[Row]) -> bool:
-    return any(row.changes.data is not None or row.pause or row.blackout for row in chunk)
 
 
 def _is_noted(tally: Tally) -> bool:
@@ -289,19 +256,3 @@ def _find_unreadable(chunk: list[Row], plans: list[_Plan]) -> int:
         if error and (not row.jobid or isinstance(error, BadJobId) or "\n" in str(row.schedule)):
             return row.line
     return 0
-
-
-def _check(chunk: list[Row], seen: SeenIds) -> list[Row]:
-    """Refuse each row with a bad id, or one that was there before; remember the ids."""
-    checked = []
-    for row, is_new in zip(chunk, seen.add([row.jobid for row in chunk]), strict=True):
-        error = row.error
-        try:
-            if row.jobid or not error:
-                check_jobid(row.jobid)
-                if not is_new:
-                    error = BadConfig("another row before this one has the same job id")
-        except BadJobId as bad:
-            error = bad
-        checked.append(row if error is row.error else row._replace(error=error))
-    return checked

@@ -20,6 +20,7 @@ from redbike.config.file import SECRETS, VARIABLE
 from redbike.loop.web_client import call, make_opener
 from redbike.process.signals import leave_to_others
 from redbike.store.enums import Alert
+from redbike.text.parsing import load_object
 from redbike.text.printable import escape_lines
 
 TIMEOUT = 30.0  # seconds that a command, or a call, may take
@@ -114,11 +115,7 @@ def format_alert(alert: Alert, text: str, since: float, due: float | None = None
 
 def _read(line: str, name: str) -> str:
     """Return what a line has under a name; "" for one that somebody has damaged."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return ""
-    return str(found.get(name, "")) if isinstance(found, dict) else ""
+    return str((load_object(line) or {}).get(name, ""))
 
 
 def _format_lines(lines: Sequence[str]) -> bytes:

@@ -16,16 +16,16 @@ from redbike.queries.following.family import is_follower
 from redbike.schedule.parser import parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
-from redbike.store.inspected import parse_failure
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
 from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
+from redbike.text.parsing import load_object
 
 Report = Callable[[int, int], None]
 
@@ -179,7 +179,7 @@ class JobsCheck:
             (keys.running, "run", RunRecord.parse),
             (keys.pauses, "pause", Pause.parse),
             (keys.retry_states, "retry state", RETRY_STATE.fullmatch),
-            (keys.failures, "failure", parse_failure),
+            (keys.failures, "failure", load_object),
             (keys.blackouts, "blackout", Blackout.parse),
         )
         for key, name, read in readers:

@@ -23,8 +23,8 @@ from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.keys import check_known_jobid
 from redbike.store.log import LogEntry, localize
+from redbike.store.names import check_known_jobid
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
@@ -103,10 +103,8 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         return f"{was_due} by the schedule as it is now, but {change.who} has set it at {clock.name(change.time)}."
     if before := next((run for run in situation.runs if run.started < due < run.started + run.took), None):
         worker = f", on {before.worker}," if before.worker else ""
-        return (
-            f"{was_due}, and was skipped: the run before it{worker} still went on, from {clock.name(before.started)} "
-            f"for {format_took(before.took)}."
-        )
+        went_on = f"from {clock.name(before.started)} for {format_took(before.took)}"
+        return f"{was_due}, and was skipped: the run before it{worker} still went on, {went_on}."
     if job.run and job.run.start < due:
         return f"{was_due}, and was skipped: its last run still goes on, since {clock.name(job.run.start)}."
     known = {name: each for name, each in situation.blackouts.items() if each.since <= due}

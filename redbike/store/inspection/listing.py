@@ -14,8 +14,10 @@ from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
 from redbike.store.blackouts import is_blackout_name
-from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE, escape_pattern, is_queue_name
+from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
+from redbike.store.names import is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
+from redbike.store.patterns import escape
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
 from redbike.store.store import Store
 
@@ -107,7 +109,7 @@ def list_all(store: Store) -> Listing:
 
 def _list_all(store: Store) -> Listing:
     listing, keys = Listing(), store.keys
-    found = sorted(map(decode, store.client.scan_iter(match=f"{escape_pattern(keys.prefix)}-*", count=PAGE)))
+    found = sorted(map(decode, store.client.scan_iter(match=f"{escape(keys.prefix)}-*", count=PAGE)))
     homes = {home for home in _list_jobs(store, listing) if home}
     homes.update(_list_tombstone_queues(store, found))
     _list_inflight(store, listing, found)

@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, Response
 from redbike.errors import BadConfig, BadJobId
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
-from redbike.store.keys import check_jobid, escape_pattern
+from redbike.store.names import check_jobid
 from redbike.store.overview import Job, JobPage, JobSearch
-from redbike.store.patterns import is_pattern
+from redbike.store.patterns import escape, is_pattern
 from redbike.web.pages.parameters import (
     compile_pattern,
     list_queues,
@@ -121,7 +121,7 @@ def find(site: Site, request: Request) -> Response:
     ]
     jobs, is_more = _find_jobs(site, text)
     found = [*pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
-    rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(f'*{escape_pattern(text)}*')}")
+    rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(f'*{escape(text)}*')}")
     return JSONResponse({"found": [*found, rest], "is_more": is_more})
 
 
@@ -134,6 +134,6 @@ def _find_jobs(site: Site, text: str) -> tuple[list[str], bool]:
     questions, exact = site.bike.store.questions, list[str]()
     with suppress(BadJobId):
         exact = [text] if questions.has_job(check_jobid(text), also_bad=True) else []
-    found, are_all = questions.search(f"*{escape_pattern(text)}*", MOST * 10, SEARCH_TIMEOUT)
+    found, are_all = questions.search(f"*{escape(text)}*", MOST * 10, SEARCH_TIMEOUT)
     nearest = sorted({*exact, *found}, key=lambda jobid: (jobid != text, not jobid.startswith(text), jobid))
     return nearest[:MOST], not are_all or len(nearest) > MOST

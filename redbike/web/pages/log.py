@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig
-from redbike.store.keys import check_known_jobid
 from redbike.store.log import LogEntry, localize
+from redbike.store.names import check_known_jobid
 from redbike.web.pages.parameters import make_link, read_number, read_text
 from redbike.web.site import Site
 

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.clock import Clock
-from redbike.store.keys import check_queue_name, escape_pattern
-from redbike.store.patterns import check_pattern, compile_patterns, is_pattern
+from redbike.store.names import check_queue_name
+from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
 from redbike.web.rendering import encode_all
 from redbike.web.site import Site
 from redbike.web.times import read_moment
@@ -54,7 +54,7 @@ def read_pattern(request: Request) -> str:
     text = read_text(request, "pattern")
     if not text:
         return ""
-    return text if is_pattern(check_pattern(text)) else f"*{escape_pattern(text)}*"
+    return text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:

@@ -10,7 +10,7 @@ from redbike.config.parameters import OPTIONS
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
 from redbike.schedule.parser import parse
-from redbike.store.keys import check_known_jobid
+from redbike.store.names import check_known_jobid
 from redbike.web.control import Sent, Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
 from redbike.web.login import say

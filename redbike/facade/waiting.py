@@ -1,0 +1,74 @@
+"""Wait for a run of a job, if it has one to wait for."""
+
+import math
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from operator import attrgetter
+from typing import cast
+
+from redbike.errors import NoSuchJob
+from redbike.store.enums import Left, Outcome
+from redbike.store.history import PastRun
+from redbike.store.inspected import JobState
+from redbike.store.log import LogEntry
+from redbike.store.store import Store
+
+LOOK_AGAIN = 5.0  # seconds: nobody says so when what is waited for is withdrawn, or expires
+
+
+class ComingRun:
+    """Whether a job has a run that is to come, by what `inspect` finds."""
+
+    def __init__(self, inspect: Callable[[], JobState]) -> None:
+        self._inspect = inspect
+        self._looked = 0.0
+        self._before: float | None = None  # the due time of a run that is not the one to wait for
+        self.is_any = True
+
+    def look(self) -> None:
+        """Look at the job as it is now."""
+        self._looked, state = time.monotonic(), self._inspect()
+        places = state.run, state.waiting, state.timeline, state.held
+        self.is_any = any(place is not None for place in places)
+        # A recurring job that was set anew has not been asked to run once more.
+        if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
+            self._before = state.run.due
+
+    @property
+    def is_none(self) -> bool:
+        """Tell whether none is to come, as found out `LOOK_AGAIN` seconds ago at most."""
+        if time.monotonic() > self._looked + LOOK_AGAIN:
+            self.look()
+        return not self.is_any
+
+    def awaits(self, run: PastRun) -> bool:
+        """Tell whether that is the run to wait for."""
+        return run.due != self._before
+
+
+def wait_for_run(
+    store: Store, jobid: str, timeout: float | None, is_over: Callable[[], bool], inspect: Callable[[str], JobState]
+) -> PastRun:
+    """Return a run of `jobid` that ends, or the last one if none is to come.
+
+    Raise `TimeoutError` after `timeout` seconds, or when `is_over`, and `NoSuchJob` if no run is kept.
+    """
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    coming = ComingRun(lambda: inspect(jobid))
+    events = store.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
+    with closing(cast(Generator[PastRun | LogEntry], events)):
+        # It may have ended before anybody has listened.
+        coming.look()
+        for event in events if coming.is_any else ():
+            if isinstance(event, LogEntry):
+                if event.jobid in (jobid, ""):  # "" is everything
+                    coming.look()
+            elif event.jobid == jobid and event.outcome != Outcome.RETRY and coming.awaits(event):
+                return event
+    if coming.is_any:
+        raise TimeoutError(f"no run of {jobid!r} has ended in time")
+    last = max(store.journal.list_runs([jobid]), key=attrgetter("started"), default=None)
+    if last is None:
+        raise NoSuchJob(f"no run of {jobid!r} is kept, and none is to come")
+    return last

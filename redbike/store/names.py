@@ -1,0 +1,70 @@
+"""Which ids jobs may have, and which names queues."""
+
+import re
+from functools import lru_cache
+
+from redbike.errors import BadJobId, BadQueueName
+from redbike.store.keys import FAMILIES, FIXED
+
+MAX_JOBID = 512  # bytes of UTF-8
+MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
+
+# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def check_jobid(jobid: str) -> str:
+    """Return `jobid` if a job may be set under it, else raise `BadJobId`.
+
+    Blanks at its ends, which jobs of older versions may have, cannot be seen, and nobody works a queue named after one.
+    """
+    check_known_jobid(jobid)
+    if jobid != jobid.strip():
+        raise BadJobId(f"bad job id {jobid!r}: blanks at its ends are not allowed")
+    return jobid
+
+
+def check_known_jobid(jobid: str, spare: int = 0) -> str:
+    """Return `jobid` if it is 1 to 512 bytes of UTF-8 without control characters, else raise `BadJobId`.
+
+    So many of its bytes as are `spare` do not count.
+    """
+    if not isinstance(jobid, str):
+        raise BadJobId(f"bad job id {jobid!r}: not a text")
+    try:
+        size = len(jobid.encode()) - spare
+    except UnicodeEncodeError:
+        raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
+    if not 1 <= size <= MAX_JOBID:
+        raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
+    if _CONTROL.search(jobid):
+        raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
+    return jobid
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a queue can have this name."""
+    try:
+        return bool(check_queue_name(name))
+    except BadQueueName:
+        return False
+
+
+def check_queue_name(name: str) -> str:
+    """Return `name` if a queue can have it, else raise `BadQueueName`: no key of ours may be hit by it."""
+    if not isinstance(name, str):
+        raise BadQueueName(f"bad queue name {name!r}: not a text")
+    return _check_name(name)
+
+
+@lru_cache(4096)
+def _check_name(name: str) -> str:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
+    if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
+        raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
+    if name in FIXED or name.startswith(FAMILIES):
+        raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")
+    return name
