@@ -1,12 +1,16 @@
-"""Run the commands that check and control: fsck, acknowledge, control, server."""
+"""Run the commands that check and control: fsck, acknowledge, control, server, alert."""
 
 import json
+import time
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import find_embedded_server, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig
+from redbike.loop.alerts.sender import Sender, format_alert
+from redbike.store.enums import Alert
+from redbike.text.printable import name_host
 
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
@@ -47,3 +51,18 @@ def control_server(arguments: Arguments, config: Config) -> int:
     status = server.status()
     print(json.dumps(status, indent=2))
     return DONE if status["running"] else FAILED
+
+
+def try_alert(arguments: Arguments, config: Config) -> int:
+    """Send a test, and print what has become of it; fail if it was not sent."""
+    alert, prefix = config.settings.alert, config.settings.prefix
+    if alert is None:
+        raise BadConfig("no alert is set: put a command or a URL into the config file, as 'alert: …'")
+    sender = Sender(alert, prefix)
+    text = f"this is a test from {name_host()}: nothing is wrong"
+    sent = sender.send([format_alert(Alert.TEST, text, round(time.time(), 6))])
+    if not sent.is_sent:
+        complain(f"the test could not be sent to {sender.name}: {sent.how}")
+        return FAILED
+    print(f"the test was sent to {sender.name}: {sent.how}")
+    return DONE

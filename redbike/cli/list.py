@@ -1,7 +1,8 @@
-"""Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, log."""
+"""Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, agenda, log."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
@@ -10,10 +11,12 @@ from redbike.cli.messages import open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
+from redbike.queries.forecast import MOST_HOURS
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
 from redbike.store.processes import CommandLines
 
+HOURS = 24  # of the agenda, if nothing else is asked for
 RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for
 
@@ -21,6 +24,7 @@ JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started
 PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
 QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate", "blackout")
 WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
+AGENDA = ("from", "queue", "runs")
 LOG = ("time", "who", "action", "jobid", "detail")
 
 
@@ -59,6 +63,23 @@ def print_workers(arguments: Arguments, config: Config) -> None:
     """Print every dispatcher and worker."""
     bike = open_to_look(config)
     return _print(arguments, bike, bike.workers(), WORKERS, "show_workers")
+
+
+def print_agenda(arguments: Arguments, config: Config) -> None:
+    """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
+    hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
+    after = parse_time(arguments["--after"], config)
+    bike = open_to_look(config, names_queues=True)
+    with open_progress() as report:
+        agenda = bike.agenda(*arguments["<PATTERN>"], hours=hours, after=after, report=report)
+
+    def show(_: object) -> None:
+        from redbike.cli.chart import show_agenda
+
+        show_agenda(agenda, Clock(agenda.start, bike.settings.timezone))
+
+    rows = (SimpleNamespace(**{"from": each.start, "queue": each.queue, "runs": each.runs}) for each in agenda)
+    print_rows(arguments, rows, AGENDA, show)
 
 
 def print_log(arguments: Arguments, config: Config) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.errors import BadSchedule
 from redbike.loop.occurrences import JUST_BEFORE, find_expiry, give_up_expired
 from redbike.store.records import Pause, RetryState, Waiting
 from redbike.store.run import Run
-from redbike.store.schedules import find_schedule
+from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 from redbike.store.timeline import Expiration, Expiring
 from redbike.text.printable import name_number
@@ -40,11 +39,8 @@ def skip_expired(store: Store, settings: Settings, timers: Sequence[str]) -> Non
 def decide_expired(job: Expiring, settings: Settings) -> Expiration:
     """Decide for a job whose timer has come: a pure function of what is known of it."""
     waiting, pause = job.waiting, Pause.parse(job.found.get("pause", ""))
-    try:
-        schedule = find_schedule(job.jobid, job.found.get("schedule", ""), job.options)
-    except BadSchedule:
-        return Expiration(job, never=True)
-    if waiting is None:
+    schedule = read_schedule(job.jobid, job.found.get("schedule"), job.options)
+    if waiting is None or schedule is None:
         return Expiration(job, never=True)
     # What came due since the job was paused is for whoever resumes it.
     until = min(job.now, pause.since) if pause else job.now

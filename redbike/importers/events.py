@@ -269,7 +269,7 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     # Of two versions that are equally new, both count: their days are in the file.
     for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
         master = events[-1]
-        if master.problem or _is_all_day(master):
+        if master.problem or (master.start is not None and "T" not in master.start.value):
             try:
                 days |= _list_days(importer.make_schedule(events), master.days, today)
             except BadSchedule as error:
@@ -277,10 +277,6 @@ def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
     if not days:
         raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
     return sorted(days)
-
-
-def _is_all_day(event: Event) -> bool:
-    return event.start is not None and "T" not in event.start.value
 
 
 def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:

@@ -18,7 +18,7 @@ class SeenIds:
 
     def find(self, jobids: Sequence[str]) -> set[str]:
         """Return those of `jobids` that were seen."""
-        return {_decode(each) for page in _encode_pages(jobids) for each in self._find(page)}
+        return {each.decode(errors="surrogatepass") for page in _encode_pages(jobids) for each in self._find(page)}
 
     def add(self, jobids: Sequence[str]) -> list[bool]:
         """Remember `jobids`; tell of each whether it was not seen before, not even as an earlier one of these."""
@@ -60,10 +60,6 @@ def _encode_pages(jobids: Sequence[str]) -> Iterator[list[bytes]]:
     for first in range(0, len(jobids), MOST):
         # An id that is refused may be no UTF-8.
         yield [jobid.encode(errors="surrogatepass") for jobid in jobids[first : first + MOST]]
-
-
-def _decode(stored: bytes) -> str:
-    return stored.decode(errors="surrogatepass")
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ class ZoneNames:
         samples = list(_sample(changes, min(begin, self._now), self._now + _AFTER))
         # Of several zones with these rules, one whose city the name has: "(UTC+01:00) Amsterdam, Berlin, Bern".
         names = [*self._known.values(), *sorted(available_timezones())]
-        names.sort(key=lambda name: _get_city(name) not in tzid)
+        names.sort(key=lambda name: name.rpartition("/")[2].replace("_", " ") not in tzid)
         return next((name for name in (*fixed, *names) if _exists(name) and _agrees(name, samples)), None)
 
 
@@ -113,10 +113,6 @@ def _sample(changes: list[tuple[int, int]], begin: int, end: int) -> Iterator[tu
 def _agrees(name: str, samples: Iterable[tuple[int, int]]) -> bool:
     info = load_zone_info(name)
     return all(datetime.fromtimestamp(at, info).utcoffset() == timedelta(seconds=offset) for at, offset in samples)
-
-
-def _get_city(name: str) -> str:
-    return name.rpartition("/")[2].replace("_", " ")
 
 
 def _name_fixed(offset: int) -> str:

@@ -16,7 +16,7 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
 from redbike.store.run import NextState, Run
-from redbike.store.schedules import find_schedule
+from redbike.store.schedules import find_schedule, read_schedule
 from redbike.text import printable as texts
 from redbike.text.printable import format_traceback, get_message, quote
 
@@ -60,9 +60,8 @@ def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | Non
     """
     if run.queue_pause is None and not settings.expires:
         return None
-    try:
-        schedule = find_schedule(run.jobid, run.schedule, run.options)
-    except BadSchedule:
+    schedule = read_schedule(run.jobid, run.schedule, run.options)
+    if schedule is None:
         return None
     expiry = find_expiry(run, schedule, settings)
     if expiry is not None and now > expiry - JUST_BEFORE:
@@ -115,9 +114,8 @@ def decide_failed(
 
 
 def _decide_by_error(run: Run, settings: Settings, now: float, failure: dict[str, Any], may_retry: bool) -> NextState:
-    try:
-        schedule = find_schedule(run.jobid, run.schedule, run.options)
-    except BadSchedule:
+    schedule = read_schedule(run.jobid, run.schedule, run.options)
+    if schedule is None:
         return NextState("die", failure=failure)
     if may_retry and run.failures < count_retries(settings):
         pause = compute_pause(run, settings)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.errors import BadSchedule
 from redbike.loop.occurrences import (
     COUNT_LIMIT,
     JUST_BEFORE,
@@ -28,7 +27,7 @@ from redbike.store.namespace import PAGE
 from redbike.store.pauses import JOB_TIMER, Resumption
 from redbike.store.records import Pause, RetryState
 from redbike.store.run import Run
-from redbike.store.schedules import find_schedule
+from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
@@ -69,9 +68,8 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
     pause, retry_state = state.pause, RetryState.parse(state.retry_state)
     if pause is None or pause.due is None:
         return Resumption()
-    try:
-        schedule = find_schedule(state.jobid, state.schedule or "", state.options)
-    except BadSchedule:
+    schedule = read_schedule(state.jobid, state.schedule, state.options)
+    if schedule is None:
         return Resumption(pause.due)
     if state.running:
         # What comes due while a run goes on is counted when that ends, unless it is owed then.

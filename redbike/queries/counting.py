@@ -15,7 +15,7 @@ from redbike.queries.blackouts import Calendar, Held
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.coming import ComingJob
-from redbike.store.schedules import find_jitter, find_schedule
+from redbike.store.schedules import find_jitter, read_schedule
 
 MINUTE, QUARTER = 60, 900  # seconds
 SAMPLES = 3  # jobs of a schedule that are named
@@ -86,9 +86,8 @@ class Counting:
         key = (queue, held, *self._find_key(job, cycle))
         group = self.groups.get(key)
         if group is None:
-            try:
-                schedule = job.known or find_schedule(job.jobid, job.schedule, job.options)
-            except BadSchedule:
+            schedule = job.known or read_schedule(job.jobid, job.schedule, job.options)
+            if schedule is None:
                 return
             minutes = self._count_minutes(job, schedule, cycle, held)
             group = self.groups[key] = Group(job.schedule if job.known else schedule.label, queue, minutes)

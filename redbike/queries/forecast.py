@@ -11,7 +11,8 @@ from itertools import pairwise
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
-from redbike.queries.following.family import is_follower, list_all_followers, list_coming_followers
+from redbike.queries.following.family import list_all_followers, list_coming_followers
+from redbike.schedule.parser import is_follower
 from redbike.store.coming import PAGE, ComingJob
 from redbike.store.namespace import split
 from redbike.store.store import Store

@@ -7,7 +7,7 @@ are looked at one by one, so that it can be told what is wrong with them.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from redbike.errors import BadSchedule, NoSuchJob
+from redbike.errors import NoSuchJob
 from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
 from redbike.schedule.clock import Clock
@@ -17,7 +17,7 @@ from redbike.store.history import PastRun, read_newest
 from redbike.store.inspected import JobState
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
-from redbike.store.schedules import find_jitter, find_schedule
+from redbike.store.schedules import find_jitter, read_schedule
 from redbike.store.store import Store
 
 TOGETHER = 20  # jobs that are looked at in one round trip
@@ -155,9 +155,8 @@ class _Occurrences:
         """Return when the last occurrence of a job was due, if it was after that of its last run; else None."""
         key = (job.schedule, job.jobid if find_jitter(job.options) else "")
         if key not in self._last:
-            try:
-                schedule = find_schedule(job.jobid, job.schedule, job.options)
-            except BadSchedule:
+            schedule = read_schedule(job.jobid, job.schedule, job.options)
+            if schedule is None:
                 return None
             # Most schedules are those of one job: to look for the next occurrence takes less.
             if key not in self._met and job.due is not None and not self._is_over(schedule, job.due):

@@ -66,6 +66,12 @@ def recurs(text: str) -> bool:
     return not (schedule.runs_once or schedule.never_runs)
 
 
+def is_follower(text: str | None) -> bool:
+    """Tell whether other jobs make a job with this stored schedule due; False for an invalid text, and for None."""
+    kind, _ = _find_kind(text or "")
+    return kind is not None and kind.is_awaiting
+
+
 def _find_kind(text: str) -> tuple[type[Keyword] | None, str]:
     """Return the kind of a text that begins with a keyword, and what is behind that; None if it has no keyword."""
     keyword, colon, rest = text.partition(":")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict, cast
 
 from redbike.config.options import is_readable, show_options
-from redbike.errors import BadSchedule
 from redbike.schedule.moments import AWAITED
 from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
@@ -27,7 +26,7 @@ from redbike.store.records import (
     parse_batch,
     parse_number,
 )
-from redbike.store.schedules import find_schedule
+from redbike.store.schedules import read_schedule
 from redbike.store.scripts import Reply
 from redbike.text.parsing import load_json, load_object
 
@@ -132,11 +131,8 @@ class JobState:
         """When the occurrence that waits in a queue expires; None if none does."""
         if self.expires_at is None or not self.waiting or RetryState.parse(self.retry_state).has_begun:
             return None
-        try:
-            schedule = find_schedule(self.jobid, self.schedule or "", self.options)
-        except BadSchedule:
-            return None
-        return None if schedule.allows_pause else self.expires_at
+        schedule = read_schedule(self.jobid, self.schedule, self.options)
+        return None if schedule is None or schedule.allows_pause else self.expires_at
 
     @property
     def due(self) -> float | None:

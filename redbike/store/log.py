@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.errors import BadConfig, BadJobId, RedbikeError
+from redbike.errors import BadConfig, RedbikeError
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
-from redbike.store.names import check_known_jobid
+from redbike.store.names import is_jobid
 from redbike.store.namespace import Part, make_tag
 from redbike.store.records import MOMENT, decode
 from redbike.text.parsing import load_json
@@ -140,16 +140,9 @@ def parse_entry(kept: bytes) -> list[LogEntry] | None:
     if not isinstance(texts, list) or len(texts) < 4 or not all(isinstance(text, str) for text in texts):
         return None
     time, who, action, detail, *jobids = texts
-    if not re.fullmatch(MOMENT, time, re.ASCII) or not all(map(_is_jobid, jobids)):
+    if not re.fullmatch(MOMENT, time, re.ASCII) or not all(map(is_jobid, jobids)):
         return None
     return [LogEntry(float(time), who, action, jobid, detail) for jobid in reversed(jobids or [""])]
-
-
-def _is_jobid(text: str) -> bool:
-    try:
-        return bool(check_known_jobid(text))
-    except BadJobId:
-        return False
 
 
 def localize(detail: str, name: Callable[[float], str]) -> str:

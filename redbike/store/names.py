@@ -42,6 +42,14 @@ def check_known_jobid(jobid: str, spare: int = 0) -> str:
     return jobid
 
 
+def is_jobid(text: str) -> bool:
+    """Tell whether a job can have this id: it is UTF-8, and has no control characters."""
+    try:
+        return bool(check_known_jobid(text))
+    except BadJobId:
+        return False
+
+
 def is_queue_name(name: str) -> bool:
     """Whether a queue can have this name."""
     try:

@@ -10,11 +10,10 @@ from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.store.entries import EntryRun, read_entry
-from redbike.store.namespace import PAGE, Namespace
+from redbike.store.namespace import PAGE, Part
 from redbike.store.records import MOMENT, decode
 from redbike.store.run import Answer, EndedRun
 from redbike.store.scripts import Reply
-from redbike.store.timeline import Timeline
 
 log = logging.getLogger("redbike.worker")
 
@@ -36,16 +35,12 @@ class Claim:
     since: float = field(default_factory=time.monotonic)  # by the monotonic clock
 
 
-class Outbox:
+class Outbox(Part):
     """Keeps ended runs until their worker class was notified."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
-        self._timeline = Timeline(namespace)
 
     def claim_all(self, queues: Collection[str]) -> Iterator[Claim]:
         """Yield what nobody has notified in time, of runs of these queues. The caller does so, and calls `forget`."""
-        now = self._timeline.read_clock()
+        now = self._namespace.read_clock()
         for name, value in list(self._scan()):
             moment = _read_time(value)
             runs = tuple(run for run in read_entry(value.partition(b"\n")[2]) or () if isinstance(run, EntryRun))

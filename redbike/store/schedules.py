@@ -1,6 +1,7 @@
 """The schedule of a job: its text, and what its options make of that."""
 
 from redbike.config.options import parse_options
+from redbike.errors import BadSchedule
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
@@ -9,6 +10,14 @@ from redbike.schedule.parser import parse_stored
 def find_schedule(jobid: str, text: str, options: str) -> Schedule:
     """Return the schedule of a job with this stored text and these stored options. Raise `BadSchedule`."""
     return apply_options(parse_stored(text), jobid, options)
+
+
+def read_schedule(jobid: str, text: str | None, options: str) -> Schedule | None:
+    """Do what `find_schedule` does; return None for a damaged schedule, and for none."""
+    try:
+        return find_schedule(jobid, text or "", options)
+    except BadSchedule:
+        return None
 
 
 def apply_options(schedule: Schedule, jobid: str, options: str) -> Schedule:

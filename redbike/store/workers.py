@@ -8,12 +8,11 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.agreed import PROTOCOL, Naming, check_protocol
 from redbike.store.keys import OWNER
-from redbike.store.namespace import PAGE, Namespace, split
+from redbike.store.namespace import PAGE, Part, split
 from redbike.store.processes import LOST, MOST_JOBS, Process, ProcessRecord, make_process
 from redbike.store.records import decode, parse_batch
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.scripts import Reply
-from redbike.store.timeline import Timeline
 
 INTERVAL = 6.0  # seconds after which a process is to be seen again
 KEPT = 86400.0  # seconds for which a lost one is known
@@ -24,12 +23,8 @@ FORGOTTEN = 100  # lost ones that one script forgets at most
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
 
 
-class Workers:
+class Workers(Part):
     """Registers dispatchers and workers, each by its owner: the text with which its tags begin."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        self._namespace = namespace
-        self._timeline = Timeline(namespace)
 
     def register(self, owner: str, entry: str, since: str = "", naming: Naming | None = None) -> str:
         """Register a process, or what has changed of it; return since when it is there, to be passed the next time.
@@ -68,7 +63,7 @@ class Workers:
         namespace = self._namespace
         found = {owner: record for owner, text in self._list_records() if (record := ProcessRecord.parse(text))}
         seen = self._read_seen(list(found))
-        now = self._timeline.read_clock()
+        now = self._namespace.read_clock()
         known = {owner: record for owner, record in found.items() if now - seen.get(owner, 0.0) <= KEPT}
         jobs: dict[str, list[str]] = {owner: [] for owner in known}
         if jobs:
@@ -81,7 +76,7 @@ class Workers:
     def list_working(self) -> list[ProcessRecord]:
         """Return what is known of the workers that are alive."""
         keys, records = self._namespace.keys, list[ProcessRecord | None]()
-        since = self._timeline.read_clock() - LOST
+        since = self._namespace.read_clock() - LOST
         alive = self._namespace.ask("zrange", keys.seen, since, "+inf", byscore=True)
         for page in split(alive, PAGE):
             texts = self._namespace.ask("hmget", keys.workers, page)
@@ -97,7 +92,7 @@ class Workers:
             if not NAME.fullmatch(owner) or ProcessRecord.parse(text) is None:
                 yield owner, f"its entry cannot be read: {text:.80}"
         seen = self._list_seen()
-        now = self._timeline.read_clock()
+        now = self._namespace.read_clock()
         for owner, moment in seen.items():
             if moment > now + CLOCKS_DIFFER:
                 yield owner, "it was seen at an instant that is to come"

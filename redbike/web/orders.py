@@ -10,9 +10,8 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.web.control import GOES_ON, TRIED
-from redbike.web.requests import Form, read_back
+from redbike.web.requests import Form, read_back, read_moment
 from redbike.web.selection import ALL, Target
-from redbike.web.times import read_moment
 
 NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "reason", "at_once", "rate")

@@ -10,10 +10,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from redbike.errors import BadJobId
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
-from redbike.store.names import check_known_jobid
+from redbike.store.names import is_jobid
 from redbike.text.printable import escape as make_visible
 
 NOTHING = "–"
@@ -71,14 +70,6 @@ def encode_all(text: str) -> bytes:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         return text.encode(errors="backslashreplace")
-
-
-def is_jobid(text: str) -> bool:
-    """Tell whether a form can name the job of this id: it is UTF-8, and has no control characters."""
-    try:
-        return bool(check_known_jobid(text))
-    except BadJobId:
-        return False
 
 
 def show_number(value: float | None) -> str:

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from redbike.errors import BadConfig
+from redbike.schedule.clock import Clock
+from redbike.schedule.times import read_time
 
 HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
@@ -144,3 +146,13 @@ def read_back(form: Form) -> str:
     is_own = back.isprintable() and len(back) <= MOST_BACK and ":" not in path and "\\" not in path
     # A path that begins with a slash, or leaves its folder, may lead elsewhere.
     return f"./{back}" if is_own and not path.startswith("/") and ".." not in path.split("/") else "./"
+
+
+def read_moment(text: str, clock: Clock, looks_back: bool = False) -> tuple[float, str]:
+    """Return an instant in epoch seconds, and the text that means it at any time. Raise `BadSchedule`.
+
+    A form then shows which instant was understood, and sends that from then on. A time that comes again is the next
+    one, or the last one for a page that `looks_back`.
+    """
+    found = read_time(text, clock.now, clock.zone, looks_back)
+    return found.instant, text if found.is_exact else clock.format(found.instant)

@@ -135,7 +135,7 @@ class Bikes:
         if is_in_run() and (running := current_run().bike).place in {bike.place for bike in found}:
             return cast(AnyRedbike, running)
         opened = [bike for bike in found if not bike.is_closed]
-        awaited = [bike for bike in opened if _is_awaited(bike)]
+        awaited = [bike for bike in opened if inspect.iscoroutinefunction(bike.set)]
         chosen = [bike for bike in opened if bike not in awaited]
         if _is_in_loop():
             chosen = awaited or chosen
@@ -272,7 +272,3 @@ def _is_in_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _is_awaited(bike: AnyRedbike) -> bool:
-    return inspect.iscoroutinefunction(bike.set)

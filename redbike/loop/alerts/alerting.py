@@ -19,9 +19,8 @@ from functools import partial
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
-from redbike.loop.alerts.conditions import find_conditions, find_no_dispatcher
+from redbike.loop.alerts.conditions import find_conditions, find_no_dispatcher, has_run_well
 from redbike.loop.alerts.deciding import decide, decide_missed
-from redbike.loop.alerts.recovery import drop_untrue
 from redbike.loop.alerts.sender import TIMEOUT, Sender, format_alert
 from redbike.process.signals import leave_to_others
 from redbike.store.alerts import MISSED, SENDING, SENT, WAITING, Change, Known, Message
@@ -118,8 +117,8 @@ class Alerting:
         next(self._upkeep, None)
         known = alerts.read()
         found, gone = find_conditions(self._store, known, self._settings.timezone)
-        decided = (drop_untrue(self._store, each) for each in decide(found, gone, known, self._settings.alert_every))
-        changes = [*decided, *self._missed.look(known.now)]
+        changes = decide(found, gone, known, self._settings.alert_every, partial(has_run_well, self._store))
+        changes += self._missed.look(known.now)
         if changes:
             self._note(changes, known)
         self._missed.confirm()

@@ -11,6 +11,7 @@ from redbike.loop.alerts.late import find_late
 from redbike.schedule.clock import format_length
 from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, Known, Told
 from redbike.store.enums import Alert, Outcome
+from redbike.store.history import get_end, read_newest
 from redbike.store.overview import Job
 from redbike.store.records import format_time
 from redbike.store.store import Store
@@ -103,6 +104,18 @@ def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
         yield Alert.FAILED
     if Alert.STOPPED in active and job.is_dead:
         yield Alert.STOPPED
+
+
+def has_run_well(store: Store, jobid: str, since: float) -> bool:
+    """Tell whether a job, of which an alert does not last any more, has begun since then, or has run well.
+
+    Otherwise it was stopped, or has never run.
+    """
+    [state] = store.questions.inspect([jobid])
+    if state.run and state.run.start >= since - 1.0:
+        return True  # it was to begin, and has
+    run = store.journal.read_newest([jobid]).get(jobid) or read_newest(jobid, state.history)
+    return run is not None and run.outcome is Outcome.OK and get_end(run) >= since - 1.0
 
 
 def find_no_dispatcher(since: float, now: float) -> Found:

@@ -5,32 +5,44 @@
 3. ``recovered`` is told whenever something was told before that: nobody is to look for what is well again.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from redbike.loop.alerts.conditions import Condition, Found
 from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
 
+HasRecovered = Callable[[str, float], bool]
+
 FLEET = (PROCESS, REWIND, DISPATCHER)
 
 
-def decide(found: Found, gone: Set[str], known: Known, every: float) -> list[Change]:
+def decide(
+    found: Found, gone: Set[str], known: Known, every: float, has_recovered: HasRecovered = lambda jobid, since: True
+) -> list[Change]:
     """Return the changes of what has been told, with the lines that are told by each.
 
-    `gone` are the fields of jobs that are not set any more: of these nothing is told.
+    `gone` are the fields of jobs that are not set any more: of these nothing is told. `has_recovered` tells whether a
+    job is well, of which something was told since then.
     """
     names = dict.fromkeys([*(name for name in known.told if name.startswith((JOB, *FLEET))), *found])
     changes = [
         Change(name, known.told[name], None)
         if name in gone
-        else _decide_one(name, known.told.get(name), found.get(name, {}), known.now, every)
+        else _decide_one(name, known.told.get(name), found.get(name, {}), known.now, every, has_recovered)
         for name in names
     ]
     return [each for each in changes if (each.record or WATCHED) != (each.was or WATCHED)]
 
 
-def _decide_one(name: str, record: str | None, found: dict[Alert, Condition], now: float, every: float) -> Change:
+def _decide_one(
+    name: str,
+    record: str | None,
+    found: dict[Alert, Condition],
+    now: float,
+    every: float,
+    has_recovered: HasRecovered,
+) -> Change:
     told = Told.parse(record or "")
     new = [each for alert, each in found.items() if each.text and told.is_new(alert)]
     active = {alert: since for alert, since in told.active.items() if alert in found}
@@ -41,7 +53,8 @@ def _decide_one(name: str, record: str | None, found: dict[Alert, Condition], no
     times = {alert: time for alert, time in told.told.items() if now - time < every}
     times |= {each.alert: now for each in new}
     lines = [format_alert(each.alert, each.text, each.since, each.due, _find_jobid(name)) for each in new]
-    if told.active and not found:
+    jobid = _find_jobid(name)
+    if told.active and not found and (not jobid or has_recovered(jobid, min(told.active.values()))):
         lines += _list_recovered(name, now)
     after = Told(active, times).format()
     # A job without anything that is told may be one that is looked at.

@@ -1,23 +1,27 @@
 """Which jobs are late: an occurrence has not begun, or not ended, in the time that the options of its job give it.
 
 Those are ``start-within`` and ``finish-within``, which count from the due time, and ``finish-by``, a time of day. What
-is held of a paused job is not late: somebody wants it so.
+is held of a paused job is not late: somebody wants it so. A follower is late as well if its parents are, or have
+failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.config.options import parse_options
-from redbike.errors import BadSchedule
-from redbike.loop.alerts.awaited import Awaited, Awaiting
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import AWAITED, join_words
 from redbike.store.alerts import Known, Pending
 from redbike.store.enums import Left
-from redbike.store.schedules import find_schedule
+from redbike.store.inspected import JobState
+from redbike.store.records import RetryState
+from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
+
+MOST_LEVELS = 64  # of parents above a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,71 @@ class _Occurrence:
     due: float
     has_begun: bool
     place: str  # where it is, in words
+
+
+class Awaited(NamedTuple):
+    """What a follower waits for."""
+
+    due: float  # that it will have: the latest of its parents
+    parents: list[str]  # those that have not ended
+
+
+class Awaiting:
+    """Finds what followers of `store` wait for at the instant `now`, each once."""
+
+    def __init__(self, store: Store, now: float) -> None:
+        self._store, self._now = store, now
+        self._states: dict[str, JobState] = {}
+        self._dues: dict[str, float | None] = {}
+
+    def find(self, jobid: str) -> Awaited | None:
+        """Return what a follower waits for; None if one of its parents is not due either."""
+        [state] = self._read([jobid])
+        due = self._find_due(state, MOST_LEVELS)
+        return None if due is None else Awaited(due, state.waits_for)
+
+    def _read(self, jobids: Sequence[str]) -> list[JobState]:
+        fresh = [jobid for jobid in jobids if jobid not in self._states]
+        self._states.update((state.jobid, state) for state in self._store.questions.inspect(fresh) if fresh)
+        return [self._states[jobid] for jobid in jobids]
+
+    def _find_due(self, state: JobState, levels: int) -> float | None:
+        if state.jobid not in self._dues:
+            self._dues[state.jobid] = None  # if it follows itself, as its record may be damaged
+            self._dues[state.jobid] = self._compute_due(state, levels)
+        return self._dues[state.jobid]
+
+    def _compute_due(self, state: JobState, levels: int) -> float | None:
+        follows = state.follows
+        # That something will fail is not to be awaited.
+        if follows is None or follows["when"] == "failed" or not levels or not state.waits_for:
+            return None
+        dues = [float(due) for due in follows["ended"].values()]
+        for parent in self._read(state.waits_for):
+            due = self._find_pending(parent, levels)
+            # What has failed for good does not end well any more.
+            if due is None and follows["when"] == "ok":
+                due = _find_failed(parent)
+            if due is None:
+                return None
+            dues.append(due)
+        return max(dues)
+
+    def _find_pending(self, state: JobState, levels: int) -> float | None:
+        """Return the due time of the occurrence of a parent that runs, waits or is tried again; None if none does."""
+        if place := state.run or state.waiting:
+            return place.due
+        if state.timeline == AWAITED:
+            return self._find_due(state, levels - 1)
+        tried = RetryState.parse(state.retry_state).due
+        if state.due is not None and tried is not None:
+            return tried
+        return state.due if state.due is not None and state.due <= self._now else None
+
+
+def _find_failed(state: JobState) -> float | None:
+    due = (state.failure or {}).get("due")
+    return float(due) if isinstance(due, int | float) else None
 
 
 def find_late(store: Store, timezone: str, known: Known | None = None) -> list[Late]:
@@ -58,7 +127,8 @@ def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None 
 
     `awaited` is what a follower waits for.
     """
-    zone = _find_zone(job, timezone)
+    schedule = read_schedule(job.jobid, job.schedule, job.options)
+    zone = (schedule.timezone if schedule else None) or timezone
     passed = [
         (limit, occurrence, what)
         for occurrence in _list_occurrences(job, Clock(now, zone), awaited)
@@ -72,13 +142,6 @@ def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None 
     clock = Clock(now, zone)
     text = f"{what} by {clock.name(since)}, was due at {clock.format(occurrence.due)}, and {occurrence.place}"
     return Late(job.jobid, occurrence.due, since, text)
-
-
-def _find_zone(job: Pending, timezone: str) -> str:
-    try:
-        return find_schedule(job.jobid, job.schedule, job.options).timezone or timezone
-    except BadSchedule:
-        return timezone
 
 
 def _list_occurrences(job: Pending, clock: Clock, awaited: Awaited | None) -> Iterator[_Occurrence]:

@@ -11,9 +11,9 @@ from redbike.config.options import find_bad_options, parse_data
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.queries.check.findings import Finding, Groups, Needed, note
-from redbike.queries.check.followers import check_followers
-from redbike.queries.following.family import is_follower
-from redbike.schedule.parser import parse_stored
+from redbike.queries.following.family import Family, find_after
+from redbike.queries.following.words import describe_hopeless
+from redbike.schedule.parser import is_follower, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
@@ -92,7 +92,7 @@ class JobsCheck:
                 followers.append(jobid)
         yield from self._describe_groups()
         for page in split(followers, PAGE):
-            yield from check_followers(self._store, page)
+            yield from _check_followers(self._store, page)
 
     def _list_worked(self) -> Collection[str] | None:
         """Return the queues that are worked; None if nobody knows."""
@@ -194,3 +194,19 @@ def _judge(now: float, text: str) -> int:
     if schedule.runs_once or schedule.is_awaiting or schedule.next(now) is not None:
         return GOES_ON
     return STOPPED if schedule.next(0.0) is None else RUN_OUT
+
+
+def _check_followers(store: Store, jobids: Sequence[str]) -> Iterator[Finding]:
+    """Yield which of these followers wait for what is no job, or does not run any more."""
+    family = Family(store)
+    family.read_parents(jobids, levels=1)
+    for jobid in jobids:
+        state = family.states.get(jobid)
+        after = find_after(state.schedule) if state else None
+        if state is None or after is None:
+            continue
+        for parent in state.waits_for if state.follows else after.parents:
+            if parent in family.states and family.states[parent] is None:
+                yield Finding(f"{jobid!r}: it waits for {parent!r}, which is no job")
+            elif why := describe_hopeless(family, parent, after.ending):
+                yield note(f"{jobid!r}: it waits for {parent!r}, which {why}")

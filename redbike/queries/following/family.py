@@ -9,7 +9,7 @@ from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Closed,
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
-from redbike.schedule.parser import parse_stored
+from redbike.schedule.parser import is_follower, parse_stored
 from redbike.store.coming import ComingJob, find_moments
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
@@ -21,11 +21,6 @@ MOST_LEVELS = 64  # of parents above a job
 MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
 MOST_JOBS = 50_000  # that are read
 MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
-
-
-def is_follower(schedule: str | None) -> bool:
-    """Tell whether this is the stored schedule of a follower."""
-    return schedule is not None and schedule.startswith(After.keyword)
 
 
 def find_after(schedule: str | None) -> After | None:

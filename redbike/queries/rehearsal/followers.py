@@ -51,7 +51,7 @@ class Line(Family):
         """Return when a job ends an occurrence whose parents are known."""
         plan = self._plan(state)
         after = find_after(plan.outlook.state.schedule)
-        firsts = _list_firsts(plan.course)
+        firsts = [moment + AGAIN * number for number, moment in enumerate(plan.course.runs)]
         if after is not None:
             stream = Stream(*self._wait(plan, after, firsts))
             self.plans[state.jobid] = plan, stream
@@ -82,11 +82,6 @@ def follow_if_good(outlook: Outlook) -> Course:
         return follow(outlook)
     except BadSchedule:
         return Course()
-
-
-def _list_firsts(course: Course) -> list[float]:
-    """Return the runs of a course, each later than the one before."""
-    return [moment + AGAIN * number for number, moment in enumerate(course.runs)]
 
 
 class Means(NamedTuple):

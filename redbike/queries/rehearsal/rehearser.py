@@ -16,7 +16,7 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
-from redbike.queries.following.family import is_follower, list_all_followers
+from redbike.queries.following.family import list_all_followers
 from redbike.queries.rehearsal.courses import (
     Course,
     follow,
@@ -40,6 +40,7 @@ from redbike.queries.rehearsal.outlook import (
     find_zone,
 )
 from redbike.schedule.after import After
+from redbike.schedule.parser import is_follower
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
 from redbike.store.history import read_duration
@@ -137,7 +138,7 @@ class Rehearser:
 
     def _find_set_after(self) -> After | None:
         """Return the schedule that is to be set if it is that of a follower. Raise `BadSchedule`."""
-        if self._change.action != "set" or not is_follower(self._change.schedule.strip().upper()):
+        if self._change.action != "set" or not is_follower(self._change.schedule.strip()):
             return None
         parsed = parse_to_set(self._change.schedule, self._zone, "", self._now, self._settings)
         return parsed if isinstance(parsed, After) else None

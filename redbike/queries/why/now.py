@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.options import parse_options
-from redbike.errors import BadSchedule
 from redbike.queries.blackouts import warn_of
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
@@ -16,7 +15,7 @@ from redbike.store.keys import OWNER
 from redbike.store.processes import Process, ProcessRecord
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState, Status
-from redbike.store.schedules import find_schedule
+from redbike.store.schedules import read_schedule
 from redbike.store.shell import get_taker, say_need
 
 FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
@@ -51,7 +50,7 @@ class Situation:
     @property
     def schedule(self) -> Schedule | None:
         """The schedule of the job; None if it has none, or a damaged one."""
-        return read_schedule(self.job)
+        return read_schedule(self.job.jobid, self.job.schedule, self.job.options)
 
     def list_alive(self, kind: str) -> list[Process]:
         """Return the processes of this kind that are alive; of workers, those of its queue."""
@@ -59,14 +58,6 @@ class Situation:
         if kind == "dispatcher":
             return found
         return [each for each in found if each.works(self.queue)]
-
-
-def read_schedule(job: JobState) -> Schedule | None:
-    """Return the schedule of a job; None if it has none, or a damaged one."""
-    try:
-        return None if job.schedule is None else find_schedule(job.jobid, job.schedule, job.options)
-    except BadSchedule:
-        return None
 
 
 def describe_drop(job: JobState, grace: float, clock: Clock) -> str:

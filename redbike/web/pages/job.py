@@ -11,18 +11,19 @@ from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.calendar import list_coming, make_calendar
-from redbike.queries.following.family import Family, is_follower, list_due_times
+from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.unusual import measure_durations
-from redbike.queries.why.now import read_schedule
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
+from redbike.schedule.parser import is_follower
 from redbike.store.inspected import JobState
 from redbike.store.past_runs import Failure, RunSearch, read_failure
 from redbike.store.processes import CommandLines
 from redbike.store.records import Status
+from redbike.store.schedules import read_schedule
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES
@@ -51,7 +52,7 @@ def show_job(site: Site, request: Request) -> Response:
     if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
     clock = site.make_clock(state.now)
-    schedule = read_schedule(state)
+    schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
     blackouts = list_details(site.bike.store, state)
     seen = site.bike.store.overview.read_named([jobid])

@@ -11,8 +11,8 @@ from redbike.schedule.clock import Clock
 from redbike.store.names import check_queue_name
 from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
 from redbike.web.rendering import encode_all
+from redbike.web.requests import read_moment
 from redbike.web.site import Site
-from redbike.web.times import read_moment
 
 MOST_QUEUES = 200  # that one may choose from
 

@@ -19,9 +19,9 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.store.queue_limits import Pause
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS
+from redbike.web.requests import read_moment
 from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
-from redbike.web.times import read_moment
 
 HOURS = 6
 REHEARSAL_TIMEOUT = 3.0  # seconds for which jobs are computed
