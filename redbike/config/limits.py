@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from redbike.errors import BadConfig
+from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote
 
 MOST_AT_ONCE = 1_000_000
@@ -42,7 +43,7 @@ def check_at_once(value: Any) -> int | None:
     """Return `value` if it is a number of runs, or None. Raise `BadConfig`."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
+    if not is_whole_number(value) or not 1 <= value <= MOST_AT_ONCE:
         raise BadConfig(f"bad at-once {quote(value)}: a whole number from 1 to {MOST_AT_ONCE} is needed")
     return value
 

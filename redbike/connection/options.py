@@ -13,6 +13,7 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 
 from redbike.connection.urls import PORTS, split_url
 from redbike.errors import BadConfig, quoted
+from redbike.text.parsing import is_number
 from redbike.text.printable import suggest
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
@@ -71,7 +72,7 @@ def convert(name: str, value: Any) -> Any:
 
     A value that is not a text is returned unchanged. Raise `BadConfig` also for a number that makes no sense.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return _check_limits(name, value)
     if not isinstance(value, str) or _TYPES.get(name) is str:
         return value

@@ -31,6 +31,7 @@ from redbike.store.overview import Job, JobSearch
 from redbike.store.patterns import check_pattern, expand
 from redbike.store.processes import Process
 from redbike.store.totals import Queue
+from redbike.text.parsing import is_number, is_whole_number
 from redbike.text.printable import quote
 
 TOGETHER = 200  # jobs that are read in one round trip, each with its data
@@ -161,7 +162,7 @@ class Queries(Part):
         the option ``history``. What matches nothing is left out. Raises `BadJobId` for a bad pattern, and `BadConfig`
         for another bad argument.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        if not is_whole_number(limit) or limit < 1:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
         start = read_instant("since", since)
         jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
@@ -198,7 +199,7 @@ class Queries(Part):
         With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
         job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.
         """
-        if isinstance(max_lag, bool) or not isinstance(max_lag, int | float) or not 0 < max_lag <= MOST_LAG:
+        if not is_number(max_lag) or not 0 < max_lag <= MOST_LAG:
             raise BadConfig(f"bad max_lag {quote(max_lag)}: seconds are needed, more than 0 and up to {MOST_LAG:g}")
         settings, checked = self.settings, [check_pattern(text) for text in patterns]
         return check_health(self.store, checked, max_lag, settings.timezone, settings.grace)
@@ -224,7 +225,7 @@ class Queries(Part):
         nothing is left out. Raises `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad hours, at
         most a week, or an instant that is past.
         """
-        if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 < hours <= MOST_HOURS:
+        if not is_number(hours) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
         given = read_instant("after", after)
         now = self.store.timeline.read_clock()

@@ -8,7 +8,6 @@ The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. 
 
 import csv
 import io
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from redbike.config.options import (
 )
 from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
-from redbike.text.parsing import load_object
+from redbike.text.parsing import is_number, load_object
 from redbike.text.printable import quote, suggest
 
 Source = str | Path | IO[str] | IO[bytes]
@@ -81,10 +80,8 @@ def read_pause(cell: str) -> WantedPause:
 def read_blackout(cell: str) -> WantedBlackout:
     """Return what the cell of a job with a blackout says, but for the schedule. Raise `BadConfig`."""
     found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
-    lines = [found.get(name, "") for name in ("every", "by", "reason")]
-    seconds = found.get("seconds")
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not isinstance(found.get("every"), str) or not is_number or not all(_is_line(line) for line in lines[1:]):
+    lines = (found.get(name, "") for name in ("by", "reason"))
+    if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(_is_line, lines))):
         raise BadConfig(f"bad blackout {quote(cell)}: it needs every, a schedule, and seconds; by and reason are lines")
     return WantedBlackout(**found)
 
@@ -97,8 +94,7 @@ def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any
 
 
 def _is_instant(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return is_number and 0 <= value < END_OF_TIME
+    return is_number(value) and 0 <= value < END_OF_TIME
 
 
 def _is_line(value: Any) -> bool:

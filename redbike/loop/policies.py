@@ -18,6 +18,7 @@ from redbike.store.records import RetryState
 from redbike.store.run import NextState, Run
 from redbike.store.schedules import find_schedule, read_schedule
 from redbike.text import printable as texts
+from redbike.text.parsing import is_number
 from redbike.text.printable import format_traceback, get_message, quote
 
 Why = Literal["", "overrun", "lost"]
@@ -45,7 +46,7 @@ def read_pause(result: object) -> float:
 
 def _read_seconds(value: object, is_no_number: str, is_out_of_bounds: str) -> float:
     """Return `value` if it is 0 to 1e9 seconds, else raise `TypeError` or `ValueError` with one of these messages."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise TypeError(is_no_number)
     if not 0 <= value <= 1e9:
         raise ValueError(is_out_of_bounds)

@@ -12,6 +12,7 @@ from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.store.names import check_queue_name
 from redbike.store.run import Poll
 from redbike.store.store import Store
+from redbike.text.parsing import is_number
 from redbike.text.printable import describe
 
 log = logging.getLogger("redbike.worker")
@@ -121,7 +122,7 @@ class Queues:
         seconds = self._worker.timeout(name)
         if seconds is None:
             return self._default
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.001 <= seconds <= 1e9:
+        if not is_number(seconds) or not 0.001 <= seconds <= 1e9:
             raise BadConfig(f"bad timeout {seconds!r} for queue {name!r}: 0.001 to 1e9 seconds, or None, are allowed")
         return float(seconds)
 

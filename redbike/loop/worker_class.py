@@ -9,6 +9,7 @@ from redbike.errors import BadConfig, BadJobId
 from redbike.loop.retries import read_class_rules
 from redbike.store.names import check_queue_name
 from redbike.store.run import Run
+from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote
 
 METHODS = ("queue_for", "queue_names", "work", "timeout")
@@ -150,7 +151,7 @@ def read_concurrency(worker: WorkerClass) -> int:
 
 def check_concurrency(number: Any, owner: str = "") -> int:
     """Return `number` if so many jobs may run at once in a process, else raise `BadConfig`, which names its `owner`."""
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_AT_ONCE:
+    if not is_whole_number(number) or not 1 <= number <= MOST_AT_ONCE:
         raise BadConfig(f"bad concurrency {quote(number)}{owner}: 1 to {MOST_AT_ONCE} are allowed")
     return number
 

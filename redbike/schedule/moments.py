@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.schedule.zones import load_zone_info
-from redbike.text.parsing import measure_duration
+from redbike.text.parsing import is_number, measure_duration
 from redbike.text.printable import quote
 
 InstantLike = float | datetime
@@ -89,7 +89,7 @@ def read_instant(name: str, value: InstantLike | None) -> float | None:
     if isinstance(value, datetime):
         check_aware(value)
         seconds = value.timestamp()
-    elif isinstance(value, bool) or not isinstance(value, int | float):
+    elif not is_number(value):
         kind = type(value).__name__
         raise TypeError(f"bad {name} {value!r:.80}, which is a {kind}: epoch seconds or an aware datetime is needed")
     else:

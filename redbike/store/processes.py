@@ -8,13 +8,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 from redbike.errors import RedbikeError
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
-from redbike.text.parsing import load_object
+from redbike.text.parsing import is_whole_number, load_object
 
 LOST = 15.0  # seconds after which one that was not seen counts as lost: it may be missed twice
 MOST_JOBS = 1000  # jobs that are listed of one process
@@ -55,9 +55,9 @@ class ProcessRecord:
             return None
         host, pid, queues, version = (entry.get(name) for name in ("host", "pid", "queues", "version"))
         kind, concurrency, takes = entry.get("kind"), entry.get("concurrency"), entry.get("takes")
-        if kind not in ("dispatcher", "worker") or not _is_count(pid) or not isinstance(queues, list):
+        if kind not in ("dispatcher", "worker") or not is_whole_number(pid) or not isinstance(queues, list):
             return None
-        if concurrency is not None and not (_is_count(concurrency) and concurrency > 0):
+        if concurrency is not None and not (is_whole_number(concurrency) and concurrency > 0):
             return None
         if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
             return None
@@ -107,10 +107,6 @@ class ProcessRecord:
 
 def _has_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)

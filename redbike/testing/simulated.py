@@ -21,6 +21,7 @@ from redbike.schedule.moments import END_OF_TIME, InstantLike, format_utc
 from redbike.store.enums import Outcome
 from redbike.store.run import NextState, Run
 from redbike.store.store import Store
+from redbike.text.parsing import is_number, is_whole_number
 from redbike.text.printable import quote
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
 from redbike.worker.runner import Runner
@@ -106,7 +107,7 @@ def read_instant(given: "float | datetime | timedelta", now: float) -> float:
         if given.tzinfo is None:
             raise TypeError(f"{given!r} has no zone: an aware datetime is needed")
         instant = given.timestamp()
-    elif isinstance(given, bool) or not isinstance(given, int | float):
+    elif not is_number(given):
         raise TypeError(f"{given!r:.80} is no instant: epoch seconds, an aware datetime or a timedelta is needed")
     else:
         instant = given
@@ -155,7 +156,7 @@ class SimulatedRedbike(Redbike):
         Raise `TooManyRuns` if more than `limit` runs were due, `TypeError` for another `until`, and `BadConfig` for
         one that is past, and for another `limit` than a whole number.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        if not is_whole_number(limit) or limit < 0:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number is needed")
         end = self.now if until is None else read_instant(until, self.now)
         if end < self.now:

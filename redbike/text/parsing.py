@@ -3,7 +3,7 @@
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,6})?", re.ASCII)
@@ -47,3 +47,13 @@ def load_object(text: str) -> dict[str, Any] | None:
     """Return a JSON object; None for a text that is none."""
     found = load_json(text)
     return found if isinstance(found, dict) else None
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Tell whether a value is a number; a bool is none here."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Tell whether a value is a whole number; a bool is none here."""
+    return isinstance(value, int) and not isinstance(value, bool)

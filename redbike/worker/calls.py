@@ -46,27 +46,19 @@ class AnyRedbike(Protocol):
     @property
     def is_closed(self) -> bool:
         """Tell whether it was closed."""
-        ...
 
     @property
     def place(self) -> object:
         """Where its jobs are: two that have the same one have the same jobs."""
-        ...
 
-    @property
-    def set(self) -> Callable[..., Any]:
+    def set(self, *args: Any, **kwargs: Any) -> Any:
         """Its method of this name; a coroutine function for an `AsyncRedbike`."""
-        ...
 
-    @property
-    def enter(self) -> Callable[..., Any]:
+    def enter(self, *args: Any, **kwargs: Any) -> Any:
         """Its method of this name."""
-        ...
 
-    @property
-    def wait(self) -> Callable[..., Any]:
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
         """Its method of this name."""
-        ...
 
 
 class CallOptions(JobOptions, total=False):

@@ -10,7 +10,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import LEAST_DURATION, ZoneLike, read_zone
 from redbike.schedule.objects import check_schedule, format_schedule
 from redbike.schedule.parser import CronSchedule, RecurrenceSchedule, parse
-from redbike.text.parsing import measure_duration
+from redbike.text.parsing import is_number, measure_duration
 
 _CLASSES: dict[str, type[Schedule]] = {"cron": CronSchedule, "rrule": RecurrenceSchedule}
 _KEYWORDS = {"every": "EVERY", "after": "IN"}  # of what is given as seconds, as a duration or as a timedelta
@@ -54,7 +54,7 @@ def _write(kind: str, value: Any) -> Any:
 def _is_at_once(after: Any) -> bool:
     """Tell whether these seconds, or this duration, are less than any that a schedule may have, but not negative."""
     seconds = measure_duration(after) if isinstance(after, str) else after
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < LEAST_DURATION
+    return is_number(seconds) and 0 <= seconds < LEAST_DURATION
 
 
 def _complete(kind: str, text: str, zone: str | None, jobid: str) -> str:

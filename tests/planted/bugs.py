@@ -117,8 +117,8 @@ BUGS = [
     Bug(
         "a command gets the token of the page",
         "commands/start.py",
-        ', b"REDBIKE_WEB_TOKEN")',
-        ")",
+        "name not in HIDDEN}",
+        'name not in HIDDEN - {b"REDBIKE_WEB_TOKEN"}}',
         "tests/commands/test_commands.py -k not_the_urls",
     ),
     Bug(
@@ -455,8 +455,8 @@ BUGS = [
     Bug(
         "a job is unset before it is set",
         "control/setter.py",
-        "        return self.set_requests({jobid: request}, from_now=since == now)[jobid]",
-        "        self.unset(jobid)\n        return self.set_requests({jobid: request}, from_now=since == now)[jobid]",
+        "        job = self.set_requests({jobid: request}, from_now=since == now)[jobid]",
+        "        self.unset(jobid)\n        job = self.set_requests({jobid: request}, from_now=since == now)[jobid]",
         f"{CRASHES} 'set and anew'",
     ),
     Bug(
@@ -637,7 +637,7 @@ BUGS = [
     Bug(
         "an outage is taken for a bad schedule",
         "dispatcher/timekeeping.py",
-        "find_schedule(jobid, Stop.text if text is None else text, options)",
+        "find_schedule(jobid, text, options)",
         'find_schedule(jobid, store.questions.read_schedule(jobid) or "STOP", options)',
         f"{CRASHES} catchup",
     ),
@@ -686,8 +686,8 @@ BUGS = [
     Bug(
         "a command does not hold the lock of its job",
         "commands/worker.py",
-        "command.cwd, lock.descriptors, stdin)",
-        "command.cwd, [], stdin)",
+        "command.cwd, lock.descriptors, stdin,",
+        "command.cwd, [], stdin,",
         f"{PROCESSES} -k next_run",
     ),
     Bug(
@@ -854,8 +854,8 @@ BUGS = [
     Bug(
         "alert: a time of day is that of the day on which a job was due",
         "loop/alerts/late.py",
-        "place).timestamp()) <= after:",
-        "place).timestamp()) <= 0:",
+        "if instant > after:",
+        "if instant > 0:",
         ALERT_LATE,
     ),
     Bug(
