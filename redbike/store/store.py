@@ -5,27 +5,8 @@ step: so no instant exists at which a job is nowhere. Python computes *when* a j
 only if nothing changed meanwhile. Redis' own clock counts, so hosts need not agree on time.
 
 A method packs the request of a transition, and reads the reply. Transitions that share a round trip with others have
-one method for each: `pack_…` and `read_…`. They are grouped by who needs them:
-
-- `Jobs` for users,
-- `Timeline` for the dispatcher,
-- `Runs` for workers,
-- `QueueLimiter` for operators who pause or limit queues,
-- `Upkeep` for fsck,
-- `Pauses` for those who pause jobs, and `Blackouts` for those who do so again and again,
-- `Log` for the changes that people have made,
-- `Journal` for the ended runs that are kept, and `Archiver`, which moves them to their jobs,
-- `Counts` for what has happened in all, and `Totals` for how many jobs are where,
-- `Depths` for what waits in queues,
-- `Events` for what happens, as it happens,
-- `Outbox` for ended runs of which a worker class is to be notified,
-- `Workers` for dispatchers and workers, which say that they are there,
-- `Rows` for files of jobs,
-- `JobLister` and `PastRuns` for lists and pages of jobs, runs and failures,
-- `Alerts` for what is late, and for what people have been told,
-- `Questions` for all else that is only read.
-
-`redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
+one method for each: `pack_…` and `read_…`. They are grouped by who needs them; ``docs/architecture.rst`` lists the
+groups. `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
 """
 
 from collections.abc import Callable, Iterator
