@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
     from redbike.config.settings import KeywordSettings, Settings
+    from redbike.control.backfilling import Backfill
     from redbike.control.setter import Pair
     from redbike.control.sync.changes import Change, Changes
     from redbike.facade.asynchronous import AsyncRedbike
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from redbike.queries.health import Health
     from redbike.schedule.moments import DurationLike, InstantLike, ZoneLike
     from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
+    from redbike.store.backfills import BackfillDetails
     from redbike.store.blackouts import BlackoutDetails
     from redbike.store.enums import Difference, Event, EventName, Outcome
     from redbike.store.history import PastRun, RunDetails
@@ -99,6 +101,8 @@ __all__ = [
     "AnyRedbike",
     "AsyncRedbike",
     "AsyncResults",
+    "Backfill",
+    "BackfillDetails",
     "BadConfig",
     "BadJobId",
     "BadQueueName",
@@ -180,6 +184,7 @@ _PLACES = {
         "config.limits": "Limit Limits",
         "config.options": "JobOptions",
         "config.settings": "KeywordSettings Settings",
+        "control.backfilling": "Backfill",
         "control.setter": "Pair",
         "control.sync.changes": "Change Changes",
         "facade.asynchronous": "AsyncRedbike",
@@ -192,6 +197,7 @@ _PLACES = {
         "queries.health": "Health",
         "schedule.moments": "DurationLike InstantLike ZoneLike",
         "schedule.objects": "CronLike RuleLike ScheduleLike",
+        "store.backfills": "BackfillDetails",
         "store.blackouts": "BlackoutDetails",
         "store.enums": "Difference Event EventName Outcome",
         "store.history": "PastRun RunDetails",

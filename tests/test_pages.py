@@ -278,6 +278,7 @@ SETUPS = {
     ("command-line", "$ redbike why report:A"): crowded_queue,
     ("command-line", "$ redbike why backup:A"): skipped,
     ("once", "$ redbike at"): with_a_script,
+    ("backfill", "$ redbike set load:A"): in_use,
     ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,
     ("schedules", "$ redbike set extract:A"): in_use,

@@ -3,12 +3,12 @@
 Usage:
   redbike [options] set [--after=<TIMESTAMP>] [--tz=<ZONE>] [--data=<JSON>] [--timeout=<DURATION>]
                         [--on-timeout=<POLICY>] [--on-error=<POLICY>] [--retries=<N>] [--backoff=<DURATION>]
-                        [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>]
-                        [--catchup=<POLICY>] [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>]
-                        [--expires=<DURATION>] [--start-within=<DURATION>] [--finish-within=<DURATION>]
-                        [--finish-by=<HH:MM>] [--overlap=<POLICY>] [--spread=<DURATION>]
-                        [--forget-after=<DURATION>] [--history=<N>] [--keep-result=<POLICY>]
-                        [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--] <JOBID> <SCHEDULE>
+                        [--max-backoff=<DURATION>] [--jitter=<SHARE>] [--on-lost=<POLICY>] [--catchup=<POLICY>]
+                        [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>] [--expires=<DURATION>]
+                        [--start-within=<DURATION>] [--finish-within=<DURATION>] [--finish-by=<HH:MM>]
+                        [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>] [--history=<N>]
+                        [--keep-result=<POLICY>] [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--]
+                        <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] at <TIME> [--] [<PROGRAM> [<ARG>...]]
   redbike [options] in <DURATION> [--] [<PROGRAM> [<ARG>...]]
@@ -43,6 +43,8 @@ Usage:
   redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
+  redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--dry-run]
+                             [--format=<FORMAT>] [--] <JOBID>
   redbike [options] pause [--until=<TIME>] [--every=<SCHEDULE>] [--for=<DURATION>] [--reason=<TEXT>] [--dry-run] [--]
                           (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] resume [--every] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -85,12 +87,10 @@ Commands:
              What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
-  incident   What is known of a span of time: failures, changes, processes and runs, a line each, and the first unusual
-             thing. Text for a report.
+  incident   What is known of a span of time, as text for a report, and the first unusual thing in it.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
-  alert      Send a test to the command or the URL of the setting alert, which is told what is wrong, and print what has
-             become of it. Needs no server.
+  alert      Send a test to the setting alert, which is told what is wrong, and print what has become of it.
   metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
   web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
              --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
@@ -102,14 +102,15 @@ Commands:
   top        A screen that shows how things are now: lags, queues, processes, what is due next, failures; q ends it.
   tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
-  cancel     Drop the occurrences of jobs that wait or run; their schedules go on, and nothing has failed.
+  cancel     Drop what waits or runs of jobs; their schedules go on, and nothing has failed. A backfill ends first.
+  backfill   Run the occurrences of a job that are past, beside its schedule: oldest first, each with its own due time,
+             and none that has ended well. show says how far it is, and cancel ends it.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete. With --every and --for
              it is paused for so long at each time of a schedule: a blackout.
   resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides. With --every,
              end a blackout for good.
   limit      Limit how many jobs of a queue run, across all workers; without an option print its limits.
-  check      Check the config, the worker class, the server and every stored job; exits 1 if there is a problem.
-             It changes nothing.
+  check      Check the config, the worker class, the server and all stored jobs; exits 1 for a problem, changes nothing.
   fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
              With --repair, bring it there, and exit 1 only if that cannot be done for all.
              It also says that the server went back in time, until somebody has acknowledged it.
@@ -117,8 +118,7 @@ Commands:
              report it any more.
   control    HALT stops every dispatcher and worker that runs now, each after its current job.
   server     The embedded server in .redbike/ of the current folder.
-  completion  Print a script by which a shell completes command lines, also ids of jobs and names of queues. The script
-             asks for the words that may follow: completion words.
+  completion  Print a script by which a shell completes command lines. It asks completion words for what may follow.
   help       Explain a command, with examples; without one the most important ones, on one screen.
 
 Options:
@@ -168,8 +168,7 @@ Options:
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.
   --overdue                Only jobs that are due, and neither run nor are paused.
-  --late                   Only jobs that have not begun, or not ended, in the time that --start-within, --finish-within
-                           or --finish-by gives them.
+  --late                   Only jobs that have not begun, or not ended, in the time that their options give them.
   --never-ran              Only jobs of which no run is known; see --history.
   --failed                 With jobs those whose last run failed, with runs those that went wrong,
                            with run all jobs that have failed for good.
@@ -185,18 +184,19 @@ Options:
   --force                  Replace files that are there.
   --all                    Everything: no job is enqueued, and none is taken; with help all commands and options.
   --until=<TIME>           When the pause ends by itself.
-  --every=<SCHEDULE>       When a blackout begins, again and again; of the jobs that match now. With resume it has no
-                           value.
+  --every=<SCHEDULE>       When a blackout begins, again and again, of the jobs that match now; with resume no value.
   --for=<DURATION>         How long each blackout lasts.
   --reason=<TEXT>          Why, for whoever looks at it.
-  --at-once=<N>            How many jobs of the queue may run at once; none takes the limit back.
+  --at-once=<N>            How many jobs of the queue may run at once; none is no limit. With backfill 1 to 1000.
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
-  --dry-run                Only print the jobs that are meant, or with load what would differ.
+  --from=<TIMESTAMP>       The first due time that is meant.
+  --to=<TIMESTAMP>         The last due time that is meant; one that is to come is now.
+  --again                  Also what has ended well.
+  --dry-run                Only print the jobs that are meant, with load what would differ, with backfill the runs.
   --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
   --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
   --take                   Take over the jobs that another file or program has; without it these rows are refused.
-  --group=<NAME>           As the rows of what the jobs count for --prune [default is the full path of the file,
-                           after the setting group if that is given].
+  --group=<NAME>           As the rows of what the jobs count for --prune [default is the setting group and its path].
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.

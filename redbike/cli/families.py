@@ -42,6 +42,7 @@ COMMANDS = {
     "tail": "tail.follow",
     "run": "steer.run_jobs",
     "cancel": "steer.cancel_jobs",
+    "backfill": "backfill.backfill_job",
     "pause": "steer.pause",
     "resume": "steer.resume",
     "limit": "steer.limit_queue",

@@ -94,6 +94,8 @@ redbike tail --limit=100000 > events.csv  All that happens, even if that is very
 redbike run backup:A  Now, in addition to its schedule.
 redbike run --failed 'mail:*'  Run again what has failed for good.
 redbike cancel sync:A  Drop its occurrence that waits or runs.
+redbike backfill load:A --from=2026-11-01 --to=2026-11-08 --dry-run  What of that week has not run?
+redbike backfill load:A --from='mon 0:00' --to=now --at-once=4  Run it, four at a time.
 redbike pause backup:A --until=2030-01-01 --reason='the disk is full'  One job, for a time.
 redbike pause --queue=B --until='mon 9:00'  No job of the queue is taken until then.
 redbike pause --queue=B --every='0 2 * * sat' --for=2h  Each Saturday from two to four o'clock.

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from redbike.cli.arguments import Arguments
+from redbike.cli.backfill import describe_backfill
 from redbike.cli.bike import open_to_look
 from redbike.cli.kin import Kin
 from redbike.cli.rows import find_format
@@ -125,6 +126,11 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "queue", _show(seen.queue)
         if line := CommandLines(bike.workers()).find(jobid, seen.queue):
             yield "command", _show(line)
+    for name in ("backfill", "last_backfill"):
+        if found := job.get(name):
+            yield name.replace("_", " "), describe_backfill(found, clock)
+    if base := job.get("backfill_of"):
+        yield "backfill of", _show(base)
     for each in job.get("blackouts", ()):
         yield "blackout" if each["of"] == "job" else f"blackout of {each['of']}", describe_details(each, clock)
     if options := job.get("options"):

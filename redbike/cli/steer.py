@@ -22,6 +22,7 @@ from redbike.store.enums import Event
 from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
 from redbike.text.printable import name_number
 
+ENDED = "its backfill is ended, and its schedule goes on; cancel again to drop what that runs"
 NO_LIMIT = "none"  # takes a limit back
 NO_BLACKOUT = "it had no blackout"
 NOT_PAUSED = "it was not paused"
@@ -71,7 +72,7 @@ def cancel_jobs(arguments: Arguments, config: Config) -> None:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
     verb = partial(jobs.cancel_jobs, settings=bike.settings)
-    return _steer_named(bike, arguments, verb, idle="nothing of it waits or runs")
+    return _steer_named(bike, arguments, verb, idle="nothing of it waits or runs", ended=ENDED)
 
 
 def pause(arguments: Arguments, config: Config) -> None:

@@ -53,7 +53,7 @@ def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) ->
 
 def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: bytes) -> str:
     """Return what went wrong; "" for nothing."""
-    env = make_environment(command, run.jobid, run)
+    env = make_environment(command, run.base, run)
     env |= {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
     with (
         open_input(output) as stdin,

@@ -17,6 +17,8 @@ NAMED = 3  # commands that are named of each
 def make_environment(command: Command, jobid: str, run: Run) -> dict[bytes, bytes]:
     """Return the environment of `command` for a run; a class may give it the `jobid` of another one."""
     own = {b"REDBIKE_JOBID": jobid, b"REDBIKE_DUE": format_due(run.due), b"REDBIKE_KEY": run.key}
+    if run.backfill_of:
+        own[b"REDBIKE_BACKFILL"] = run.jobid
     inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in HIDDEN}
     return {**inherited, **command.env, **{name: value.encode() for name, value in own.items()}}
 

@@ -99,7 +99,7 @@ class Commands(Checkable, RoundRobin):
         If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
         own = parse_options(run.options)
-        command = self._commands.get(get_command_name(run.jobid), Command("", ()))
+        command = self._commands.get(get_command_name(run.base), Command("", ()))
         on_error = own.get("on-error") or command.on_error
         on_timeout = own.get("on-timeout") or command.on_timeout
         retries = own.get("retries", command.retries)
@@ -126,11 +126,12 @@ class Commands(Checkable, RoundRobin):
         deadline = time.monotonic() + seconds
         # One-offs of a shell have no file: another one must not run beside what a killed worker has left of one.
         path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
-        name = make_name(path, run.prefix, jobid)
-        with hold_lock(name, deadline, jobid, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
+        own = run.jobid if run.backfill_of else jobid  # occurrences of a backfill may run at once
+        name = make_name(path, run.prefix, own)
+        with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             with (
                 start_command(command, jobid, run, lock) as group,
-                Output(group.process, jobid, command.output) as output,
+                Output(group.process, own, command.output) as output,
             ):
                 is_in_time = self._wait_for_end(run, group, output, deadline)
             if (run.cancelled or not is_in_time) and group.is_alive():
@@ -171,7 +172,7 @@ class Commands(Checkable, RoundRobin):
     def _start_on_failure(self, run: Run, outcome: str, error: str, output: bytes = b"") -> None:
         known = self._file.get()
         # The command may be gone by now, or was never there.
-        command = known.commands.get(get_command_name(run.jobid), known.common)
+        command = known.commands.get(get_command_name(run.base), known.common)
         if command.on_failure:
             on_failure.start(command, run, outcome, error, output)
 

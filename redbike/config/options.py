@@ -17,6 +17,7 @@ MAX_DATA = 64 * 1024  # bytes of UTF-8
 MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
 DEFAULT = "default"  # as the text of an option: the job has it no more
 DATA = "data"
+BACKFILL = "backfill"  # among options that are stored: of which backfill a job is an occurrence
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
@@ -134,7 +135,7 @@ def find_bad_options(stored: str) -> list[str]:
     found = _parse_object(stored) if stored else {}
     if found is None:
         return [f"its options cannot be read: {stored!r:.80}"]
-    problems = [f"its option {name!r:.80} is unknown" for name in found if name not in OPTIONS]
+    problems = [f"its option {name!r:.80} is unknown" for name in found if name not in OPTIONS and name != BACKFILL]
     for name in found.keys() & OPTIONS.keys():
         try:
             OPTIONS[name].read(found[name])
@@ -202,3 +203,20 @@ def parse_data(text: str) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def find_backfill(stored: str) -> tuple[str, float]:
+    """Return the job of whose backfill a job with these stored options is an occurrence, and its due time.
+
+    "" and 0.0 for any other job. No user can set that: Redbike stores it with the occurrences that it makes.
+    """
+    return _find_backfill(stored) if f'"{BACKFILL}"' in stored else ("", 0.0)
+
+
+@lru_cache(1024)
+def _find_backfill(stored: str) -> tuple[str, float]:
+    found: Any = (_parse_object(stored) or {}).get(BACKFILL)
+    try:
+        return str(found["of"]), float(found["due"])
+    except (TypeError, KeyError, ValueError):
+        return "", 0.0

@@ -17,24 +17,31 @@ from redbike.store.store import Store
 
 
 def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list[Steered]:
-    """Cancel the occurrence of each job that waits or runs; the schedule goes on.
+    """Cancel the occurrence of each job that waits or runs; the schedule goes on. Of a backfill, cancel that alone.
 
-    The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``idle`` (nothing of it waits or runs)
-    and ``missing``.
+    The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``ended`` (its backfill), ``idle``
+    (nothing of it waits or runs) and ``missing``.
     """
     words: dict[str, str] = {}
     rest = iter(jobids)
     while page := list(islice(rest, STEP)):
         words |= dict.fromkeys(page, "")
         while page:
-            found = {state.jobid: compute_cancellation(state, settings) for state in store.questions.inspect(page)}
+            states = store.questions.inspect(page)
+            words |= {state.jobid: _end_backfill(store, state.jobid) for state in states if state.backfill}
+            found = {each.jobid: compute_cancellation(each, settings) for each in states if not each.backfill}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)
             words |= {plan.jobid: word for plan, word in answers}
             # A job that has moved on meanwhile is looked at again.
-            page = [jobid for jobid in page if words[jobid] == "stale"]
+            page = [state.jobid for state in states if words[state.jobid] == "stale"]
     return [Steered(*each) for each in words.items()]
+
+
+def _end_backfill(store: Store, jobid: str) -> str:
+    """End the backfill of a job; return ``ended``, or ``stale`` if there is none any more."""
+    return "ended" if store.backfills.end(jobid) else "stale"
 
 
 def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:

@@ -20,6 +20,7 @@ from redbike.store.inspection.fsck import (
     describe_remedy,
     find_bad_tags,
     find_instant_ahead,
+    list_bad_backfills,
     list_bad_limits,
     repair_limits,
 )
@@ -66,6 +67,11 @@ class Repair:
             done = "it has what its runs need" if now.deadlines else "nothing is left of it"
             yield _format_line(f"the tag {found.tag!r}", check_tag(found), [done], check_tag(now))
         yield from self._repair_limits(listing)
+        for jobid, problems in list(list_bad_backfills(self.store, listing, repairs=True)):
+            left = self.store.backfills.check(jobid, listing.backfills[jobid])
+            yield _format_line(
+                f"the backfill of {jobid!r}", problems, ["what is left of it, if anything, goes on"], left
+            )
         for owner, problem in list(self.store.workers.list_bad()):
             self.store.workers.forget(owner)
             yield f"the process {owner!r}: {problem} -- repaired: it is removed", True

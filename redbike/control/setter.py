@@ -14,13 +14,14 @@ from typing import Any, NamedTuple, Unpack
 from redbike.config.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
 from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past
-from redbike.errors import BadConfig, BadSchedule, NoSuchJob
+from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
+from redbike.store.backfills import check_stored
 from redbike.store.enums import Event
 from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.names import check_jobid, check_known_jobid
@@ -170,7 +171,7 @@ class Setter:
         from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
-        errors: dict[str, BadSchedule] = {}
+        errors: dict[str, ValueError] = {}
 
         def set_them() -> None:
             errors.update((each.jobid, each.error) for each in self.set_requests(jobs, from_now).values() if each.error)
@@ -244,8 +245,11 @@ class Setter:
             for job, why, detail in refused:
                 request = requests[job.jobid]
                 if why == "options":
-                    request.known = detail
-                    jobs[job.jobid] = request.make_job(self.settings)
+                    try:
+                        request.known = check_stored(job.jobid, detail)
+                        jobs[job.jobid] = request.make_job(self.settings)
+                    except BadJobId as error:
+                        job.error = error
                 elif why == "queue":
                     job.queue = request.queue = detail
                 elif why == "cycle":

@@ -276,6 +276,7 @@ class AsyncRedbike(Overridable):
     run = awaited(Redbike.run)
     run_failed = awaited(Redbike.run_failed)
     cancel = awaited(Redbike.cancel)
+    backfill = awaited(Redbike.backfill)
     pause = awaited(Redbike.pause)
     resume = awaited(Redbike.resume)
     pause_queue = awaited(Redbike.pause_queue)

@@ -10,6 +10,7 @@ Those of `Maintenance` check and repair what is in Redis.
 from collections.abc import Iterable, Iterator
 
 from redbike.config.settings import Settings
+from redbike.control.backfilling import Backfill, backfill, check_range, plan
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
@@ -49,10 +50,31 @@ class Control(Part):
     def cancel(self, *patterns: str) -> list[Steered]:
         """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
 
-        The words are ``cancelled``, ``unchanged`` (its run was cancelled before, but goes on), ``idle`` (nothing of it
+        If a backfill of a job is under way, this ends that, and nothing else. The words are ``cancelled``,
+        ``unchanged`` (its run was cancelled before, but goes on), ``ended`` (its backfill), ``idle`` (nothing of it
         waits or runs) and ``missing``. A worker hears of it within five seconds.
         """
         return cancel_jobs(self._noted, self._find(patterns), self.settings)
+
+    def backfill(
+        self, jobid: str, start: InstantLike, end: InstantLike, at_once: int = 1, again: bool = False,
+        dry_run: bool = False
+    ) -> Backfill:  # fmt: skip
+        """Run the occurrences of a job from `start` to `end`, both included and past, beside its schedule.
+
+        They run oldest first, up to `at_once` at a time, each with its own due time. What has ended well, as far as
+        that is known, is left out, unless they are to run `again`. With `dry_run` nothing is changed. An `end` that is
+        to come counts as now. `cancel` ends it, and `tell` says how far it is. Raises `NoSuchJob`, `BadJobId`, and
+        `BadConfig` if nothing is to be run, or another backfill of the job is under way.
+        """
+        first, last = read_instant("start", start), read_instant("end", end)
+        if first is None or last is None:
+            raise TypeError("backfill() needs a start and an end")
+        zone = self.settings.timezone
+        until = check_range(first, last, self.store.timeline.read_clock(), at_once, zone)
+        if dry_run:
+            return plan(self._noted, jobid, first, until, at_once, again, zone)[0]
+        return backfill(self._noted, jobid, first, until, at_once, again, zone)
 
     def pause(
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",

@@ -265,6 +265,7 @@ class Redbike(Overridable):
     run = _of("_control", Control.run)
     run_failed = _of("_control", Control.run_failed)
     cancel = _of("_control", Control.cancel)
+    backfill = _of("_control", Control.backfill)
     pause = _of("_control", Control.pause)
     resume = _of("_control", Control.resume)
     pause_queue = _of("_queue_controller", QueueController.pause_queue)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
+from redbike.store.backfills import HEAD
 from redbike.store.history import read_duration
 from redbike.store.namespace import Part, split
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
@@ -39,7 +40,8 @@ class Coming(Part):
 
     def list_followers(self) -> Iterator[list[str]]:
         """Yield pages of the ids of the jobs that follow others. One that is set meanwhile may be missing."""
-        return split((jobid for jobid, _ in self._namespace.scan(self._namespace.keys.following)), PAGE)
+        fields = (field for field, _ in self._namespace.scan(self._namespace.keys.following))
+        return split((jobid for jobid in fields if not jobid.startswith(HEAD)), PAGE)
 
     def list_jobids(self, until: float) -> Iterator[list[str]]:
         """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.

@@ -4,8 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict, cast
 
-from redbike.config.options import is_readable, show_options
+from redbike.config.options import find_backfill, is_readable, show_options
 from redbike.schedule.moments import AWAITED
+from redbike.store.backfills import HEAD as BACKFILL_HEAD
+from redbike.store.backfills import BackfillDetails
+from redbike.store.backfills import read_last as read_last_backfill
+from redbike.store.backfills import read_record as read_backfill
 from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
 from redbike.store.history import RunDetails, read_runs
@@ -50,6 +54,9 @@ class JobDetails(TypedDict):
     expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
     waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
     followers: NotRequired[list[str]]  #: the jobs that follow it
+    backfill: NotRequired[BackfillDetails]  #: how far that is which is under way
+    last_backfill: NotRequired[BackfillDetails]  #: how the last one has ended
+    backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
     paused: NotRequired[PauseDetails]
     blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
@@ -110,6 +117,8 @@ class JobState:
     follows: dict[str, Any] | None = None  # its record as a follower; None if it has none, or a damaged one
     is_listed: bool = True  # whether each of its parents knows it
     followers: tuple[str, ...] = ()  # the jobs that follow it
+    backfill: str = ""  # the record of that which is under way
+    backfilled: str = field(default="", compare=False)  # those that have ended, if data were asked for
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
@@ -174,6 +183,9 @@ class JobState:
             "expires_at": self.waits_until,
             "waits_for": self.waits_for or None,
             "followers": list(self.followers) or None,
+            "backfill": read_backfill(self.backfill),
+            "last_backfill": read_last_backfill(self.backfilled),
+            "backfill_of": find_backfill(self.options)[0] or None,
             "paused": self.pause and self.pause.to_dict(),
             "held_for": self.held,
             **(self._describe_run(self.run) if self.run else {}),
@@ -219,7 +231,7 @@ class TagState:
 
 # Under which name the reply of ``lua/inspect.lua`` has each text, and each number, of a `JobState`.
 _TEXTS = {name: name for name in ("queued", "running", "tag", "retry_state", "options", "progress", "data", "worker")}
-_TEXTS |= {"paused": "pause", "membership": "group"}
+_TEXTS |= {"paused": "pause", "membership": "group", "backfill": "backfill", "backfilled": "backfilled"}
 _NUMBERS = {"timeline": "timeline", "lease": "lease", "timer": "timer", "expires_at": "expires", "spent": "spent"}
 
 
@@ -252,7 +264,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
-        followers=tuple(sorted(filter(None, found["followers"].split("\n")))),
+        followers=tuple(sorted(each for each in found["followers"].split("\n") if each and each[0] != BACKFILL_HEAD)),
         output=found.get("output"),
         stored={name: found[name] for name in STORED if name in found},
     )

@@ -7,8 +7,9 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from redbike.errors import BadSchedule, quoted
+from redbike.errors import BadJobId, BadSchedule, quoted
 from redbike.store.alerts import Alerts
+from redbike.store.backfills import HEAD
 from redbike.store.enums import Skip
 from redbike.store.namespace import PAGE, STEP, Part, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
@@ -53,7 +54,7 @@ class JobToSet:
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
     expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
     follows: Mapping[str, Any] | None = None  # its parents and when it is due, as `-following` has them
-    error: BadSchedule | None = None  # why it was not set after all
+    error: BadSchedule | BadJobId | None = None  # why it was not set after all
 
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
@@ -149,7 +150,7 @@ class Jobs(Part):
         while reply[0] == "elsewhere":
             # Another worker class may have put the job into a queue of another name: that one is declared instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
-        return decode(reply[1]).split("\n") if len(reply) > 1 and reply[1] else []
+        return [each for each in decode(reply[1]).split("\n") if each and each[0] != HEAD] if len(reply) > 1 else []
 
     def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
         """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""

@@ -46,7 +46,8 @@ key (after the prefix)    type    content
 ``-history``              hash    job id → its last ended runs, packed as in history.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
-``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last
+``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last;
+                                  and of backfills, see below
 ``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
@@ -126,6 +127,17 @@ A follower is a job with the schedule ``AFTER``. Its JSON has ``parents``: their
 ``any``; ``ended``: the due time of the last occurrence of each that has ended so, since the follower was due last;
 ``again``, if each of them has: those that have ended once more, of which nothing comes but a count. While it waits for
 its parents, it is on the timeline at `redbike.schedule.moments.AWAITED`. A parent need not be a job.
+
+A backfill has no key of its own: the step that ends a run would pay for that each time. In ``-following`` the field
+``<RS> ID`` is a JSON object of that which is under way: ``id`` (a tag), ``from``, ``to``, ``since``, ``by``,
+``schedule`` and ``options`` (those from which its occurrences were computed), ``at_once``, ``of``, ``begun``,
+``done``, ``failed``, ``dropped`` (numbers of occurrences), ``running`` and ``except`` (due times: of what waits or
+runs, and of what has not ended well), ``last`` (the last one that has begun), ``part`` and ``parts`` (the numbers of
+the first part that is left, and of the parts), ``at`` (how much of that part has begun), and ``open`` if they are still
+being noted. ``<RS> ID <LF> N`` is a part: JSON of 100 due times. ``<RS> ID <LF> done`` is JSON of the last 20 objects
+of backfills that have ended, with ``ended``, and ``how`` if it was cancelled. An occurrence is a one-off,
+``ID@2026-11-03T00:00:00Z``, with an option ``backfill``, which nobody can set: an object with ``of``, the job, and
+``due``. In ``-followers`` it has the follower ``<RS> ID``. As it ends, the next one is set in the same step.
 
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have

@@ -90,12 +90,13 @@ class Log(Part):
             if parse_entry(kept) is None:
                 yield self._namespace.keys.log, kept, f"holds {decode(kept[:80])!r}, which is no entry of the log"
 
-    def find_order(self, jobid: str, due: float, started: float) -> LogEntry | None:
+    def find_order(self, jobid: str, due: float, started: float, is_backfill: bool = False) -> LogEntry | None:
         """Return who had set `jobid`, or ordered its run for `due`, last before that `started`; None if nobody knows.
 
-        Both are epoch seconds. It takes one request.
+        Both are epoch seconds. If it `is_backfill`, return who has ordered that. It takes one request.
         """
-        _, *found = self._namespace.run("find_order", job=jobid, due=due, started=started)
+        more: dict[str, Any] = {"backfill": True} if is_backfill else {}
+        _, *found = self._namespace.run("find_order", job=jobid, due=due, started=started, **more)
         entries = parse_entry(found[0]) if found else None
         return next((entry for entry in entries or () if entry.jobid == jobid), None)
 

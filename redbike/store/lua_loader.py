@@ -32,6 +32,8 @@ PARTS = (
     "_notes",  # notes changes
     "_read",  # reads what several scripts need
     "_following",  # reads and notes which jobs follow which
+    "_backfilled",  # reads and notes occurrences of backfills
+    "_backfill",  # notes what is left of these
     "_follow",  # notes when they are due
     "_forget",  # notes that a job is gone
     "_blackouts",  # and its blackout
@@ -41,6 +43,7 @@ PARTS = (
     "_queues",  # notes places in queues
     "_hold",  # notes that jobs are paused
     "_flight",  # notes that runs have ended
+    "_stop_backfill",  # notes that backfills have ended
     "_write",  # makes the changes
 )
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua

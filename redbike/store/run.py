@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from redbike.config.options import find_backfill
 from redbike.config.parameters import read_share
 from redbike.store.enums import Outcome, Skip
 from redbike.store.records import Progress
@@ -162,6 +163,16 @@ class Run:
         return found
 
     @property
+    def backfill_of(self) -> str:
+        """The job of whose backfill this is an occurrence, which has a job id of its own; "" for any other run."""
+        return find_backfill(self.options)[0] if self.options else ""
+
+    @property
+    def base(self) -> str:
+        """The job whose work this is: its own, or that of which it is a backfill."""
+        return self.backfill_of or self.jobid
+
+    @property
     def attempt(self) -> int:
         """The number of this try of the same occurrence, from 1."""
         return 1 + self.tries
@@ -170,9 +181,10 @@ class Run:
     def key(self) -> str:
         """What no other occurrence of any job has, the same in each try of this one: its job id and its due time.
 
-        It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL.
+        It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL. An
+        occurrence of a backfill has the key that it has by the schedule of its job.
         """
-        return f"{urllib.parse.quote(self.jobid, SAFE)}@{format_due(self.due)}"
+        return f"{urllib.parse.quote(self.base, SAFE)}@{format_due(self.due)}"
 
     @property
     def has_begun(self) -> bool:
@@ -203,6 +215,11 @@ class Run:
     def was_in_time(self) -> bool:
         """Tell whether its work was over before its deadline."""
         return 0.0 < self.over < self.local_deadline
+
+    def take_own_due(self) -> None:
+        """Let an occurrence of a backfill have its own due time: for the queue, it is due since it was put there."""
+        if self.options and (found := find_backfill(self.options))[0]:
+            self.due = found[1]
 
     def now(self) -> float:
         """Return Redis' clock, as far as this process knows it without a request; only drift can put it ahead."""

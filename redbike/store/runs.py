@@ -82,6 +82,7 @@ class Runs:
                 own = more[jobid]
                 run.deadline, run.options = float(own["deadline"]), own.get("options", "")
                 run.stored_data = own.get("data", "")
+                run.take_own_due()
             runs.append(run)
         for name, (since, ended) in paused[0].items() if paused else ():
             for run in runs:

@@ -16,10 +16,12 @@ from functools import partial
 
 import redis
 
+from redbike.config.options import find_backfill
 from redbike.connection.line import hold_connection
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.alerts import Alerts
+from redbike.store.backfills import Backfills, looks_like_one
 from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
 from redbike.store.jobs import Jobs
@@ -34,7 +36,7 @@ from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import QueueLimiter
-from redbike.store.records import decode
+from redbike.store.records import decode, encode
 from redbike.store.rows import Rows
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
@@ -84,6 +86,7 @@ class Store:
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace)
         self.blackouts = Blackouts(namespace)
+        self.backfills = Backfills(namespace)
         self.log = Log(namespace)
         self.journal = Journal(namespace)
         self.counts = Counts(namespace)
@@ -141,7 +144,12 @@ class Store:
 
     def queue_for(self, jobid: str) -> str:
         """Return the queue of `jobid`. Raise `BadQueueName`, or what Redbike's own `queue_for` raises."""
-        return _name_queue(self._queue_for, jobid)
+        return _name_queue(self._queue_for, self._find_base(jobid) if looks_like_one(jobid) else jobid)
+
+    def _find_base(self, jobid: str) -> str:
+        """Return the job whose queue is that of `jobid`: itself, or that of whose backfill it is an occurrence."""
+        options = self._namespace.ask("hget", self._namespace.keys.options, encode(jobid))
+        return find_backfill(decode(options))[0] or jobid
 
     def name_queue(self, jobid: str) -> str:
         """Return the queue of the next run of a job; "" if nobody knows."""

@@ -143,7 +143,9 @@ class Timeline(Part):
             return None
         times = (found.due, found.tag, found.start, found.deadline)
         known = (jobid, *times, found.failures, found.losses, schedule or "", found.queue, self._namespace.keys.prefix)
-        return Run(*known, tries=kept.tries, after=kept.after, failed=kept.failed, options=options or "")
+        run = Run(*known, tries=kept.tries, after=kept.after, failed=kept.failed, options=options or "")
+        run.take_own_due()
+        return run
 
     def pack_dispatch(
         self,

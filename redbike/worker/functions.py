@@ -196,7 +196,7 @@ class Jobs:
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
         """Return `settings`, overridden by the options of the function, and these by the options of the job."""
-        function = self._find(run.jobid)
+        function = self._find(run.base)
         given = {**(function.own if function else {}), **parse_options(run.options)}
         on_error, on_timeout, retries = (given.get(name) for name in ("on-error", "on-timeout", "retries"))
         return go_on_as_cron(

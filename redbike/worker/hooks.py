@@ -91,7 +91,7 @@ class Hooks:
                 manager = _make(make, run)
                 if not isinstance(manager, AbstractContextManager):
                     rest = self.middleware[number + 1 :]
-                    if self.is_async(run.jobid):
+                    if self.is_async(run.base):
                         return finish(_run_within(run, manager, rest, call))
                     return self._run_beside(run, manager, rest, lambda: _finish(call(), finish))
                 stack.enter_context(manager)

@@ -55,18 +55,18 @@ class MissingCommands:
 
     def decide(self, run: Run) -> NextState | None:
         """Return the next state of the job of `run` if there is no command for it; None if there is one."""
-        if self._has(run.jobid):
+        if self._has(run.base):
             if self._left:
                 with self._changing:
-                    self._left.pop(run.jobid, None)
+                    self._left.pop(run.base, None)
             return None
         with self._changing:
             left = self._note(run)
             times = left.times
         if times == 1:
-            log.info("%s: left to other workers: this one has no command %r", run.jobid, get_taker(run.jobid))
+            log.info("%s: left to other workers: this one has no command %r", run.base, get_taker(run.base))
         if times >= SURE:
-            was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.jobid, run.queue)
+            was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.base, run.queue)
             if left.is_nobodys and not was:
                 self._complain(run)
         return decide_left(run, min(LONGEST, FIRST * 2.0 ** (times - 1)) if left.is_nobodys else SHORT)
@@ -97,19 +97,19 @@ class MissingCommands:
 
     def _note(self, run: Run) -> _Left:
         now = time.monotonic()
-        left = self._left.pop(run.jobid, None)
+        left = self._left.pop(run.base, None)
         if left is None or now - left.at > FORGOTTEN:
             left = _Left(run.queue, now)
         left.queue, left.at, left.times = run.queue, now, left.times + 1
-        self._left[run.jobid] = left
+        self._left[run.base] = left
         if len(self._left) > MOST:
             self._left.popitem(last=False)
         return left
 
     def _complain(self, run: Run) -> None:
-        need = say_need(get_taker(run.jobid), "has the command")
+        need = say_need(get_taker(run.base), "has the command")
         why = f"no worker of its queue {run.queue!r} {need}"
-        log.error("%s: %s; it waits for one that does", run.jobid, why)
+        log.error("%s: %s; it waits for one that does", run.base, why)
         tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)
         if tell:
             tell(run, why)

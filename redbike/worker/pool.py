@@ -138,7 +138,7 @@ class Pool:
     def _begin(self, threads: ThreadPoolExecutor, run: Run) -> None:
         """Begin a run, in the context of the worker: a new thread has none."""
         context = contextvars.copy_context()
-        if self._runner.is_async(run.jobid):
+        if self._runner.is_async(run.base):
             self._heartbeat.add(run)
             context.run(self._runner.start, run, self._end)
         else:

@@ -55,7 +55,7 @@ class RaisedErrors:
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
-        next_state = decide_failed(run, error, settings, run.now(), find_rules(self._worker, run.jobid))
+        next_state = decide_failed(run, error, settings, run.now(), find_rules(self._worker, run.base))
         shown = None if isinstance(error, CommandFailed) else self._tracebacks.keep_if_new(error, run.queue)
         if next_state.retried and isinstance(next_state.due, str):
             said = "%s: %s; it is tried again in %g s"
@@ -73,7 +73,7 @@ class RaisedErrors:
         settings = self._settings_for(run)
         if isinstance(error, Overrun):
             return settings.on_timeout == "requeue"
-        rules = find_rules(self._worker, run.jobid)
+        rules = find_rules(self._worker, run.base)
         return rules.find_stop(error) is None and rules.allow_retry(error) and run.failures < count_retries(settings)
 
     def _decide_asked_again(self, run: Run, error: Again, settings: Settings) -> NextState:

@@ -99,7 +99,7 @@ def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
     run, next_state = ended[-1]
     late, took = measure(run)
     outcomes = Counter(next_state.outcome for _, next_state in ended)
-    lateness = f", {format_length(late)} late" if late >= LATE else ""
+    lateness = f", {format_length(late)} late" if late >= LATE and not run.backfill_of else ""
     tried = f", try {run.attempt}" if run.attempt > 1 else ""
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
     details = f": {each}" if len(outcomes) > 1 else ""

@@ -178,7 +178,8 @@ class Runner:
     def _prepare(self, run: Run) -> tuple[Settings, NextState | None]:
         """Return the settings of a run, and where its job goes if it does not begin."""
         settings = self.settings if self._settings_for is None and not run.options else self.settings_for(run)
-        run.ping_url, run.stop_flag = settings.ping_url, self.stop_flag
+        # Who watches a job is not to hear of what should have run long ago.
+        run.ping_url, run.stop_flag = None if run.backfill_of else settings.ping_url, self.stop_flag
         run.saver = self.saver
         if self.find_bike is not None:
             run.find_bike = self.find_bike
@@ -191,8 +192,8 @@ class Runner:
         if self._leave is not None and (left := self._leave(run)):
             run.over = time.monotonic()
             return settings, left
-        if settings.ping_url:
-            self._pings.start(run.jobid, settings.ping_url)
+        if run.ping_url:
+            self._pings.start(run.jobid, run.ping_url)
         return settings, None
 
     def _conclude(self, run: Run, next_state: NextState) -> NextState:
@@ -269,7 +270,7 @@ class Runner:
         return result
 
     def _call_work(self, run: Run) -> object:
-        return self.worker.work(run.jobid, run.data) if self._takes_data else self.worker.work(run.jobid)
+        return self.worker.work(run.base, run.data) if self._takes_data else self.worker.work(run.base)
 
     def _await(self, run: Run, awaitable: Awaitable[Any]) -> object:
         return self._coroutines.run(awaitable, run.jobid, run.deadline - run.now(), (run.tag, run.jobid))

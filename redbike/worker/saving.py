@@ -70,7 +70,8 @@ class RunSaver:
 
     def _find_order(self, run: Run) -> LogEntry | None:
         find = self._changes.find_order
-        return self._loop.retry_until_up(lambda _: find(run.jobid, run.due, run.start), patience=LEASE)
+        order = run.base, run.due, run.start, bool(run.backfill_of)
+        return self._loop.retry_until_up(lambda _: find(*order), patience=LEASE)
 
 
 def _call_or_start(threads: ThreadPoolExecutor, function: Callable[[], Any]) -> Any:

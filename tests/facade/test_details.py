@@ -130,7 +130,24 @@ def dark(bike):
     bike.pause(JOB, every="0 2 * * *", lasting="2h")
 
 
+def backfilling(bike):
+    now = bike.store.timeline.read_clock()
+    bike.set(JOB, "EVERY:1h@0")
+    bike.backfill(JOB, now - 7200, now)
+    bike.cancel(JOB)
+    bike.backfill(JOB, now - 7200, now)
+
+
+def backfilled(bike):
+    now = bike.store.timeline.read_clock()
+    bike.set(JOB, "EVERY:1h@0", overlap="queue")
+    own = json.dumps({"backfill": {"of": "base:A", "due": f"{now:.6f}"}})
+    bike.store.client.hset(bike.store.keys.options, JOB, own)
+
+
 MORE = (
+    backfilling,
+    backfilled,
     with_results,
     dark,
     expiring,

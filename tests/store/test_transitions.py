@@ -16,6 +16,7 @@ from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.blackouts import begin_named
 from redbike.loop.resuming import resume
 from redbike.store.alerts import Change
+from redbike.store.backfills import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.entries import pack_entry, read_entry
 from redbike.store.enums import Outcome
@@ -124,6 +125,17 @@ def own_and_unset(store: Store, own: str, group: str) -> None:
     store.at(NOW).jobs.unset_rows([JOB], group)
 
 
+def backfill(store: Store) -> None:
+    """Begin a backfill of an occurrence that is past."""
+    text = store.questions.read_schedule(JOB) or ""
+    store.at(NOW).backfills.begin(NewBackfill(JOB, text, "", 0.0, START, [START - 10.0], token="token"))
+
+
+def end_backfill(store: Store) -> None:
+    backfill(store.noted_as(None))
+    store.at(NOW).backfills.end(JOB)
+
+
 TOLD = '{"told":{"late":1.0}}'
 
 VERBS: dict[str, Verb] = {
@@ -137,6 +149,9 @@ VERBS: dict[str, Verb] = {
     ),
     "set stop": lambda store, run: set_job(store.at(NOW), JOB, "STOP", None),
     "bad": lambda store, run: store.at(NOW).jobs.reject(JOB),
+    "backfill": lambda store, run: backfill(store),
+    "end backfill": lambda store, run: end_backfill(store),
+    "repair backfill": lambda store, run: store.at(NOW).backfills.check(JOB, [], repairs=True),
     "unset": lambda store, run: store.jobs.unset(JOB),
     "set_groups": lambda store, run: store.at(NOW).jobs.set_groups({JOB: "a.csv"}),
     "unset row": lambda store, run: own_and_unset(store, "a.csv", "a.csv"),
@@ -196,6 +211,7 @@ VERBS: dict[str, Verb] = {
 NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0] in ("set", "unset", "run", "cancel")}
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
 NOTED |= dict.fromkeys(("pause every", "pause queue every", "begin", "begin of all"), "pause --every")
+NOTED |= {"backfill": "backfill", "end backfill": "cancel"}
 NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
 OF_NO_JOB = ("halt", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note")
 # What was asked for explicitly is noted also where it changes nothing: the job has that run already.

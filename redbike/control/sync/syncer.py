@@ -31,6 +31,7 @@ from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, parse_to_set
+from redbike.store.backfills import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.jobs import JobToSet
@@ -135,6 +136,7 @@ class Syncer:
             if row.error:
                 raise row.error
             check_owner(stored, wish)
+            check_stored(row.jobid, stored.options)
             queue = queue_for(row.jobid)
             schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
             blackout = row.blackout and check_blackout(*row.blackout, zone, now)
@@ -234,7 +236,7 @@ class _Besides:
             set_for_jobs(noted, jobids, blackout)
 
 
-def _mark_refused(plans: list[_Plan], errors: Mapping[str, BadSchedule]) -> None:
+def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:
     """Say of jobs that were not set after all why; the rows of the others stay as they are."""
     for number, plan in enumerate(plans if errors else ()):
         if error := errors.get(plan.change.jobid):

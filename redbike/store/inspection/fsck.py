@@ -59,6 +59,8 @@ def fsck(store: Store) -> Iterator[str]:
         yield f"the tag {tag.tag!r}: {'; '.join(check_tag(tag))}"
     for subject, problems in list_bad_limits(store, listing):
         yield f"{subject}: {'; '.join(problems)}"
+    for jobid, problems in list_bad_backfills(store, listing):
+        yield f"the backfill of {jobid!r}: {'; '.join(problems)}"
     yield from (f"the process {owner!r}: {problem}" for owner, problem in store.workers.list_bad())
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {key!r} {how}" for key, _, how in listing.damaged)
@@ -117,6 +119,13 @@ def check_tag(state: TagState) -> Iterator[str]:
         yield f"its in-flight key does not name {', '.join(map(repr, sorted(own.difference(state.named))))}"
     elif state.kind == "none" and state.now < last - SLACK:
         yield "its in-flight key is gone before the deadline"
+
+
+def list_bad_backfills(store: Store, listing: Listing, repairs: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """Yield the jobs with whose backfills something is wrong, and a line for each thing; it may be put right."""
+    for jobid, parts in listing.backfills.items():
+        if problems := store.backfills.check(jobid, sorted(parts), repairs):
+            yield jobid, problems
 
 
 def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[str]]]:

@@ -13,6 +13,7 @@ from itertools import chain
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
+from redbike.store.backfills import HEAD
 from redbike.store.blackouts import is_blackout_name
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
 from redbike.store.names import is_queue_name
@@ -49,6 +50,8 @@ class Listing:
     leftovers: list[tuple[str, str]] = field(default_factory=list)  # (key of 0.13.1, what it is)
     # By queue: jobs that have a slot, or are in flight from it.
     queue_limits: dict[str, set[str]] = field(default_factory=dict)
+    # By job: the fields that there are of its backfills; "" is that which is under way.
+    backfills: dict[str, set[str]] = field(default_factory=dict)
     blackouts: set[str] = field(default_factory=set)  # their names, also where only a timer is left
     strays: list[tuple[str, str | bytes, str]] = field(default_factory=list)  # the same of limits, slots and timers
     forgotten: list[str] = field(default_factory=list)  # names of queues that are missing in the set of them
@@ -130,6 +133,10 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     long = keys.data, keys.outputs, keys.saved
     for key in (*hashes, keys.options, keys.groups, keys.history, keys.progress, keys.following, *long):
         for jobid, value in client.hscan_iter(key, count=DATA_PAGE if key in long else PAGE):
+            if key == keys.following and decode(jobid).startswith(HEAD):
+                base, _, part = decode(jobid).removeprefix(HEAD).partition("\n")
+                listing.backfills.setdefault(base, set()).add(part)
+                continue
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))

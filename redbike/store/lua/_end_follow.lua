@@ -1,5 +1,5 @@
 -- Runs that have ended, and the jobs that follow theirs.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers
+-- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
 
 -- Notes what the end of each run comes to for others. `hows`: see end.lua; `stops`: jobs whose
 -- schedule is STOP from now on.

@@ -1,7 +1,7 @@
 -- Where jobs go whose runs have ended.
--- keys   schedules, statuses, timeline, retry_states, skipped, failures, failure_times, wakeup,
---        spent, pauses, timers, options, data, outputs, groups, journal, history, following,
---        followers
+-- keys   schedules, statuses, timeline, running, retry_states, skipped, failures, failure_times,
+--        wakeup, spent, pauses, timers, options, data, outputs, groups, journal, history,
+--        following, followers
 
 local stops, spends = {}, {}  -- jobs that are stopped, and when one-offs are forgotten
 local forgotten = false  -- whether any job is unset

@@ -1,5 +1,5 @@
 -- When followers are due: when each of their parents has ended since they were due last.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers
+-- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
 local function make_follows()
   if follows then return follows end
   make_links()
@@ -27,7 +27,9 @@ local function make_follows()
   -- Notes for each follower of a parent that its occurrence has ended: 'ok', 'failed' or 'any'.
   function follows.note_end(parent, ended, due)
     for _, job in ipairs(follows.list_of(parent)) do
-      local record = follows.record_of(job)
+      local base = make_backfills().base_of(job)
+      if base then backfills.note_end(base, parent, ended) end
+      local record = not base and follows.record_of(job)
       if record and (record.when == 'any' or record.when == ended) then
         if has_all(record, record.ended) then
           -- It is still busy with what was due before that.
@@ -42,6 +44,14 @@ local function make_follows()
         record.ended[parent], record.is_new = stamp(math.max(before, due)), true
         if not awaiting[job] then awaiting[job] = find_place(job) end
       end
+    end
+  end
+
+  -- A job does not run as an occurrence of a backfill any more: it was dropped.
+  function follows.note_dropped(job)
+    for _, follower in ipairs(follows.list_of(job)) do
+      local base = make_backfills().base_of(follower)
+      if base then backfills.note_end(base, job, 'any') end
     end
   end
 
@@ -68,6 +78,7 @@ local function make_follows()
     end
     if soonest < AWAITED then wake_dispatcher(timeline, soonest) end
     follows.write_links()
+    if backfills then backfills.write() end
   end
 
   return follows

@@ -1,5 +1,5 @@
 -- A job that is set to follow others.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers
+-- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
 
 -- Returns how a job would wait for itself if it had these parents, from it to it; nil if it would
 -- not.

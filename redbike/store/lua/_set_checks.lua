@@ -1,5 +1,5 @@
 -- Whether a job is set at all, and whether it stays where it is.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers
+-- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
 
 -- Returns why it is left as it is, and what; nil if it is not.
 local function refusal(job, home, own)

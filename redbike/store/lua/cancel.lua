@@ -2,7 +2,7 @@
 -- cancel: queue, timeline, held → timeline, held or stopped, without the occurrence that waits; in
 --         flight: the run is marked.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
---        options, following, followers, _write
+--        options, following, followers, _backfill, _write
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records)
 --        and the tag of its run, where they are there; due: when the schedule goes on, missing for
 --        never; spent: if that is the end of a one-off, the setting forget-after; skipped: {reason:
@@ -39,6 +39,7 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
+if not run and call('EXISTS', followers) == 1 then make_follows().note_dropped(job) end
 if follows then follows.settle() end
 if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})

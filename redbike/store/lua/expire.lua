@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- expire: queue → timeline, held or stopped, without the occurrence that waits: it has not begun in
 --         time.
--- keys   schedules, queued, retry_states, skipped, spent, pauses, timers, options, following,
---        followers, _write
+-- keys   schedules, queued, retry_states, skipped, spent, pauses, timers, options, data,
+--        following, followers, _write
 -- given  job, whose timer has come; and when it is known what becomes of it: found: its schedule,
 --        queued, retry_state and pause (records), where they are there; at: when it expires, if
 --        that is later, false for never; due: when the schedule goes on, missing for never; spent:

@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- find_order: the newest entry of the log that set a job, or ordered a run of it; changes nothing.
+-- find_order: the newest entry of the log that set a job, or ordered a run of it, or its backfill;
+--             changes nothing.
 -- keys   log
 -- given  job; due and started: of the run. An entry counts if it is no later than that start, an
---        order only if the run was due by then.
+--        order only if the run was due by then. backfill: whether it is that of one
 -- returns {'ok', the entry}; {'ok'} if there is none, or if the job was unset after it
 local PAGE, JOINS = 100, 1  -- JOINS: seconds after its time for which an entry takes more jobs
 local name, start, left = cjson.encode(given.job), 0, 1e6  -- left: bytes, as nobody else is served
@@ -17,7 +18,8 @@ while left > 0 do
     if names and at <= given.started then
       if action == 'unset' then return {'ok'} end
       local orders = action == 'run' and at + (#entry > 5 and JOINS or 0) >= given.due
-      if action == 'set' or orders then return {'ok', kept} end
+      if given.backfill and action == 'backfill' then return {'ok', kept} end
+      if not given.backfill and (action == 'set' or orders) then return {'ok', kept} end
     end
   end
   if #page < PAGE then break end

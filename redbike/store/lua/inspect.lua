@@ -10,9 +10,10 @@
 --         …], failure, pause (record), timer, expires, spent (scores), options, data, has_data,
 --         output, has_output, has_saved, progress, group (records), now, worker: record of the
 --         process that runs it, if data are told, following (record), listed: for each of its
---         parents whether that knows it, followers: ids with newlines between, entries: how often
---         it is in each list, dead: for each list 1 if it has a tombstone there}; what is not there
---         is missing; and its history, if it has one}
+--         parents whether that knows it, backfill (record), backfilled: those that have ended, if
+--         data are told, followers: ids with newlines between, entries: how often it is in each
+--         list, dead: for each list 1 if it has a tombstone there}; what is not there is missing;
+--         and its history, if it has one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -45,6 +46,8 @@ return {'ok', cjson.encode({
   has_saved = call('HEXISTS', saved, job) == 1,
   progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
   following = call('HGET', following, job) or nil, listed = listed,
+  backfill = call('HGET', following, '\30' .. job) or nil,
+  backfilled = given.data and call('HGET', following, '\30' .. job .. '\ndone') or nil,
   followers = table.concat(follows.list_of(job), '\n'),
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- resume: held → timeline, queue or stopped; a run in flight goes on.
 -- keys   schedules, statuses, running, retry_states, skipped, spent, pauses, timers, options,
---        following, followers, _write
+--        following, followers, _backfill, _write
 -- given  job; queues: its own, or none if nobody knows it: then it goes on the timeline; pause,
 --        schedule: the records that all of this was computed from; flies: whether the job is in
 --        flight; and where they apply
@@ -48,6 +48,7 @@ change('HDEL', pauses, {job})
 change('ZREM', timers, {'job:' .. job})
 -- Where a job is in the place that it had, its status stays.
 marks[event_of(call('HGET', statuses, job)) or ''] = nil
+if call('EXISTS', following) == 1 then make_follows() make_backfills().fill(job, true) end
 if follows then follows.settle() end
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

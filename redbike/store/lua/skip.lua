@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- skip: timeline → timeline or stopped, past occurrences that are not to be caught up with; a run
 --       in flight goes on.
--- keys   schedules, timeline, running, retry_states, skipped, spent, pauses, options, following,
---        followers, _write
+-- keys   schedules, timeline, running, retry_states, skipped, spent, pauses, options, data,
+--        following, followers, _write
 -- given  job; due: what is given up; schedule: what the next due time was computed from; next:
 --        that, or none; count, reason; spent: if it is a one-off, the setting forget-after. The
 --        retry state of one that was late, or has expired, keeps its due time: it never ran, and

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- unset: any state → (unknown); a run in flight keeps its record until it ends.
 -- keys   schedules, statuses, timeline, queued, running, saved, progress, pauses, options, data,
---        groups, following, followers, alerts, _forget, _blackouts, _write
+--        groups, following, followers, alerts, _stop_backfill, _blackouts, _write
 -- given  job; queues: its own; group: whose row it must be, if that matters
 -- returns {'ok', its followers, with newlines between}, also where a row is gone already,
 --         {'missing'}, {'foreign'} when it is no row of that group, or {'elsewhere', queue} when
@@ -24,8 +24,10 @@ change('ZREM', timeline, {job})
 forget(job)
 if call('ZCARD', followers) > 0 then
   make_follows().leave(job)
+  follows.note_dropped(job)
   follows.settle()
 end
+if call('EXISTS', following) == 1 then forget_backfill(job) end
 forget_blackout(job)
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})

@@ -1,0 +1,73 @@
+"""Run the command backfill: the occurrences of a job that are past, beside its schedule."""
+
+from collections.abc import Iterable
+from itertools import islice
+from types import SimpleNamespace
+
+from redbike.cli.arguments import Arguments, parse_count, parse_time
+from redbike.cli.bike import open_bike
+from redbike.cli.messages import complain
+from redbike.cli.rows import choose_format, print_rows
+from redbike.config.file import Config
+from redbike.control.backfilling import MOST_AT_ONCE, Backfill
+from redbike.errors import BadConfig
+from redbike.schedule.clock import Clock
+from redbike.store.backfills import BackfillDetails, describe_progress, make_jobid
+from redbike.text.printable import name_number
+
+FIELDS = ("jobid", "due")
+SHOWN = 10  # occurrences
+
+
+def backfill_job(arguments: Arguments, config: Config) -> None:
+    """Begin a backfill, or print what would run."""
+    at_once, is_dry = parse_count(arguments, "--at-once", most=MOST_AT_ONCE), bool(arguments["--dry-run"])
+    start, end = (parse_time(arguments[name], config, looks_back=True) for name in ("--from", "--to"))
+    if start is None or end is None:
+        raise BadConfig("no range: --from and --to are needed")
+    choose_format(arguments)
+    bike = open_bike(config, needs_queues=True)
+    found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry)
+    clock = Clock(bike.store.timeline.read_clock(), bike.settings.timezone)
+    if is_dry:
+        print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
+    for line in _explain(found, clock, is_dry):
+        complain(line)
+
+
+def describe_backfill(found: BackfillDetails, clock: Clock) -> str:
+    """Return in words how far a backfill is, since when, and who has begun it."""
+    span = f"{clock.name(found['first'])} to {clock.name(found['last'])}"
+    by = f" by {found['by']}" if found["by"] else ""
+    if (ended := found["ended"]) is None:
+        when = f"since {clock.name(found['since'])}{by}, {found['at_once']:,} at once"
+    else:
+        when = f"{'cancelled' if found['cancelled'] else 'ended'} {clock.name(ended)}"
+    return f"{describe_progress(found)}: {span}, {when}"
+
+
+def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:
+    return (SimpleNamespace(jobid=make_jobid(found.jobid, due), due=due) for due in found.dues)
+
+
+def _show(rows: Iterable[SimpleNamespace], found: Backfill, clock: Clock) -> None:
+    for row in islice(rows, SHOWN):
+        print(f"{row.jobid}  {clock.name(row.due)}")
+    if (more := len(found.dues) - SHOWN) > 0:
+        print(f"and {more:,} more")
+
+
+def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
+    """Yield what the backfill has, and what it leaves out."""
+    does = "would run" if is_dry else "run"
+    first, last = found.dues[0], found.dues[-1]
+    span = f"{clock.name(first)} to {clock.name(last)}"
+    yield f"{found.jobid}: {name_number(len(found.dues), 'occurrence')} {does}, {span}, {found.at_once:,} at once"
+    if found.done:
+        yield f"{name_number(found.done, 'occurrence')} left out, as ended well before; --again runs them too"
+    if found.busy:
+        yield f"{name_number(found.busy, 'occurrence')} left out, as the schedule runs them now"
+    if found.known_since is None:
+        yield "no run of its schedule is known"
+    elif found.known_since > found.start:
+        yield f"runs before {clock.name(found.known_since)} are not known any more"

@@ -1,0 +1,190 @@
+"""Backfill a job: run its occurrences of a range that is past, beside its schedule.
+
+They are those that the schedule of the job gives, oldest first. What has ended well is left out, as far as the runs
+that are kept and earlier backfills tell, and so is what waits or runs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from redbike.errors import BadConfig, BadJobId, NoSuchJob, quoted
+from redbike.schedule.clock import Clock
+from redbike.schedule.kinds import Schedule
+from redbike.store.backfills import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
+from redbike.store.enums import Outcome
+from redbike.store.history import PastRun
+from redbike.store.inspected import JobState
+from redbike.store.names import check_known_jobid
+from redbike.store.records import RetryState
+from redbike.store.schedules import find_schedule
+from redbike.store.store import Store
+from redbike.text.printable import name_number
+
+MOST = 1_000_000  # occurrences of one backfill
+MOST_AT_ONCE = 1000
+TRIES = 5  # for a job that changes all the time
+JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill that was begun, or would be. Times are epoch seconds.
+
+    `dues` are the due times of its occurrences, oldest first. Of those in the range from `start` to `end`, `done` have
+    ended well and `busy` wait or run, so that they are left out. Before `known_since`, no run of its schedule is known
+    any more; None if none is known at all.
+    """
+
+    jobid: str
+    start: float
+    end: float
+    dues: Sequence[float] = field(repr=False)
+    at_once: int = 1
+    done: int = 0
+    busy: int = 0
+    known_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the occurrences of a job."""
+
+    state: JobState
+    schedule: Schedule
+    done: frozenset[float]  # those that have ended well
+    busy: frozenset[float]  # those that wait or run
+    ranges: Sequence["_Range"]
+    since: float | None  # the first due time of a run that is kept
+
+    def has_done(self, due: float) -> bool:
+        """Tell whether an occurrence has ended well."""
+        return due in self.done or any(each.has(due) for each in self.ranges)
+
+
+class _Range:
+    """The occurrences that a backfill has run."""
+
+    def __init__(self, jobid: str, found: DoneRange) -> None:
+        self._found = found
+        self._schedule = find_schedule(jobid, found.schedule, found.options)
+
+    def has(self, due: float) -> bool:
+        """Tell whether an occurrence was one of them, and has ended well."""
+        found = self._found
+        if not found.first <= due <= found.last or due in found.bad:
+            return False
+        return self._schedule.next(due - JUST_BEFORE) == due
+
+
+def check_range(start: float, end: float, now: float, at_once: object, timezone: str) -> float:
+    """Return the end of the range, which is now at most. Raise `BadConfig` for a bad one, or a bad `at_once`."""
+    clock = Clock(now, timezone)
+    if isinstance(at_once, bool) or not isinstance(at_once, int) or not 1 <= at_once <= MOST_AT_ONCE:
+        raise BadConfig(f"bad at_once {quoted(str(at_once))}: 1 to {MOST_AT_ONCE} are allowed")
+    if start > end:
+        raise BadConfig(f"bad range: it begins at {clock.name(start)}, after its end, {clock.name(end)}")
+    if start > now:
+        raise BadConfig(f"bad range: its begin, {clock.name(start)}, is to come; the schedule runs what is to come")
+    return min(end, now)
+
+
+def plan(
+    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str
+) -> tuple[Backfill, NewBackfill]:
+    """Return the backfill of a range that was checked, and what is stored of it; nothing is changed.
+
+    Raise `NoSuchJob`, `BadJobId`, and `BadConfig` if there is nothing to run, or another backfill is under way.
+    """
+    known = _read(store, jobid)
+    clock = Clock(known.state.now, timezone)
+    under_way, _ = store.backfills.read(jobid)
+    if under_way and not under_way["preparing"]:
+        raise BadConfig(describe_busy(jobid, under_way))
+    found = list(islice(known.schedule.list_due(max(0.0, start) - JUST_BEFORE, end), MOST + 1))
+    if len(found) > MOST:
+        raise BadConfig(f"bad range: {jobid!r} has more than {MOST:,} occurrences in it")
+    busy = [due for due in found if due in known.busy]
+    rest = [due for due in found if due not in known.busy]
+    own = _list_own(store, jobid, rest)
+    is_done = set[float]() if again else {due for due in rest if known.has_done(due)} | own
+    dues = [due for due in rest if due not in is_done]
+    done = len(rest) - len(dues)
+    if not dues:
+        raise BadConfig(_explain_nothing(jobid, start, end, done, len(busy), clock))
+    backfill = Backfill(jobid, start, end, dues, at_once, done, len(busy), known.since)
+    state = known.state
+    new = NewBackfill(jobid, state.schedule or "", state.options, start, end, dues, at_once, store.who, busy)
+    new.detail = f"{clock.name(start)} to {clock.name(end)}: {name_number(len(dues), 'occurrence')}, {at_once} at once"
+    return backfill, new
+
+
+def backfill(store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str) -> Backfill:
+    """Begin the backfill of a range that was checked, and return it. Raise what `plan` raises."""
+    for _ in range(TRIES):
+        planned, new = plan(store, jobid, start, end, at_once, again, timezone)
+        word, other = store.backfills.begin(new)
+        if word == "ok":
+            return planned
+        if word == "gone":
+            raise NoSuchJob(f"no such job: {jobid!r}")
+        if word == "busy" and other:
+            raise BadConfig(describe_busy(jobid, other))
+        if word == "lost":
+            raise BadConfig(f"another backfill of {jobid!r} was begun at the same time")
+    raise BadConfig(f"{jobid!r} changes all the time: its backfill was not begun")
+
+
+def describe_busy(jobid: str, other: BackfillDetails) -> str:
+    """Return why a second backfill of a job is refused: how far the first one is."""
+    return f"a backfill of {jobid!r} is under way: {describe_progress(other)}; redbike cancel ends it"
+
+
+def _read(store: Store, jobid: str) -> _Known:
+    """Return what is known of a job that can have a backfill. Raise `NoSuchJob`, `BadJobId` and `BadConfig`."""
+    [state] = store.questions.inspect([check_known_jobid(jobid)])
+    if state.schedule is None:
+        raise NoSuchJob(f"no such job: {jobid!r}")
+    schedule = find_schedule(jobid, state.schedule, state.options)
+    if schedule.never_runs or schedule.runs_once or schedule.allows_pause or schedule.is_awaiting:
+        raise BadConfig(f"{jobid!r} has no occurrences at times of its own: {quoted(state.schedule)}")
+    runs = list(store.journal.list_runs([jobid]))
+    ranges = [_Range(jobid, found) for found in store.backfills.list_done(jobid)]
+    since = min((run.due for run in runs), default=None)
+    return _Known(state, schedule, frozenset(_list_done(runs)), frozenset(_list_busy(state)), ranges, since)
+
+
+def _list_done(runs: Iterable[PastRun]) -> Iterator[float]:
+    return (run.due for run in runs if run.outcome == Outcome.OK)
+
+
+def _list_busy(state: JobState) -> Iterator[float]:
+    """Yield the due times of what waits or runs of a job by its schedule."""
+    tried = RetryState.parse(state.retry_state).due
+    run, waiting = state.run, state.waiting
+    places = run.due if run else None, waiting.due if waiting else None, tried, state.held, state.due
+    return (due for due in places if due is not None)
+
+
+def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int, clock: Clock) -> str:
+    span = f"between {clock.name(start)} and {clock.name(end)}"
+    if not done and not busy:
+        return f"nothing to run: {jobid!r} has no occurrence {span}"
+    why = [f"{done:,} {'has' if done == 1 else 'have'} ended well (--again runs them again)"] if done else []
+    why += [f"{busy:,} waits or runs now"] if busy else []
+    return f"nothing to run: of the occurrences of {jobid!r} {span}, {', '.join(why)}"
+
+
+def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> set[float]:
+    """Return those of `dues` that have ended well as jobs of an earlier backfill which are still there.
+
+    Raise `BadJobId` if the id of an occurrence is too long, or that of another job.
+    """
+    ids = {make_jobid(jobid, due): due for due in dues}
+    if ids:
+        check_known_jobid(max(ids, key=len))
+    found = store.backfills.find_bases(list(ids))
+    for other, base in found.items():
+        if base != jobid:
+            raise BadJobId(f"bad job id {other!r}: an occurrence of the backfill would have it, and another job has it")
+    return {ids[run.jobid] for run in store.journal.list_runs(list(found)) if run.outcome == Outcome.OK}

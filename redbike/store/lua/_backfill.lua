@@ -1,0 +1,83 @@
+-- Backfills: as an occurrence of one ends, the next of what is left comes on the timeline, see
+-- keys.py.
+-- keys   schedules, statuses, running, retry_states, spent, pauses, options, data, following,
+--        followers
+local backfills
+local function make_backfills()
+  if backfills then return backfills end
+  local records = {}
+  backfills = make_backfilled()
+
+  function backfills.record_of(base)  -- of one that is under way; false if none is
+    if records[base] == nil then
+      local record = object_of(call('HGET', following, backfills.field_of(base)))
+      records[base] = type(record.running) == 'table' and record
+    end
+    return records[base]
+  end
+
+  function backfills.keep(base, record) records[base] = record end  -- false: not any more
+
+  function backfills.note_bad(record, due, ending)  -- 'failed' or 'dropped'
+    local MOST = 1000
+    record[ending] = record[ending] + 1
+    if #record.except < MOST then return table.insert(record.except, stamp(due)) end
+    -- What is later counts as not done.
+    record.unknown = stamp(math.min(tonumber(record.unknown) or due, due))
+  end
+
+  local function finish(base, record)
+    local KEPT, field = 20, backfills.field_of(base, 'done')
+    local done = object_of(call('HGET', following, field))
+    for _, name in ipairs({'part', 'parts', 'at', 'running', 'is_new'}) do record[name] = nil end
+    record.ended, records[base] = stamp(now), false
+    done[#done + 1] = record
+    if #done > KEPT then table.remove(done, 1) end
+    change('HSET', following, {field, cjson.encode(done)})
+    change('HDEL', following, {backfills.field_of(base)})
+  end
+
+  -- Begins as many occurrences as may be under way; while the job is paused, none.
+  function backfills.fill(base, is_resumed)
+    local record = backfills.record_of(base)
+    if not record or record.open then return end
+    record.is_new = true
+    local is_held = not is_resumed and call('HEXISTS', pauses, base) == 1
+    while not is_held and #record.running < record.at_once do
+      local due = backfills.next_due(base, record)
+      if not due then break end
+      record.begun, record.last = record.begun + 1, stamp(due)
+      if backfills.set(base, due, backfills.link_of(base)) then
+        table.insert(record.running, stamp(due))
+      else
+        backfills.note_bad(record, due, 'dropped')
+      end
+    end
+    if #record.running == 0 and record.part >= record.parts then finish(base, record) end
+  end
+
+  function backfills.note_end(base, id, ended)  -- of an occurrence: 'ok', 'failed' or 'any'
+    local record = backfills.record_of(base)
+    change('ZREM', followers, {id .. backfills.link_of(base)})
+    for i, each in ipairs(record and record.running or {}) do
+      if backfills.id_of(base, tonumber(each)) == id then
+        table.remove(record.running, i)
+        if ended == 'ok' then record.done = record.done + 1 end
+        local ending = ended == 'failed' and ended or 'dropped'
+        if ended ~= 'ok' then backfills.note_bad(record, tonumber(each), ending) end
+        return backfills.fill(base)
+      end
+    end
+  end
+
+  function backfills.write()
+    for base, record in pairs(records) do
+      if record and record.is_new then
+        record.is_new = nil
+        change('HSET', following, {backfills.field_of(base), cjson.encode(record)})
+      end
+    end
+  end
+
+  return backfills
+end

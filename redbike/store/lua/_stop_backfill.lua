@@ -1,0 +1,53 @@
+-- The end of a backfill before all of it has run.
+-- keys   timeline, queued, running, saved, progress, following, followers, _forget, _backfill
+
+local function forget_parts(base, record)  -- of what is left
+  local FIELDS = 1000
+  for first = record.part, record.parts - 1, FIELDS do
+    local fields = {}
+    for part = first, math.min(first + FIELDS, record.parts) - 1 do
+      fields[#fields + 1] = make_backfills().field_of(base, part)
+    end
+    change('HDEL', following, fields)
+  end
+end
+
+-- What waits of it is forgotten; what runs goes on, and `cancels` says whether it hears of that.
+-- What waits in another queue than those declared runs. Returns its record; false if there is none.
+local function stop_backfill(base, cancels)
+  local backfills, flying = make_backfills(), {}
+  local record = backfills.record_of(base)
+  if not record then return false end
+  for _, each in ipairs(record.running) do
+    local due = tonumber(each)
+    local id = backfills.id_of(base, due)
+    local run, _, home = run_of(call('HGET', running, id)), waiting_of(call('HGET', queued, id))
+    if run or home and not queue[home] then flying[#flying + 1] = each end
+    if run and cancels and not run.cancelled then
+      run.cancelled = true
+      change('HSET', running, {id, record_of(run)})
+      count(CANCELLED, id, 1)
+    end
+    if #flying == 0 or flying[#flying] ~= each then
+      if home then leave_queue(queue[home], id) end
+      change('ZREM', timeline, {id})
+      change('ZREM', followers, {id .. backfills.link_of(base)})
+      forget(id)
+      change('HDEL', saved, {id})
+      change('HDEL', progress, {id})
+      backfills.note_bad(record, due, 'dropped')
+    end
+  end
+  forget_parts(base, record)
+  record.part, record.running, record.of = record.parts, flying, record.begun
+  record.to, record.open = record.last, nil
+  return record
+end
+
+local function forget_backfill(base)  -- and those before it, as the job is gone
+  local record = stop_backfill(base)
+  if record then make_backfills().keep(base, false) end
+  for _, part in ipairs({false, 'done'}) do
+    change('HDEL', following, {make_backfills().field_of(base, part)})
+  end
+end

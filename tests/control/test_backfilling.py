@@ -1,0 +1,295 @@
+"""Backfills: which occurrences run, in which order, and what ends them. The clock stands still, and is moved."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike import BadConfig, BadJobId, NoSuchJob, RoundRobin, Settings
+from redbike.control.backfilling import backfill
+from redbike.control.setter import Setter
+from redbike.store.backfills import make_jobid
+from redbike.store.inspection.fsck import fsck
+from redbike.store.store import Store
+from tests.testing.worker import Worker
+
+DAY = 86400.0
+START = 1_790_000_000.0 // DAY * DAY
+HOUR = 3600.0
+HOURLY = "EVERY:1h@0"
+
+
+class One(Worker):
+    """Works all jobs in one queue."""
+
+    def queue_for(self, jobid):
+        return "work-A"
+
+
+def make(redbike, work=lambda run: None, **settings):
+    """A bike whose worker does `work`, and the (job, hours from START) of each run, in their order."""
+    ran = []
+
+    def note(run):
+        ran.append((run.base, (run.due - START) / HOUR))
+        return work(run)
+
+    return redbike(One(note), now=START, **settings), ran
+
+
+def fail_at(*hours):
+    def work(run):
+        if (run.due - START) / HOUR in hours:
+            raise OSError("it broke")
+
+    return work
+
+
+def start(bike, hours=5, **more):
+    bike.set("a", HOURLY, **more)
+    return bike.backfill("a", START - hours * HOUR, START)
+
+
+def is_clean(bike):
+    """Whether nothing but the record is left of a backfill."""
+    names = {name for name in bike.client.hkeys(bike.store.keys.following) if not name.endswith(b"\ndone")}
+    return (names, bike.client.exists(bike.store.keys.followers), list(fsck(bike.store))) == (set(), 0, [])
+
+
+def test_the_occurrences_of_a_range_run_oldest_first_each_with_its_own_due_time(redbike):
+    bike, ran = make(redbike)
+    found = start(bike)
+    assert [(due - START) / HOUR for due in found.dues] == list(range(-5, 1))
+    told = bike.tell("a")["backfill"]
+    assert (told["of"], told["done"], told["left"], told["running"]) == (6, 0, 5, [START - 5 * HOUR])
+    first = make_jobid("a", START - 5 * HOUR)
+    assert (bike.tell(first)["backfill_of"], bike.why(first)) != ("", "")
+    bike.run_due()
+    assert ran == [("a", hour) for hour in range(-5, 1)]
+    told = bike.tell("a")
+    assert ("backfill" in told, told["next_run"], told.get("runs")) == (False, START + HOUR, None)
+    assert (told["last_backfill"]["done"], told["last_backfill"]["cancelled"]) == (6, False)
+    assert is_clean(bike)
+    # Its occurrences are forgotten soon.
+    assert bike.store.at(START + 3601).timeline.forget()[0] == 6
+    assert [jobid for jobid, _ in bike.get_schedules()] == ["a"]
+
+
+def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redbike):
+    broken = [-3.0]
+    bike, ran = make(redbike, lambda run: fail_at(*broken)(run))
+    start(bike)
+    bike.run_due(reraise=False)
+    assert bike.tell("a")["last_backfill"]["failed"] == 1
+    assert bike.tell(make_jobid("a", START - 3 * HOUR))["status"].startswith("DIE")
+    ran.clear()
+    found = bike.backfill("a", START - 7 * HOUR, START)
+    assert (len(found.dues), found.done) == (3, 5)
+    broken.clear()
+    bike.run_due()
+    assert [hour for _, hour in ran] == [-7, -6, -3]
+    bike.run_due(START + 2 * HOUR)
+    with pytest.raises(BadConfig, match=r"nothing to run: .*10 have ended well"):
+        bike.backfill("a", START - 7 * HOUR, START + 2 * HOUR)
+    ran.clear()
+    assert len(bike.backfill("a", START - 2 * HOUR, START, again=True).dues) == 3
+    bike.run_due()
+    assert [hour for _, hour in ran] == [-2, -1, 0]
+
+
+def test_runs_of_the_schedule_count_too_and_so_does_what_waits(redbike):
+    bike, _ = make(redbike)
+    bike.set("a", HOURLY)
+    bike.run_due(START + 2 * HOUR)
+    bike.pause("a")
+    bike.dispatch_due(bike.now)
+    found = bike.backfill("a", START, START + 2 * HOUR, dry_run=True)
+    assert (found.dues, found.done, found.known_since) == ([START], 2, START + HOUR)
+
+
+def test_a_schedule_that_has_changed_since_runs_what_it_gives_now(redbike):
+    bike, _ = make(redbike)
+    start(bike, 2)
+    bike.run_due()
+    bike.set("a", "EVERY:30m@0")
+    assert len(bike.backfill("a", START - 2 * HOUR, START, dry_run=True).dues) == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5, 1000])
+def test_so_many_wait_or_run_at_once(redbike, at_once):
+    bike, ran = make(redbike)
+    bike.set("a", HOURLY)
+    bike.backfill("a", START - 7 * HOUR, START, at_once=at_once)
+    seen = []
+    while told := bike.tell("a").get("backfill"):
+        seen.append(len(told["running"]))
+        bike.dispatch_due(bike.now)
+        bike.work_one()
+    assert max(seen) == min(at_once, 8)
+    assert [hour for _, hour in ran] == list(range(-7, 1))
+    assert is_clean(bike)
+
+
+def test_two_weeks_across_a_clock_change_in_a_zone(redbike):
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 11, 3, tzinfo=zone)
+    ran = []
+    bike = redbike(One(lambda run: ran.append(run.due)), now=now)
+    bike.set("a", "CRON_TZ=Europe/Berlin 30 2,14 * * *")
+    bike.backfill("a", datetime(2026, 10, 20, tzinfo=zone), datetime(2026, 11, 2, 23, tzinfo=zone))
+    bike.run_due()
+    # Counted by hand: twice a day, and 02:30 of the day with 25 hours once.
+    expected, day = [], datetime(2026, 10, 20)
+    while day < datetime(2026, 11, 3):
+        expected += [day.replace(hour=hour, minute=30, tzinfo=zone).timestamp() for hour in (2, 14)]
+        day += timedelta(days=1)
+    assert (ran, len(ran)) == (expected, 28)
+
+
+def test_the_work_is_that_of_the_job_with_its_options_and_data(redbike):
+    seen = []
+    bike = redbike(One(lambda run: seen.append(run)), now=START)
+    own = {"timeout": 77, "retries": 2, "expires": "1s", "grace": "1s", "finish_within": "1s"}
+    start(bike, 1, data={"x": 1}, **own)
+    bike.run_due()
+    assert [(run.base, run.data, run.timeout, run.key) for run in seen] == [
+        ("a", {"x": 1}, 77, f"a@{START + hour * HOUR:.0f}") for hour in (-1, 0)
+    ]
+    assert [run.jobid for run in seen] == [make_jobid("a", START - HOUR), make_jobid("a", START)]
+    assert ("skipped" in bike.tell("a"), list(bike.jobs(late=True))) == (False, [])
+
+
+def test_a_try_that_fails_is_tried_again_before_the_next_one_begins(redbike):
+    def work(run):
+        if run.attempt < 3:
+            raise OSError("not yet")
+
+    bike, ran = make(redbike, work, on_error="retry", retries=5, backoff=1)
+    start(bike, 1)
+    bike.run_due(START + 60, reraise=False)
+    assert [hour for _, hour in ran] == [-1] * 3 + [0] * 3
+
+
+def cancel(bike):
+    assert [each.word for each in bike.cancel("a")] == ["ended"]
+
+
+def unset(bike):
+    bike.unset("a")
+
+
+@pytest.mark.parametrize("end", [cancel, unset])
+def test_it_ends_with_cancel_or_unset_and_its_schedule_goes_on(redbike, end):
+    bike, ran = make(redbike)
+    start(bike)
+    bike.dispatch_due(bike.now)
+    bike.work_one()
+    end(bike)
+    bike.run_due(START + HOUR)
+    assert [hour for _, hour in ran] == ([-5, 1] if end is cancel else [-5])
+    assert is_clean(bike)
+    if end is cancel:
+        told = bike.tell("a")["last_backfill"]
+        assert (told["cancelled"], told["done"], told["dropped"], told["left"]) == (True, 1, 1, 0)
+        # What it has not begun is not done.
+        assert len(bike.backfill("a", START - 5 * HOUR, START, dry_run=True).dues) == 5
+    else:
+        assert not bike.client.exists(bike.store.keys.following)
+
+
+def test_an_occurrence_that_is_cancelled_or_unset_leaves_its_place_to_the_next(redbike):
+    bike, ran = make(redbike)
+    start(bike)
+    bike.dispatch_due(bike.now)
+    bike.cancel(make_jobid("a", START - 5 * HOUR))
+    bike.unset(make_jobid("a", START - 4 * HOUR))
+    bike.run_due()
+    assert [hour for _, hour in ran] == [-3, -2, -1, 0]
+    assert bike.tell("a")["last_backfill"]["dropped"] == 2
+    assert is_clean(bike)
+
+
+def test_while_the_job_is_paused_nothing_further_begins(redbike):
+    bike, ran = make(redbike)
+    start(bike)
+    bike.pause("a")
+    bike.run_due()
+    assert [hour for _, hour in ran] == [-5]
+    bike.resume("a")
+    bike.run_due()
+    assert [hour for _, hour in ran] == list(range(-5, 1))
+
+
+def test_a_job_with_the_id_of_an_occurrence_stays_that_of_its_user(redbike):
+    bike, ran = make(redbike)
+    own = make_jobid("a", START)
+    bike.set(own, "EVERY:1h@0")
+    with pytest.raises(BadJobId, match="another job has it"):
+        start(bike)
+    bike.unset(own)
+    start(bike, 1)
+    bike.set(own, "EVERY:1h@0")  # meanwhile
+    with pytest.raises(BadJobId, match="an occurrence of a backfill of 'a'"):
+        bike.set(make_jobid("a", START - HOUR), "EVERY:1h@0")
+    [(_, refused)] = list(bike.set_many([(make_jobid("a", START - HOUR), "EVERY:1h@0")]))
+    assert isinstance(refused, BadJobId)
+    bike.run_due()
+    assert ran == [("a", -1)]
+    assert (bike.tell(own)["schedule"], bike.tell("a")["last_backfill"]["dropped"]) == (HOURLY, 1)
+    assert is_clean(bike)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "error", "said"),
+    [
+        (HOURLY, {"start": START, "end": START - 1}, BadConfig, "it begins at .*, after its end"),
+        (HOURLY, {"start": START + 1, "end": START + 2}, BadConfig, "is to come"),
+        (HOURLY, {"start": START - 90, "end": START - 1}, BadConfig, "'a' has no occurrence between"),
+        (HOURLY, {"at_once": 0}, BadConfig, "bad at_once '0': 1 to 1000"),
+        (HOURLY, {"at_once": 1001}, BadConfig, "bad at_once '1001'"),
+        (HOURLY, {"at_once": True}, BadConfig, "bad at_once 'True'"),
+        ("AFTER:b", {}, BadConfig, "'a' has no occurrences at times of its own: 'AFTER:b'"),
+        ("CONTINUE", {}, BadConfig, "'CONTINUE'"),
+        ("AT:2000000000", {}, BadConfig, "'AT:2000000000'"),
+        ("STOP", {}, BadConfig, "'STOP'"),
+        (None, {}, NoSuchJob, "no such job: 'a'"),
+    ],
+)
+def test_bad_input_is_refused_and_changes_nothing(redbike, schedule, given, error, said):
+    bike, _ = make(redbike)
+    if schedule:
+        bike.set("a", schedule)
+    before = {key: bike.client.dump(key) for key in bike.client.scan_iter()}
+    with pytest.raises(error, match=said):
+        bike.backfill("a", **{"start": START - HOUR, "end": START, **given})
+    assert {key: bike.client.dump(key) for key in bike.client.scan_iter()} == before
+
+
+def test_a_second_one_is_refused_while_the_first_is_under_way(redbike):
+    bike, _ = make(redbike)
+    start(bike)
+    with pytest.raises(BadConfig, match="a backfill of 'a' is under way: 0 of 6 done, 1 begun, 5 left"):
+        bike.backfill("a", START - HOUR, START)
+
+
+def test_others_run_theirs_beside_it(redbike):
+    bike, ran = make(redbike)
+    bike.set("b", HOURLY)
+    start(bike)
+    bike.backfill("b", START - HOUR, START)
+    other = Store(bike.client, "other", RoundRobin("A").queue_for).at(START)
+    Setter(other, Settings()).set("a", HOURLY)
+    assert len(backfill(other, "a", START - HOUR, START, 1, False, "UTC").dues) == 2
+    bike.run_due()
+    assert (len(ran), other.backfills.read("a")[0]["left"]) == (8, 1)
+    assert is_clean(bike)
+
+
+def test_the_id_of_an_occurrence_has_its_instant(redbike):
+    """The script and Python make the same one."""
+    moments = [0, 59, 951782400, 951868799.5, 1709251199, 4102444800.000001, 253402300799]
+    bike, _ = make(redbike)
+    bike.set("a", "EVERY:1h@0")
+    for moment in moments:
+        text = make_jobid("a", moment).removeprefix("a@")
+        assert datetime.fromisoformat(text) == datetime.fromtimestamp(0, UTC) + timedelta(seconds=moment)
