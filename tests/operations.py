@@ -12,6 +12,7 @@ from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
+from redbike.store.backfills import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
@@ -384,6 +385,27 @@ def followed(prepare: Callable[[Scene], Any]) -> Callable[[Scene], None]:
     return prepared
 
 
+def backfilling(scene: Scene, is_paused: bool = False) -> None:
+    """A backfill of three occurrences, the first of which is due to be dispatched; or its job is paused before that."""
+    scene.put(JOB, due=3600)
+    if is_paused:
+        scene.store.pauses.pause([JOB], None, "somebody", "")
+    dues = [1e9, 1e9 + 3600, 1e9 + 7200]
+    new = NewBackfill(JOB, scene.hourly, "", 1e9, 2e9, dues, token="token")
+    assert scene.store.backfills.begin(new)[0] == "ok"
+
+
+def backfilled(scene: Scene) -> None:
+    """The same, with the first occurrence in its queue."""
+    backfilling(scene)
+    scene.observer.dispatch_due()
+
+
+def cancel_backfill(scene: Scene) -> None:
+    """If the process has died, the second one is for the run of the schedule, which is not due."""
+    assert scene.bike.cancel(JOB)[0].word in ("ended", "idle")
+
+
 def dark(scene: Scene, *names: str, since: float = -100.0) -> None:
     """Blackouts that have begun since they were set, but that no dispatcher has seen."""
     blackout = Blackout(f"EVERY:1d@{scene.began - 86400 + since:.0f}", 3600.0, scene.began + since - 50, "somebody")
@@ -417,6 +439,10 @@ BY_HAND = [
     ("unset a parent", followed(waiting(JOB)), lambda scene: scene.bike.set(JOB, None)),
     ("resume a follower", followed(waiting(JOB)), resume_follower),
     ("unset what has a blackout", dark_now, lambda scene: scene.bike.set(JOB, None)),
+    ("cancel a backfill", backfilled, cancel_backfill),
+    ("unset what is of a backfill", backfilled, lambda scene: scene.bike.set(f"{JOB}@2001-09-09T01:46:40Z", None)),
+    ("unset what has a backfill", backfilled, lambda scene: scene.bike.set(JOB, None)),
+    ("resume what has a backfill", lambda scene: backfilling(scene, is_paused=True), resume),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
     ("unset what alerts", alerting, lambda scene: scene.bike.set(JOB, None)),
@@ -612,6 +638,7 @@ DISPATCHER = [
     Operation("archive what others archive too", past, archive_with_another, steps=4, patches=SMALL),
     Operation("forget", spent, forget, by_hand=True),
     Operation("dispatch_due", due, one_pass),
+    Operation("dispatch_due of a backfill", backfilling, one_pass),
     Operation("dispatch_due with an empty cache of scripts", without_scripts(due), one_pass),
     Operation("dispatch_due with lost runs", lost, one_pass),
     *(
@@ -754,6 +781,8 @@ SLOW = acting("slow:A", be_slow, waiting("a:A", "slow:A", "c:A", "d:A"))
 WORK_ONE = {
     "periodic": waiting(JOB),
     "with followers": followed(waiting(JOB)),
+    "of a backfill": backfilled,
+    "of a backfill, that raises": acting(JOB, raising(ValueError("no")), backfilled),
     "NOW": waiting(JOB, schedule="NOW"),
     "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),

@@ -5,8 +5,13 @@
 local backfills
 local function make_backfills()
   if backfills then return backfills end
-  local records = {}
+  local records, HEAD = {}, '\30'
   backfills = make_backfilled()
+
+  -- The job for whose backfill this stands among the followers of a job; nil for a follower.
+  function backfills.base_of(follower) return follower:match('^\30(.*)$') end
+  function backfills.link_of(base) return '\n' .. HEAD .. base end
+  function backfills.field_of(base, part) return HEAD .. base .. (part and '\n' .. part or '') end
 
   function backfills.record_of(base)  -- of one that is under way; false if none is
     if records[base] == nil then
@@ -33,7 +38,7 @@ local function make_backfills()
     record.ended, records[base] = stamp(now), false
     done[#done + 1] = record
     if #done > KEPT then table.remove(done, 1) end
-    change('HSET', following, {field, cjson.encode(done)})
+    change('HSET', following, {field, backfills.encode(done)})
     change('HDEL', following, {backfills.field_of(base)})
   end
 
@@ -74,7 +79,7 @@ local function make_backfills()
     for base, record in pairs(records) do
       if record and record.is_new then
         record.is_new = nil
-        change('HSET', following, {backfills.field_of(base), cjson.encode(record)})
+        change('HSET', following, {backfills.field_of(base), backfills.encode(record)})
       end
     end
   end

@@ -1,12 +1,20 @@
 -- The occurrences of a backfill: each is a one-off of its own, see keys.py.
 -- keys   schedules, statuses, running, retry_states, spent, options, data, following, followers
 local function make_backfilled()
-  local backfilled, parts, HEAD = {}, {}, '\30'
+  local backfilled, parts = {}, {}
 
-  -- The job for whose backfill this stands among the followers of a job; nil for a follower.
-  function backfilled.base_of(follower) return follower:match('^\30(.*)$') end
-  function backfilled.link_of(base) return '\n' .. HEAD .. base end
-  function backfilled.field_of(base, part) return HEAD .. base .. (part and '\n' .. part or '') end
+  function backfilled.encode(value)  -- as JSON, always in the same order
+    if type(value) ~= 'table' or next(value) == nil then return cjson.encode(value) end
+    local names, texts, is_list = {}, {}, #value > 0
+    for name in pairs(value) do names[#names + 1] = name end
+    table.sort(names)
+    for i, name in ipairs(names) do
+      local text = backfilled.encode(value[name])
+      texts[i] = is_list and text or cjson.encode(name) .. ':' .. text
+    end
+    local text = table.concat(texts, ',')
+    return is_list and '[' .. text .. ']' or '{' .. text .. '}'
+  end
 
   function backfilled.id_of(base, due)  -- with the instant in ISO 8601
     local days, seconds = math.floor(due / 86400), math.floor(due) % 86400
@@ -36,21 +44,17 @@ local function make_backfilled()
     own.grace, own.expires = 0, 0
     own['forget-after'] = math.min(tonumber(own['forget-after']) or KEPT, KEPT)
     own.backfill = {of = base, due = stamp(due)}
-    return cjson.encode(own)
-  end
-
-  function backfilled.is_of(base, id)  -- whether that is an occurrence, under way or not
-    local own = object_of(call('HGET', options, id)).backfill
-    return type(own) == 'table' and own.of == base
+    return backfilled.encode(own)
   end
 
   -- Puts an occurrence on the timeline; returns false if another job has its id, or it still runs.
   function backfilled.set(base, due, link)
     local id = backfilled.id_of(base, due)
     local event, value = event_of(call('HGET', statuses, id)), call('HGET', data, base)
-    local is_over = (event == STP or event == DIE) and backfilled.is_of(base, id)
-    local is_known = call('HEXISTS', schedules, id) == 1
-    if is_known and not is_over or call('HEXISTS', running, id) == 1 then return false end
+    local own = object_of(call('HGET', options, id)).backfill
+    local is_over = type(own) == 'table' and own.of == base and (event == STP or event == DIE)
+    local is_other = call('HEXISTS', schedules, id) == 1 and not is_over
+    if is_other or call('HEXISTS', running, id) == 1 then return false end
     change('HSET', schedules, {id, 'AT:' .. stamp(due):gsub('%.?0+$', '')})
     change('HSET', options, {id, options_of(base, due)})
     change(value and 'HSET' or 'HDEL', data, {id, value or nil})
