@@ -4,7 +4,6 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -15,7 +14,7 @@ from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.records import RetryState, parse_batch
-from redbike.store.run import GRACE, LEASE, SLACK, NextState
+from redbike.store.run import GRACE, LEASE, NextState
 from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
 from redbike.worker.source import STALE
@@ -96,41 +95,6 @@ def events(store, jobids):
     return [state.status[:3] for state in store.questions.inspect(jobids)]
 
 
-def test_what_is_taken_together_has_one_tag_until_the_last_run_has_ended(store):
-    jobids = fill(store, 6)
-    runs = take(store, 5)
-    assert batches(store) == {"tag": jobids[:5]}
-    other = take(store, 5, "other")
-    assert batches(store) == {"tag": jobids[:5], "other": jobids[5:]}, "the oldest first"
-    assert take(store, MOST, "third") == []
-    store.scripts.run(store.at(NOW).runs.pack_end([(run, NextState("next", None)) for run in (runs[3], runs[0])]))
-    assert batches(store)["tag"] == ["001:A", "002:A", "004:A"], "in their order"
-    assert store.at(NOW).runs.release(runs[4:]) == ["queue"]
-    assert batches(store)["tag"] == ["001:A", "002:A"]
-    # What has ended already takes no other with it.
-    assert store.at(NOW).runs.end(runs[0], NextState("next", None)).word == "stale"
-    assert store.at(NOW).runs.release([runs[3], runs[4]]) == ["stale", "stale"]
-    store.jobs.unset("001:A")
-    assert batches(store)["tag"] == ["001:A", "002:A"]
-    for run in runs[1:3]:
-        assert store.at(NOW).runs.end(run, NextState("next", None)).word == "ok"
-    assert batches(store) == {"other": jobids[5:]}
-    store.at(NOW).runs.end(other[0], NextState("unset"))
-    assert batches(store) == {}
-
-
-def test_an_end_under_another_tag_changes_nothing(store):
-    fill(store, 2)
-    first, second = take(store, 1, "first"), take(store, 1, "second")
-    before = dump(store)
-    for run, tag in ((first[0], "second"), (second[0], "first")):
-        run = replace(run, tag=tag)
-        assert store.at(NOW).runs.end(run, NextState("unset")).word == "stale"
-        assert store.at(NOW).runs.release([run]) == ["stale"]
-        assert store.at(NOW).runs.heartbeat([run]) == ["stale"]
-    assert dump(store) == before
-
-
 def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
     """Not an entry that is thrown away on the way to them."""
     fill(store, 1, "A")
@@ -140,15 +104,6 @@ def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
     state = store.questions.inspect([run.jobid])[0]
     assert (run.jobid, state.lease) == ("000:B", NOW + 3.0 + GRACE)
     assert state.inflight_ms <= 3000
-
-
-def test_a_lease_is_no_reason_for_complaint_when_the_run_with_the_last_deadline_has_ended(store):
-    now = store.timeline.read_clock()
-    for jobid in ("slow:A", "quick:B"):
-        set_job(store, jobid, "NOW", "now", once=True)
-    slow, quick = take_many(store, [("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 2)
-    store.runs.end(slow, NextState("next", None))
-    assert store.questions.inspect([quick.jobid])[0].lease > now + 3.0 + GRACE + SLACK
 
 
 @pytest.mark.parametrize("repeated", [False, True])

@@ -77,6 +77,14 @@ def work_all(bike):
     return list(iter(bike.work_one, None))
 
 
+@pytest.fixture
+def own(client, prefix):
+    """Jobs that have no function yet, with their Redbike."""
+    own = Jobs()
+    with Redbike(own, f"{prefix}-own", client) as bike:
+        yield own, bike
+
+
 def test_a_function_is_called_as_before(calls):
     assert isinstance(greet, JobFunction)
     assert greet("ann", times=2) == "hello ann"
@@ -101,20 +109,17 @@ def test_arguments_are_kept_as_the_data_of_a_job_of_their_own(bike, calls):
     assert work_all(bike) == [ids[0]], "it ended, and runs once more"
 
 
-def test_arguments_that_equal_their_defaults_name_the_same_job_as_without_them(bike):
+def test_arguments_that_equal_their_defaults_name_the_same_job_as_without_them(bike, own):
     digest = hashlib.sha256(b'{"name":"ann"}').hexdigest()[:20]
     assert {greet.enqueue("ann"), greet.enqueue("ann", 1), greet.enqueue(times=1, name="ann")} == {f"greet:{digest}"}
     assert bike.tell(f"greet:{digest}")["data"] == {"name": "ann", "times": 1}
     others = {greet.enqueue("ann", 2), greet.enqueue("ann", True), greet.enqueue("ann", None)}
     assert len(others - {f"greet:{digest}"}) == 3
 
-    own = Jobs()
-
-    @own.job("count")
+    @own[0].job("count")
     def count(first=(1, 2), *, more=frozenset(), **rest):
         pass
 
-    count = count.options(bike=Redbike(own, f"{bike.prefix}-own", bike.client))
     assert count.enqueue() == count.enqueue([1, 2]) != count.enqueue(more=[])
     assert count.enqueue(other=1) == count.enqueue((1, 2), other=1) != count.enqueue()
 
@@ -141,11 +146,14 @@ def test_a_key_names_the_job(bike):
 
 @pytest.mark.parametrize("after", [3600, 3600.0, "1h", timedelta(hours=1)])
 def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, after):
-    jobid = greet.options(after=after, retries=2).enqueue("ann")
-    told = bike.tell(jobid)
+    told = bike.tell(greet.options(after=after, retries=2).enqueue("ann"))
     assert abs(told["next_run"] - bike.store.timeline.read_clock() - 3600) < 5
-    assert told["options"] == {"retries": 2}
-    assert told["schedule"].startswith("AT:")
+    assert (told["options"], told["schedule"][:3]) == ({"retries": 2}, "AT:")
+
+
+@pytest.mark.parametrize("at", ["2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC)])
+def test_a_job_is_enqueued_for_an_instant(bike, at):
+    assert bike.tell(greet.options(at=at).enqueue("ann"))["next_run"] == 1893456000
 
 
 @pytest.mark.parametrize("after", [0, 0.0, "0", "0s", 0.0005, 1e-5, timedelta(0), timedelta(microseconds=5)])
@@ -173,11 +181,6 @@ def test_a_call_may_expire(bike, calls):
     bike.work_one()
     bike.work_one()
     assert (calls, bike.tell(jobid)["skipped"], bike.tell(other)["status"][:3]) == ([("bob", 1)], {"expired": 1}, "STP")
-
-
-@pytest.mark.parametrize("at", ["2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC)])
-def test_a_job_is_enqueued_for_an_instant(bike, at):
-    assert bike.tell(greet.options(at=at).enqueue("ann"))["next_run"] == 1893456000
 
 
 def test_a_job_is_set_with_any_schedule(bike, calls):
@@ -288,8 +291,8 @@ def test_of_two_redbikes_with_other_jobs_one_must_be_named(client, prefix, bike)
         other.flush()
 
 
-def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix):
-    own, seen = Jobs(), []
+def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix, own):
+    (own, bike), seen = own, []
 
     @own.job("first")
     def first(number: int) -> None:
@@ -301,7 +304,7 @@ def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix):
         if number < 3:
             assert (await second.enqueue(number + 1)).startswith("second:")
 
-    with Redbike(own, prefix, client) as bike, Redbike(own, f"{prefix}-other", client) as other:
+    with Redbike(own, f"{prefix}-other", client) as other:
         first.options(bike=bike).enqueue(1)
         assert len(work_all(bike)) == 3
         assert (work_all(other), seen) == ([], [2, 3])
@@ -342,13 +345,11 @@ def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
         function.options(bike=bike).enqueue("ann")
 
 
-def test_a_function_may_have_two_ids(client, prefix, calls):
-    own = Jobs()
-    one = own.job("one")(lambda name: calls.append(name))
-    two = own.job("two")(one)
-    with Redbike(own, prefix, client) as bike:
-        assert [one.enqueue("a")[:4], two.enqueue("b")[:4]] == ["one:", "two:"]
-        assert len(work_all(bike)) == 2
+def test_a_function_may_have_two_ids(own):
+    one = own[0].job("one")(lambda name: None)
+    two = own[0].job("two")(one)
+    assert [one.enqueue("a")[:4], two.enqueue("b")[:4]] == ["one:", "two:"]
+    assert len(work_all(own[1])) == 2
 
 
 @pytest.mark.parametrize("data", [None, {"name": 1, "size": 2}, [1]])
@@ -358,19 +359,18 @@ def test_a_schedule_needs_the_data_of_its_function(data):
     Jobs().job("greet", every="1h", data={"name": "ann"})(lambda name: None)
 
 
-def test_a_second_call_while_the_job_runs_runs_it_once_more(client, prefix):
-    own, seen = Jobs(), []
+def test_a_second_call_while_the_job_runs_runs_it_once_more(own):
+    seen = []
 
-    @own.job("slow")
+    @own[0].job("slow")
     def slow(name: str) -> None:
         seen.append(name)
         if len(seen) == 1:
             slow.enqueue(name)
             slow.enqueue(name)
 
-    with Redbike(own, prefix, client) as bike:
-        slow.enqueue("ann")
-        assert len(work_all(bike)) == 2
+    slow.enqueue("ann")
+    assert len(work_all(own[1])) == 2
     assert seen == ["ann", "ann"]
 
 
@@ -405,29 +405,23 @@ def test_what_nobody_awaits_is_stored_before_the_redbike_is_closed(client, prefi
     assert {each[0] for each in bike.get_statuses()} == set(handles)
 
 
-def test_a_function_may_have_parameters_of_any_name(client, prefix, calls):
-    own = Jobs()
-
-    @own.job("job")
+def test_a_function_may_have_parameters_of_any_name(own, calls):
+    @own[0].job("job")
     def job(*, key: int, schedule: int, self: int) -> None:
         calls.append((key, schedule, self))
 
     class Holder:
         kept = job
 
-    with Redbike(own, prefix, client) as bike:
-        job.set("a", "NOW", key=1, schedule=2, self=3)
-        assert work_all(bike) == ["job:a"]
+    job.set("a", "NOW", key=1, schedule=2, self=3)
+    assert work_all(own[1]) == ["job:a"]
     assert calls == [(1, 2, 3)]
     assert Holder.kept is job
 
 
-def test_what_a_coroutine_calls_is_not_who_sets_jobs_outside_of_it(client, prefix):
-    own = Jobs()
-
-    @own.job("later")
-    def later() -> None:
-        pass
+def test_what_a_coroutine_calls_is_not_who_sets_jobs_outside_of_it(own):
+    own, bike = own
+    later = own.job("later")(lambda: None)
 
     @own.job("first")
     async def first() -> None:
@@ -436,12 +430,11 @@ def test_what_a_coroutine_calls_is_not_who_sets_jobs_outside_of_it(client, prefi
     async def ask() -> object:
         return later.options(key="by the program").enqueue().wait()
 
-    with Redbike(own, prefix, client) as bike:
-        first.enqueue()
-        assert bike.work_one()
-        assert [bike.work_one(), bike.work_one()] == ["later:by the coroutine", None]
-        bike.set("later:by the program", "NOW")
-        bike.work_one()
-        with beside(bike.store, bike.work):
-            # In an event loop, too, it is this Redbike that sets the job, and so wait() waits.
-            assert isinstance(asyncio.run(ask()), PastRun)
+    first.enqueue()
+    assert bike.work_one()
+    assert [bike.work_one(), bike.work_one()] == ["later:by the coroutine", None]
+    bike.set("later:by the program", "NOW")
+    bike.work_one()
+    with beside(bike.store, bike.work):
+        # In an event loop, too, it is this Redbike that sets the job, and so wait() waits.
+        assert isinstance(asyncio.run(ask()), PastRun)

@@ -8,7 +8,7 @@ import pytest
 
 from redbike import AsyncRedbike, Jobs, Redbike, RoundRobin, current_run
 from redbike.store.run import Poll
-from tests.loops import join, start
+from tests.loops import beside
 from tests.waiting import wait_until
 
 outside, inside = ContextVar("outside", default=""), ContextVar("inside", default="")
@@ -47,17 +47,14 @@ class OneByOne(Worker):
 @pytest.mark.parametrize("kind", [Worker, Coroutines, OneByOne])
 def test_each_run_has_the_context_of_its_worker(client, prefix, kind, concurrency):
     worker, jobids = kind(), [f"{number}:A" for number in range(20)]
-    with Redbike(worker, prefix=prefix, redis_config=client) as bike:
+
+    def work():
+        outside.set("of the worker")
+        bike.work(concurrency)
+
+    with Redbike(worker, prefix=prefix, redis_config=client) as bike, beside(bike.store, work):
         list(bike.set_many((jobid, "NOW") for jobid in jobids))
-
-        def work():
-            outside.set("of the worker")
-            bike.work(concurrency)
-
-        thread = start(work)
         wait_until(lambda: len(worker.seen) == len(jobids))
-        bike.stop()
-        join(thread)
     assert sorted(worker.seen) == sorted((jobid, "of the worker", "", jobid) for jobid in jobids)
 
 
@@ -92,20 +89,13 @@ def test_a_run_has_the_redbike_that_works_it(client, prefix, concurrency):
         found["async"] = current_run().bike
         await found["async"].set("sync:another", "STOP")
 
-    with Redbike(jobs, prefix=prefix, redis_config=client) as bike:
+    with Redbike(jobs, prefix=prefix, redis_config=client) as bike, beside(bike.store, lambda: bike.work(concurrency)):
         list(bike.set_many([("sync", "NOW"), ("async", "NOW")]))
-        thread = start(lambda: bike.work(concurrency))
         wait_until(lambda: bike.tell("sync:other")["status"] and bike.tell("sync:another")["status"])
-        bike.stop()
-        join(thread)
-        assert found["sync"] is bike
-        assert isinstance(found["async"], AsyncRedbike)
-        assert current(bike) == []
+        wait_until(lambda: [run.outcome for run in bike.runs()] == ["ok", "ok"])
+    assert found["sync"] is bike
+    assert isinstance(found["async"], AsyncRedbike)
     wait_until(lambda: not any(thread.name.startswith("redbike-call") for thread in threading.enumerate()))
-
-
-def current(bike):
-    return [run for run in bike.runs() if run.outcome != "ok"]
 
 
 def test_an_async_program_finds_itself_in_its_jobs(client, prefix):

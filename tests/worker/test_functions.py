@@ -15,6 +15,7 @@ from redbike.loop.queues import apply_limits
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_placer, load_worker
 from tests.commandline import ROOT
+from tests.loops import raising
 from tests.waiting import wait_until
 
 
@@ -163,11 +164,8 @@ def test_a_function_works_the_jobs_that_begin_with_its_name(bike, jobs):
     calls = []
     jobs.job("remind")(lambda jobid, data: calls.append((jobid, data)))
     jobs.job("remind:boss", schedule="NOW")(lambda: calls.append("boss"))
-    assert [jobs.queue_for(jobid) for jobid in ("remind", "remind:a:b", "remind:boss")] == [
-        "work-remind",
-        "work-remind",
-        "work-boss",
-    ]
+    queues = {"remind": "work-remind", "remind:a:b": "work-remind", "remind:boss": "work-boss"}
+    assert {jobid: jobs.queue_for(jobid) for jobid in queues} == queues
     set_all(bike)
     bike.set("remind:anna", "NOW", data=1)
     bike.set("remind", "NOW")
@@ -204,10 +202,7 @@ def test_queues_are_those_of_stock_workers_unless_they_are_named(jobs):
 
 
 def test_options_of_a_function_hold_for_its_jobs_unless_they_have_their_own(bike, jobs):
-    def fails():
-        raise OSError("no luck")
-
-    jobs.job("upload", retries=1, backoff="1h")(fails)
+    jobs.job("upload", retries=1, backoff="1h")(raising(OSError("no luck")))
     bike.set("upload:a", "NOW")
     bike.set("upload:b", "NOW", retries=0)
     for _ in range(2):
@@ -263,14 +258,15 @@ class Mine(Jobs):
 """
 
 
-def save(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A folder, which is the current one, with a program."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "program_of_functions", raising=False)
-    (folder / "program_of_functions.py").write_text(PROGRAM)
+    (tmp_path / "program_of_functions.py").write_text(PROGRAM)
 
 
-def test_an_instance_is_taken_as_it_is(tmp_path, monkeypatch):
-    save(tmp_path, monkeypatch)
+def test_an_instance_is_taken_as_it_is(saved):
     worker = load_worker("program_of_functions:jobs")
     assert load_placer("program_of_functions:jobs", None, RoundRobin) is worker
     assert worker is sys.modules["program_of_functions"].jobs
@@ -289,8 +285,7 @@ def test_an_instance_is_taken_as_it_is(tmp_path, monkeypatch):
         ("jobs.job('x')", "is needed"),
     ],
 )
-def test_what_is_no_instance_of_a_worker_is_refused_and_not_called(tmp_path, monkeypatch, capfd, name, said):
-    save(tmp_path, monkeypatch)
+def test_what_is_no_instance_of_a_worker_is_refused_and_not_called(saved, capfd, name, said):
     for load in (load_worker, lambda spec: load_placer(spec, None, RoundRobin)):
         with pytest.raises(BadConfig, match="bad worker 'program_of_functions:") as refused:
             load(f"program_of_functions:{name}")
@@ -352,11 +347,8 @@ def test_up_takes_back_what_an_option_was_and_leaves_what_is_unchanged(shell):
 def test_a_mistake_in_a_program_is_one_line(shell):
     (shell.folder / "app.py").write_text(PROGRAM.replace('every="1h"', 'every="often"'))
     done = shell.run("up", "app:jobs")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "redbike: bad worker 'app:jobs': importing app fails: BadSchedule: job 'hello': bad duration 'often': "
-        "900, 15m, 1h30m, 1.5h or 2d is needed\n"
-    )
+    said = "importing app fails: BadSchedule: job 'hello': bad duration 'often': 900, 15m, 1h30m, 1.5h or 2d is needed"
+    assert (done.returncode, done.stderr) == (2, f"redbike: bad worker 'app:jobs': {said}\n")
 
 
 TYPED = """

@@ -6,7 +6,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.run import GRACE, LEASE, NextState
 from redbike.worker.heartbeat import Heartbeat
-from tests.states import dump, take
+from tests.states import take
 from tests.verbs import set_job, survey, take_many
 from tests.waiting import wait_until
 
@@ -89,19 +89,6 @@ def test_a_lease_ends_a_little_after_the_last_deadline(store):
     assert store.at(NOW + 8).runs.heartbeat(runs) == ["stale", "overrun"]
     assert leases(store) == {"tag": NOW + 8 + GRACE}
     assert survey(store.at(NOW + 8 + GRACE)).lost == [slow]
-
-
-def test_a_heartbeat_wakes_nothing_that_has_ended(store):
-    """Neither a tag whose runs are all gone, nor one that has lost its lease."""
-    first, second = take_together(store, {"A": 100.0, "B": 100.0})
-    other = take_together(store, {"A": 100.0}, "other")
-    store.at(NOW).runs.end(first, NextState("next", NOW + 50))
-    assert store.at(NOW).runs.release([second]) == ["queue"]
-    store.client.zrem(store.keys.leases, "other")
-    before = dump(store)
-    assert store.at(NOW + 1).runs.heartbeat([first, second]) == ["stale", "stale"]
-    assert store.at(NOW + 1).runs.heartbeat(other) == ["ok"]
-    assert dump(store) == before
 
 
 def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, monkeypatch):

@@ -14,6 +14,7 @@ from redbike.loop.worker_class import takes_data
 from redbike.schedule.parser import parse
 from redbike.store.run import Run
 from redbike.worker.runner import Runner
+from tests.loops import Acting
 
 
 class Recorder(RoundRobin):
@@ -58,13 +59,12 @@ def test_a_work_with_a_second_parameter_is_given_the_data(client, prefix, kind):
 def test_a_work_with_one_parameter_finds_the_data_in_its_run(client, prefix):
     seen = []
 
-    class Worker(RoundRobin):
-        def work(self, jobid):
-            run = current_run()
-            run.data["more"] = 1
-            seen.append((run.data, run.jobid, run.attempt, run.deadline > run.due))
+    def act(jobid):
+        run = current_run()
+        run.data["more"] = 1
+        seen.append((run.data, run.jobid, run.attempt, run.deadline > run.due))
 
-    bike = Redbike(Worker("A"), prefix, client)
+    bike = Redbike(Acting(act), prefix, client)
     bike.set("some:A", "NOW", data={})
     bike.work_one()
     assert seen == [({}, "some:A", 1, True)]
@@ -86,10 +86,7 @@ def test_a_work_with_one_parameter_finds_the_data_in_its_run(client, prefix):
     ],
 )
 def test_whether_a_work_takes_data_is_read_from_its_signature(work, expected):
-    class Worker(RoundRobin):
-        pass
-
-    worker = Worker("A")
+    worker = RoundRobin("A")
     worker.work = work
     assert takes_data(worker) is expected
 
@@ -111,13 +108,12 @@ def test_a_job_fails_by_its_own_policy(client, prefix):
 
 
 def test_a_timeout_of_its_own_counts_from_when_the_job_is_taken(client, prefix):
-    bike = Redbike(Recorder(), prefix, client)
     times = []
-    bike.worker.work = lambda jobid: times.append(current_run().deadline - current_run().start)
+    act = Acting(lambda jobid: times.append(current_run().deadline - current_run().start))
+    bike = Redbike(act, prefix, client)
     bike.set("own:A", "NOW", timeout="2h")
     bike.set("plain:A", "NOW")
-    assert bike.work_one() == "own:A"
-    assert bike.work_one() == "plain:A"
+    assert [bike.work_one(), bike.work_one()] == ["own:A", "plain:A"]
     assert times == pytest.approx([7200.0, 10.0])
 
 

@@ -3,16 +3,15 @@
 import asyncio
 import json
 import math
-import threading
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin, UnsetJob, current_run
+from redbike import BadConfig, Redbike, UnsetJob, current_run
 from redbike.errors import Unreachable
 from redbike.store.inspection.fsck import fsck
 from redbike.store.records import Progress
 from redbike.store.run import NextState
-from tests.loops import Doing
+from tests.loops import Doing, raising
 from tests.states import JOB
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
@@ -45,6 +44,11 @@ def progress(bike):
     return bike.tell(JOB).get("progress")
 
 
+def tell(bike, *runs):
+    """Send the signs of life of these runs; return what has become of each."""
+    return bike.store.runs.heartbeat(runs)
+
+
 def kept(bike):
     return bike.client.hgetall(bike.store.keys.progress)
 
@@ -64,35 +68,29 @@ def test_heartbeats_tell_it_until_the_run_ends(bike, error):
     assert kept(bike) == {}
 
 
-def test_a_coroutine_and_a_thread_tell_it_too(client, prefix, monkeypatch):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.02)
+def test_a_coroutine_and_a_thread_tell_it_too(bike):
+    async def act():
+        current_run().progress(0.5, "here")
+        await asyncio.to_thread(wait_until, lambda: progress(bike) == {"share": 0.5, "text": "here"})
+        await asyncio.to_thread(current_run().progress, 0.75)
+        await asyncio.to_thread(wait_until, lambda: progress(bike) == {"share": 0.75, "text": ""})
 
-    class Coroutines(RoundRobin):
-        async def work(self, jobid):
-            current_run().progress(0.5, "here")
-            await asyncio.to_thread(wait_until, lambda: progress(bike) == {"share": 0.5, "text": "here"})
-            thread = threading.Thread(target=current_run().progress, args=(0.75,))
-            thread.start()
-            await asyncio.to_thread(wait_until, lambda: progress(bike) == {"share": 0.75, "text": ""})
-
-    bike = Redbike(Coroutines("A"), prefix, client)
-    set_job(bike.store, JOB, YEARS, "now")
-    assert bike.work_one() == JOB
+    work(bike, act)
     assert bike.tell(JOB)["runs"][0]["outcome"] == "ok"
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf, True, None, [1]])
-def test_another_share_is_refused_and_the_last_one_stays(run, share):
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        *(((share,), BadConfig, r"^bad share ") for share in (-0.1, 1.1, math.nan, math.inf, True, None, [1])),
+        *((given, TypeError, r"^progress\(") for given in (("0.5",), (0.5, None), (0.5, b"x"))),
+    ],
+)
+def test_what_cannot_be_told_is_refused_and_the_last_one_stays(run, given, error, said):
     run.progress(0.5)
-    with pytest.raises(BadConfig, match=r"^bad share "):
-        run.progress(share)
-    assert run.reported == Progress(0.5)
-
-
-@pytest.mark.parametrize("given", [("0.5",), (0.5, None), (0.5, b"x")])
-def test_what_is_no_number_and_text_is_a_type_error(run, given):
-    with pytest.raises(TypeError, match=r"^progress\("):
+    with pytest.raises(error, match=said):
         run.progress(*given)
+    assert run.reported == Progress(0.5)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +106,7 @@ def test_what_is_no_number_and_text_is_a_type_error(run, given):
 )
 def test_a_text_is_one_line_that_is_safe_to_show(bike, run, text, shown):
     run.progress(0.5, text)
-    bike.store.runs.heartbeat([run])
+    tell(bike, run)
     assert progress(bike) == {"share": 0.5, "text": shown}
 
 
@@ -121,26 +119,21 @@ def test_a_heartbeat_sends_only_what_is_new(bike, run, monkeypatch):
         return run_all(calls)
 
     monkeypatch.setattr(bike.store.scripts, "run_all", note)
-    bike.store.runs.heartbeat([run])
-    run.progress(0.5)
-    bike.store.runs.heartbeat([run])
-    bike.store.runs.heartbeat([run])
-    run.progress(0.5)
-    bike.store.runs.heartbeat([run])
-    assert sent == [["heartbeat"], ["heartbeat", "progress"], ["heartbeat"], ["heartbeat", "progress"]]
+    for share in (None, 0.5, None, 0.5):
+        if share:
+            run.progress(share)
+        tell(bike, run)
+    assert sent == [["heartbeat"], ["heartbeat", "progress"]] * 2
 
 
 def test_what_could_not_be_told_is_told_again(bike, run, monkeypatch):
-    def fail(calls):
-        raise Unreachable("away")
-
     run.progress(0.5)
     with monkeypatch.context() as patched:
-        patched.setattr(bike.store.scripts, "run_all", fail)
+        patched.setattr(bike.store.scripts, "run_all", raising(Unreachable("away")))
         with pytest.raises(Unreachable):
-            bike.store.runs.heartbeat([run])
+            tell(bike, run)
     assert bike.store.keys.progress in bike.store.runs.pack_end([(run, NextState("next", 4e9))]).keys
-    bike.store.runs.heartbeat([run])
+    tell(bike, run)
     assert progress(bike) == {"share": 0.5, "text": ""}
 
 
@@ -152,22 +145,21 @@ def test_the_end_of_a_run_that_has_told_nothing_is_as_before(bike, run):
 
 def test_a_run_that_was_lost_tells_nothing_of_the_next_one(bike, run):
     run.progress(0.5)
-    assert bike.store.runs.heartbeat([run]) == ["ok"]
+    assert tell(bike, run) == ["ok"]
     bike.dispatch_due(run.start + 100)
-    assert progress(bike) is None
     again = take_one(bike.store, [("work-A", 1000.0)], "other")
     assert progress(bike) is None, "it is of the run before"
     run.progress(0.75)
-    assert bike.store.runs.heartbeat([run, again]) == ["stale", "ok"]
+    assert tell(bike, run, again) == ["stale", "ok"]
     assert progress(bike) is None
 
 
 def test_a_job_that_was_unset_meanwhile_keeps_none(bike, run):
     run.progress(0.5)
-    bike.store.runs.heartbeat([run])
+    tell(bike, run)
     bike.unset(JOB)
     run.progress(0.75)
-    assert bike.store.runs.heartbeat([run]) == ["ok"]
+    assert tell(bike, run) == ["ok"]
     assert kept(bike) == {}
 
 
@@ -197,12 +189,9 @@ def test_a_damaged_record_is_none(record):
     assert Progress.parse(record, "tag") is None
 
 
-def test_show_and_tell_have_it(shell, server_url, client):
-    bike = Redbike(RoundRobin("A"), redis_config=client)
-    set_job(bike.store, JOB, YEARS, "now")
-    run = take_one(bike.store, [("work-A", 1000.0)], "tag")
-    run.saver = object()
+def test_show_and_tell_have_it(shell, bike, run):
+    shell.environment["REDBIKE_PREFIX"] = bike.prefix
     run.progress(0.256, "page 7")
-    bike.store.runs.heartbeat([run])
+    tell(bike, run)
     assert "26% page 7\n" in shell.run("show", JOB).stdout
     assert json.loads(shell.run("tell", JOB).stdout)["progress"] == {"share": 0.256, "text": "page 7"}

@@ -10,7 +10,7 @@ from redbike.loop.queues import REREAD, WINDOW, Queues
 from redbike.loop.worker_class import Priority, RoundRobin
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
-from tests.loops import beside
+from tests.loops import beside, raising
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -31,8 +31,7 @@ class Changing(RoundRobin):
 
 
 class Clock:
-    def __init__(self):
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self):
         return self.now
@@ -73,10 +72,6 @@ def test_more_names_than_ten_thousand_are_worked(clock):
     assert polls[-1].turns == list(range(1, 25_000 % WINDOW + 1))
 
 
-def fail():
-    raise RuntimeError("the tenants' database is away")
-
-
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -85,7 +80,7 @@ def fail():
         (lambda: [3], "not a text"),
         (lambda: ["statuses"], "would collide"),
         (lambda: map(str, count()), "must have an end"),
-        (fail, "database is away"),
+        (raising(RuntimeError("the tenants' database is away")), "database is away"),
     ],
 )
 def test_names_that_cannot_be_used_are_refused_at_the_start_and_later_change_nothing(

@@ -79,30 +79,24 @@ def test_by_default_nothing_is_kept(make, settings):
         bike.result(JOB)
 
 
-def test_it_is_an_option_of_a_job(client, prefix):
-    bike = Redbike(Returning(5, 6), prefix, client)
-    bike.set("kept:A", "NOW", keep_result=True)
-    bike.set("plain:A", "NOW")
-    assert [bike.work_one(), bike.work_one()] == ["kept:A", "plain:A"]
-    assert bike.result("kept:A") == 5
-    with pytest.raises(NoResult):
-        bike.result("plain:A")
-    assert bike.tell("kept:A")["options"] == {"keep-result": "yes"}
-    assert parse_options(json.dumps({"keep-result": "no"})) == {"keep-result": "no"}
-    assert read_changes({"keep_result": False}).options == {"keep-result": "no"}
-
-
-def test_it_is_an_option_of_a_function(client, prefix):
+def test_it_is_an_option_of_a_job_and_of_a_function(client, prefix):
     jobs = Jobs()
+    jobs.job("plain")(lambda: 6)
 
     @jobs.job("count", keep_result=True)
     async def count():
         return {"rows": 7}
 
     bike = Redbike(jobs, prefix, client)
-    bike.set("count:1", "NOW")
-    assert bike.work_one() == "count:1"
-    assert bike.result("count:1") == {"rows": 7}
+    for jobid, options in {"count:1": {}, "plain:1": {}, "plain:2": {"keep_result": True}}.items():
+        bike.set(jobid, "NOW", **options)
+        assert bike.work_one() == jobid
+    assert [bike.result("count:1"), bike.result("plain:2")] == [{"rows": 7}, 6]
+    with pytest.raises(NoResult):
+        bike.result("plain:1")
+    assert bike.tell("plain:2")["options"] == {"keep-result": "yes"}
+    assert parse_options(json.dumps({"keep-result": "no"})) == {"keep-result": "no"}
+    assert read_changes({"keep_result": False}).options == {"keep-result": "no"}
 
 
 @pytest.mark.parametrize(
@@ -145,20 +139,11 @@ def test_it_goes_with_its_run(make):
     assert b"first" not in b"".join(bike.client.hvals(bike.store.keys.history))
 
 
-def test_without_a_history_there_is_none(make):
+def test_without_a_history_and_when_its_job_is_unset_there_is_none(make):
     with pytest.raises(NoResult):
         make("first", history=0, keep_result=True).result(JOB)
-
-
-def test_the_number_that_continue_takes_is_kept_too(client, prefix):
-    bike = Redbike(Returning(1000), prefix, client, keep_result=True)
-    bike.set(JOB, "CONTINUE")
-    assert bike.work_one() == JOB
-    assert bike.result(JOB) == 1000
-
-
-def test_unset_forgets_it(make):
     bike = make(5, keep_result=True)
+    assert bike.result(JOB) == 5
     bike.unset(JOB)
     with pytest.raises(NoResult):
         bike.result(JOB)
@@ -166,16 +151,16 @@ def test_unset_forgets_it(make):
         bike.result("")
 
 
-def test_it_can_be_awaited(make, client, prefix):
-    make([5], keep_result=True)
-
+def test_the_number_that_continue_takes_is_kept_too_and_can_be_awaited(client, prefix):
     async def main():
-        async with AsyncRedbike(RoundRobin("A"), prefix, client) as bike:
+        async with AsyncRedbike(Returning(1000), prefix, client, keep_result=True) as bike:
+            await bike.set(JOB, "CONTINUE")
+            assert await bike.work_one() == JOB
             with pytest.raises(NoResult):
                 await bike.result("nobody:A")
             return await bike.result(JOB)
 
-    assert asyncio.run(main()) == [5]
+    assert asyncio.run(main()) == 1000
 
 
 def test_json_and_show_have_it_and_csv_is_as_before(shell, client):

@@ -50,12 +50,9 @@ def test_round_robin_names_queues_by_what_follows_the_last_colon():
     assert RoundRobin("A").queue_for("backup:db1:A") == "work-A"
     assert RoundRobin("A").queue_for("backup") == "work-backup"
     assert RoundRobin("A").timeout("work-A") is None
-
-
-@pytest.mark.parametrize("jobid", ["a:", ":"])
-def test_an_id_that_names_no_queue_is_refused(jobid):
-    with pytest.raises(BadJobId, match=jobid):
-        RoundRobin("A").queue_for(jobid)
+    for jobid in ("a:", ":"):
+        with pytest.raises(BadJobId, match=jobid):
+            RoundRobin("A").queue_for(jobid)
 
 
 @pytest.mark.parametrize("initstring", ["", ":", "A:", "A::B", None, "A\n", "A" * 2000])
@@ -65,18 +62,12 @@ def test_bad_queues_are_refused(initstring):
 
 
 def test_the_order_of_queues_may_change_from_round_to_round():
-    class Moody(Acting):
-        rounds = iter([["x", "y"], ["z"]])
-
-        def queue_names(self):
-            return next(self.rounds)
-
-    rotation = Queues(Moody(), 10.0)
-    served = []
+    handler, rounds, served = Acting(), iter([["x", "y"], ["z"]]), []
+    handler.queue_names = lambda: next(rounds)
+    rotation = Queues(handler, 10.0)
     for _ in range(3):
-        name = next(rotation.polls()).queues[0][0]
-        served.append(name)
-        rotation.advance(name)
+        served.append(next(rotation.polls()).queues[0][0])
+        rotation.advance(served[-1])
     assert served == ["x", "y", "z"]
 
 
@@ -204,76 +195,65 @@ def test_heartbeats_keep_a_long_run_from_counting_as_lost(work, state, monkeypat
     assert state().lease is None
 
 
+class Coroutines(Acting):
+    """What it calls are coroutine functions."""
+
+    async def work(self, jobid):
+        await self.act(jobid)
+        self.worked.append(jobid)
+
+
 def test_a_coroutine_function_is_awaited(store, state):
-    class Asynchronous(Acting):
-        async def work(self, jobid):
-            await asyncio.sleep(0)
-            self.worked.append((jobid, current_run().jobid))
-            raise StopWork
+    seen = []
+
+    async def act(jobid):
+        await asyncio.sleep(0)
+        seen.append((jobid, current_run().jobid))
+        raise StopWork
 
     set_job(store, "job:A", "CONTINUE", "now")
-    handler = Asynchronous()
-    Worker(store, handler, Settings()).work_one()
-    assert handler.worked == [("job:A", "job:A")]
+    Worker(store, Coroutines(act), Settings()).work_one()
+    assert seen == [("job:A", "job:A")]
     assert state().schedule == "STOP"
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_a_coroutine_is_cancelled_at_its_deadline(store, concurrency):
-    class Sleeper(Acting):
-        cancelled = False
+def test_a_coroutine_is_cancelled_at_its_deadline(store, state, concurrency):
+    cancelled = []
 
-        def timeout(self, queue_name):
-            return 0.3
+    async def act(jobid):
+        if jobid == "slow:A":
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                cancelled.append(jobid)
+                raise
 
-        async def work(self, jobid):
-            self.worked.append(jobid)
-            if jobid == "slow:A":
-                try:
-                    await asyncio.sleep(1000)
-                except asyncio.CancelledError:
-                    self.cancelled = True
-                    raise
-
-    handler = Sleeper()
+    handler = Coroutines(act, timeout=0.3)
     worker = Worker(store, handler, Settings(on_timeout="reschedule"), concurrency)
     set_job(store, "slow:A", "EVERY:1000@0.0", 1.0)
     with beside(store, worker.work):
-        wait_until(lambda: handler.cancelled)
+        wait_until(lambda: cancelled)
         set_job(store, "next:A", "NOW", "now", once=True)
-        wait_until(lambda: "next:A" in handler.worked)
-    state = store.questions.inspect(["slow:A"])[0]
-    assert state.status.startswith("TML:")
-    assert "timeout" in state.failure["error"] or "deadline" in state.failure["error"]
+        wait_until(lambda: handler.worked == ["next:A"])
+    found = state("slow:A")
+    assert found.status.startswith("TML:")
+    assert "timeout" in found.failure["error"] or "deadline" in found.failure["error"]
 
 
-class Meeting(Acting):
-    """Its jobs end when four are inside."""
-
-    def __init__(self):
-        super().__init__()
-        self.barrier = threading.Barrier(4)
-
-    def work(self, jobid):
-        self.barrier.wait(timeout=60)
-        self.worked.append(jobid)
-
-
-class AsynchronousMeeting(Acting):
-    inside = 0
-
-    async def work(self, jobid):
-        self.inside += 1
-        while self.inside < 4:
-            await asyncio.sleep(0.001)
-        self.worked.append(jobid)
-
-
-@pytest.mark.parametrize("kind", [Meeting, AsynchronousMeeting])
+@pytest.mark.parametrize("kind", [Acting, Coroutines])
 def test_concurrency_runs_that_many_jobs_at_once(store, kind):
+    """Its jobs end when four are inside."""
+    inside, barrier = [], threading.Barrier(4)
+
+    async def meet(jobid):
+        inside.append(jobid)
+        while len(inside) < 4:
+            await asyncio.sleep(0.001)
+
     for n in range(4):
         set_job(store, f"{n}:A", "NOW", "now", once=True)
-    handler = kind()
+    handler = kind(meet if kind is Coroutines else lambda _: barrier.wait(timeout=60) and None)
     with beside(store, Worker(store, handler, Settings(), concurrency=4).work):
         wait_until(lambda: len(handler.worked) == 4)
     assert list(fsck(store)) == []
