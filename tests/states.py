@@ -1,6 +1,7 @@
 """Jobs brought into each state of their life, straight through the store, at times that the tests choose."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
@@ -196,6 +197,14 @@ def list_problems(store: Store) -> list[str]:
     """What `fsck` finds, but for keys of a wrong type: it asks for the type of each, and all that reads them fails."""
     with patch("redbike.store.inspection.fsck.find_wrong_types", return_value=()):
         return list(fsck(store))
+
+
+@contextmanager
+def unchanged(store: Store) -> Iterator[None]:
+    """Assert that the block changes nothing that is stored."""
+    before = dump(store)
+    yield
+    assert dump(store) == before
 
 
 def dump(store: Store) -> dict[str, Any]:

@@ -5,8 +5,31 @@ import signal
 
 import pytest
 
+from redbike import Redbike, RoundRobin
 from redbike.connection.embedded import EmbeddedServer
 from tests.commandline import Shell
+
+
+class Failing(RoundRobin):
+    """What it works fails with `error`, if its id says so."""
+
+    error = 'no "host",\tno luck'
+
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError(self.error)
+
+
+@pytest.fixture
+def bike(client, server_url):
+    """Jobs on the server of `shell`, which a program changes."""
+    return Redbike(Failing("A"), redis_config=server_url)
+
+
+@pytest.fixture
+def noted(client, server_url):
+    """The same, which somebody changes."""
+    return Redbike(Failing("A"), redis_config=server_url, noted_as="ada@here")
 
 
 @pytest.fixture

@@ -9,16 +9,14 @@ import time
 import pytest
 from rich.cells import cell_len
 
-from redbike import Redbike, RoundRobin
 from redbike.cli import main, messages
 from redbike.cli.messages import DONE
 from tests.terminal import COLOUR, plain, run_on_terminal
 
 
 @pytest.fixture
-def bike(server_url, client):
-    """Many jobs in one minute, and some others."""
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+def bike(bike):
+    """With many jobs in one minute, and some others."""
     list(bike.set_many([(f"東京{n}:A", "0 0 * * *") for n in range(60)]))
     list(bike.set_many([(f"each:{queue}", "EVERY:6h@0") for queue in "BCDEFGH"]))
     bike.set("on:A", "CONTINUE")

@@ -129,10 +129,8 @@ def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
     shell = Shell(tmp_path, None)
     assert json.loads(shell.run("server", "status").stdout)["running"] is False
     done = shell.run("set", "job:A", "EVERY:1h")
-    assert (done.returncode, done.stderr) == (
-        0,
-        "redbike: started a server in '.redbike'; redbike server stop ends it\n",
-    )
+    said = "redbike: started a server in '.redbike'; redbike server stop ends it\n"
+    assert (done.returncode, done.stderr) == (0, said)
     assert shell.run("unset", "job:A").stderr == ""
     assert shell.run("set", "job:A", "EVERY:1h").returncode == 0
     assert json.loads(shell.run("server", "status").stdout)["running"] is True

@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.cli import completion, main
 from redbike.cli.families import COMMANDS
 from redbike.cli.messages import BAD, DONE
@@ -38,11 +37,6 @@ def needs(shell):
 
 
 EACH_SHELL = [needs(shell) for shell in SHELLS]
-
-
-@pytest.fixture
-def bike(client, server_url):
-    return Redbike(RoundRobin("A"), redis_config=server_url)
 
 
 @pytest.fixture

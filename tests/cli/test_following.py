@@ -4,13 +4,10 @@ import json
 
 import pytest
 
-from redbike import Redbike, RoundRobin
-
 
 @pytest.fixture
-def bike(client, server_url):
+def bike(bike):
     """With a chain of three, and one that waits for two of it."""
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
     for jobid, schedule in (
         ("extract:A", "0 3 * * *"),
         ("load:A", "AFTER:extract:A"),

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.cells import cell_len
 
-from redbike import Redbike, RoundRobin
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.worker.worker import Worker
 from tests.commandline import Shell
@@ -31,18 +30,10 @@ class Own(RoundRobin):
 """
 
 
-class Doing(RoundRobin):
-    """What it works fails, if its id says so."""
-
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError('no "host", no luck')
-
-
 @pytest.fixture
-def bike(server_url, client):
-    """Jobs in many places, and a worker."""
-    bike = Redbike(Doing("A"), redis_config=server_url, noted_as="me@here")
+def bike(noted):
+    """With jobs in many places, and a worker."""
+    bike = noted
     for jobid in ("bad,one:A", "fine:A"):
         bike.set(jobid, "NOW")
     while bike.work_one():

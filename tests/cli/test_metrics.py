@@ -1,6 +1,5 @@
 """The command metrics: the figures once, and a server of HTTP that answers whatever its clients and Redis do."""
 
-import http.client
 import os
 import re
 import signal
@@ -12,6 +11,7 @@ import pytest
 from redbike.cli.watch import ANSWER_TIMEOUT
 from redbike.errors import BadConfig
 from redbike.queries.metrics_server import MOST_AT_ONCE, Address, parse_address
+from tests import serving as serving_process
 from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.waiting import wait_until
@@ -31,12 +31,8 @@ def serve(shell, listen="0", host="127.0.0.1"):
 
 
 def get(serving, path="/metrics", method="GET"):
-    """The status, the text, and the headers."""
     _, host, port = serving
-    connection = http.client.HTTPConnection(host, port, timeout=60)
-    connection.request(method, path)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(), dict(answer.getheaders())
+    return serving_process.get(port, path, method, host=host)
 
 
 def test_the_figures_once(shell):
@@ -59,11 +55,8 @@ def test_it_is_served_until_it_is_told_to_stop(shell, serving):
     assert int(headers["Content-Length"]) == len(text)
     assert get(serving, method="HEAD")[:2] == (200, "")
     process, host, port = serving
-    check_refused(
-        shell.run("metrics", f"--listen={host}:{port}"),
-        1,
-        f"cannot listen on '{host}:{port}': Address already in use",
-    )
+    said = f"cannot listen on '{host}:{port}': Address already in use"
+    check_refused(shell.run("metrics", f"--listen={host}:{port}"), 1, said)
     # A signal reaches the thread that handles it: given to another one, it would leave the main thread asleep.
     masks = {
         int(task.name): int(re.search(r"^SigBlk:\s+(\w+)", (task / "status").read_text(), re.MULTILINE)[1], 16)
@@ -83,9 +76,8 @@ def test_health_is_served(shell, serving):
     assert text.startswith("PROBLEM: no dispatcher is running | lag=0.000s;60 ")
     shell.start("dispatch", log="dispatch")
     wait_until(lambda: get(serving, "/health")[0] == 200)
-    assert get(serving, "/health?max-lag=5m&job=job:A&job=job:*")[1].startswith(
-        "OK: 1 dispatcher, 0 workers, 0 waiting"
-    )
+    text = get(serving, "/health?max-lag=5m&job=job:A&job=job:*")[1]
+    assert text.startswith("OK: 1 dispatcher, 0 workers, 0 waiting")
     status, text, _ = get(serving, "/health?job=none:*")
     assert (status, text.partition(" | ")[0]) == (503, "PROBLEM: no job matches 'none:*'")
     for wrong, said in (("max-lag=soon", "bad --max-lag 'soon'"), ("job=a%00b", "bad job id"), ("job=", "bad job id")):

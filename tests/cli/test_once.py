@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redbike import Redbike, RoundRobin
-from tests.states import dump
+from tests.states import unchanged
 from tests.waiting import wait_until
 
 SET = re.compile(r"(once/\d{8}T\d{6}Z-[a-z2-7]{8}:shell) (\S+ \S+) UTC\n")
@@ -143,11 +143,10 @@ def test_a_run_is_cancelled_with_its_children(once):
 def test_what_is_refused_changes_nothing(once, server_url, words, input, said):
     add(once, "at", "2090-01-01", "--", "true")
     store = Redbike(RoundRobin("A"), redis_config=server_url).store
-    before = dump(store)
-    done = once.run(*words, input=input)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
-    assert said in done.stderr
-    assert dump(store) == before
+    with unchanged(store):
+        done = once.run(*words, input=input)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+        assert said in done.stderr
 
 
 def test_two_prefixes_have_their_own(once):

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from tests.cli.refused import check_refused
-from tests.states import dump
+from tests.states import unchanged
 
 WORKER = "from redbike import RoundRobin as Worker\n"
 
@@ -125,9 +125,8 @@ def test_what_is_not_there(jobs, line, said):
 def check(jobs, line, status, said):
     (jobs.folder / "xml.conf").write_text("[redbike]\nlog-format: xml\n")
     jobs.bike.set("hourly:A", "EVERY:1h@0")
-    before = dump(jobs.bike.store)
-    done = jobs.run(*shlex.split(line))
-    check_refused(done, status, said)
-    assert "hunter" not in done.stderr
-    assert dump(jobs.bike.store) == before
+    with unchanged(jobs.bike.store):
+        done = jobs.run(*shlex.split(line))
+        check_refused(done, status, said)
+        assert "hunter" not in done.stderr
     assert not (jobs.folder / "pwned").exists()

@@ -11,24 +11,19 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.cli import tail
 from redbike.cli.tail import FIELDS, Line
 from redbike.store.enums import Outcome
+from tests.cli.conftest import Failing
 from tests.commandline import memory_file, read
 from tests.terminal import run_on_terminal
 from tests.waiting import wait_until
 
 
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError("it\tbroke")
-
-
 @pytest.fixture
-def bike(client, server_url):
-    return Redbike(Worker("A"), redis_config=server_url, noted_as="ada@here")
+def bike(noted):
+    return noted
 
 
 def listeners(client, prefix="redbike"):
@@ -68,7 +63,7 @@ def test_as_csv_and_json(bike, shell, follow):
         ("run", "bad:A", "failed"),
         ("change", "good:A", "pause"),
     ]
-    assert rows[3]["detail"] == "ValueError: it broke"
+    assert rows[3]["detail"] == 'ValueError: no "host", no luck'
     assert (rows[4]["who"], rows[4]["took"], rows[4]["due"], rows[4]["attempt"]) == ("ada@here", "", "", "")
     for line, row in zip(shell.log("json").splitlines(), rows, strict=True):
         found = json.loads(line)
@@ -128,7 +123,7 @@ def test_a_closed_pipe_ends_it(bike, shell, client):
 
 def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix, monkeypatch, capsys):
     # Its thread listens for as long as the tests go on, so it must not be in the way of others.
-    bike = Redbike(Worker("A"), prefix, client, noted_as="ada@here")
+    bike = Redbike(Failing("A"), prefix, client, noted_as="ada@here")
     monkeypatch.setattr(tail, "MOST", 5)
     monkeypatch.setattr(tail, "NAP", 0.01)
     listener = tail._Listener(bike)
@@ -146,7 +141,7 @@ def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix
 
 @pytest.mark.parametrize("patterns", [(), ("wanted*",)])
 def test_no_more_come_than_the_limit_allows(client, prefix, patterns):
-    bike = Redbike(Worker("A"), prefix, client)
+    bike = Redbike(Failing("A"), prefix, client)
     listener = tail._Listener(bike, patterns, rate=3)
     threading.Thread(target=listener.listen, daemon=True).start()
     wait_until(lambda: listeners(client, prefix))
@@ -170,7 +165,7 @@ def test_no_more_come_than_the_limit_allows(client, prefix, patterns):
 
 
 def test_who_has_changed_what_comes_soon_though_too_many_runs_end(client, prefix):
-    bike = Redbike(Worker("A"), prefix, client, noted_as="ada@here")
+    bike = Redbike(Failing("A"), prefix, client, noted_as="ada@here")
     heard = []
     events = bike.store.events.listen(wants=lambda: heard.append(0))
     for number in range(3):
@@ -184,7 +179,7 @@ def test_who_has_changed_what_comes_soon_though_too_many_runs_end(client, prefix
 
 def test_a_server_that_goes_away(own):
     own.server.start()
-    with Redbike(Worker("A"), redis_config=own.server.url) as bike:
+    with Redbike(Failing("A"), redis_config=own.server.url) as bike:
         process = own.start("tail", log="tail")
         wait_until(lambda: listeners(bike.client))
         work(bike, "one:A")

@@ -17,6 +17,7 @@ from redbike.web.keys import TRIES
 from tests.cli.refused import check_refused
 from tests.pages import start_line, write
 from tests.servers import free_ports
+from tests.serving import get, get_port, start_page
 from tests.waiting import wait_until
 
 TOKEN = "a-token-of-the-tests"
@@ -29,26 +30,10 @@ def serve(shell):
     return lambda *more, **environment: start(shell, *more, **environment)
 
 
-def start(shell, *more, **environment):
+def start(shell, *more, listen="127.0.0.1:0", **environment):
     shell.environment |= environment
-    process = shell.start("web", *(more if "--listen=[::]:0" in more else ("--listen=127.0.0.1:0", *more)), log="web")
-    return process, find_port(shell, process)
-
-
-def find_port(shell, process):
-    pattern = r"^redbike: listening on http://[^ ]+:(\d+)/\S*$"
-    wait_until(lambda: re.search(pattern, shell.log("web"), re.MULTILINE) or process.poll() is not None, timeout=60)
-    found = re.search(pattern, shell.log("web"), re.MULTILINE)
-    assert found, shell.log("web")
-    return int(found[1])
-
-
-def get(port, path="/", method="GET", body=None, **headers):
-    """The status, the text, and the headers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(), answer.headers
+    process, url = start_page(shell, f"--listen={listen}", *more)
+    return process, get_port(url)
 
 
 def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
@@ -66,7 +51,7 @@ def test_it_shows_jobs_until_it_is_told_to_stop(shell, serve):
 
 def test_wrong_tokens_count_for_who_sends_them_whatever_a_header_says(shell, serve):
     """Only a proxy is believed, here one on this machine, also where one socket is for both kinds of addresses."""
-    _, port = serve("--listen=[::]:0", REDBIKE_WEB_TOKEN=TOKEN)
+    _, port = serve(listen="[::]:0", REDBIKE_WEB_TOKEN=TOKEN)
 
     def ask(source, forwarded, token):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(source, 0))
@@ -121,9 +106,7 @@ def test_others_can_reach_it_only_with_a_token(shell, listen):
         pytest.skip("this machine has no IPv6")
     said = f"bad --listen {listen!r}: others can reach it, so a token is needed: set REDBIKE_WEB_TOKEN"
     check_refused(shell.run("web", f"--listen={listen}"), 2, said)
-    shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
-    process = shell.start("web", f"--listen={listen}", log="web")
-    port = find_port(shell, process)
+    _, port = start(shell, listen=listen, REDBIKE_WEB_TOKEN=TOKEN)
     assert get(port, Host="page.example.org")[0] == 303
     assert get(port, Host="page.example.org", Authorization=f"Bearer {TOKEN}")[0] == 200
     assert TOKEN not in shell.log("web")
@@ -176,14 +159,8 @@ def test_what_cannot_be_used_is_refused_in_one_line(shell, arguments, status, sa
 )
 def test_without_its_package_it_says_what_to_install(shell, command, package, extra):
     code = f"import sys; sys.modules['{package}'] = None; from redbike.cli import main; sys.exit(main(['{command}']))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=shell.folder,
-        env=shell.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    place = {"cwd": shell.folder, "env": shell.environment}
+    done = subprocess.run([sys.executable, "-c", code], **place, capture_output=True, text=True, check=False)
     check_refused(done, 1, f"install Redbike with its extra '{extra}'")
 
 

@@ -98,7 +98,7 @@ def test_a_bad_schedule_of_a_new_job_leaves_nothing_but_in_the_file_of_a_dispatc
     assert bike.set("job:A", "NOW") is True
 
 
-@pytest.mark.parametrize("jobid", ["", "a\nb", "x" * 513, "a:"])
+@pytest.mark.parametrize("jobid", ["", "a\nb", "x" * 513, "a:", " b:A", "b:A ", "\u00a0b:A", "b:A\u3000"])
 def test_a_bad_job_id_raises(bike, jobid):
     with pytest.raises(BadJobId, match="job id") as refused:
         bike.set(jobid, "NOW")

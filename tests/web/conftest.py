@@ -7,6 +7,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.web import app, keys, rendering, site
+from redbike.web.pages import incident, rehearsal
 from tests.verbs import Quiet
 from tests.web.browsing import Browser
 
@@ -28,10 +29,12 @@ class Failing(Quiet):
 
 @pytest.fixture(autouse=True, scope="session")
 def _cheap_sites():
-    """The templates are compiled once for all sites of this process, and the secret of a token is made at once."""
+    """Templates are compiled once in this process, secrets made at once, and all is read, however slow a machine is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "make_environment", functools.cache(rendering.make_environment))
         patch.setattr(keys, "ROUNDS", 1)
+        patch.setattr(incident, "READ_TIMEOUT", 600.0)
+        patch.setattr(rehearsal, "REHEARSAL_TIMEOUT", 600.0)
         yield
 
 

@@ -11,7 +11,7 @@ from redbike import Redbike
 from redbike.loop.changes import decide_cancelled
 from redbike.store.run import NextState
 from redbike.web import app
-from tests.states import dump, end
+from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one
 from tests.web.browsing import Browser
 
@@ -127,10 +127,9 @@ def test_a_job_is_unset_after_a_confirmation(bike, browser):
     ],
 )
 def test_several_jobs_that_are_ticked(bike, browser, verb, said, action):
-    before = dump(bike.store)
-    page = press(browser, "/jobs?pattern=*&queue=A", verb, tick=("nightly:A", "hourly:A"))
-    assert f"{verb} 2 jobs?" in page.text
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = press(browser, "/jobs?pattern=*&queue=A", verb, tick=("nightly:A", "hourly:A"))
+        assert f"{verb} 2 jobs?" in page.text
     page = browser.send(page, f"{verb} 2 jobs")
     assert page.notes == [f"{verb} 2 jobs: {said}."]
     assert page.url.query == b"pattern=*&queue=A"
@@ -227,9 +226,8 @@ def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser, pat
 
 
 def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
-    before = dump(bike.store)
-    assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
 
 
 def fail(bike, jobid):
@@ -349,27 +347,25 @@ def test_a_set_that_has_changed_is_not_touched(bike, browser):
     page = press(browser, "/jobs?pattern=nightly:*", "Unset all")
     set_job(bike.store, "nightly:C", HOURLY, 4e9)
     bike.unset("nightly:A")
-    before = dump(bike.store)
-    page = browser.send(page, "Unset 2 jobs")
-    assert page.status == 409
-    for said in (
-        "have changed since they were shown, so nothing was done",
-        "It was about 2 jobs, and is now about 2 jobs.",
-        "1 new: nightly:C",
-        "1 gone, or not fitting any more: nightly:A",
-    ):
-        assert said in page.text
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = browser.send(page, "Unset 2 jobs")
+        assert page.status == 409
+        for said in (
+            "have changed since they were shown, so nothing was done",
+            "It was about 2 jobs, and is now about 2 jobs.",
+            "1 new: nightly:C",
+            "1 gone, or not fitting any more: nightly:A",
+        ):
+            assert said in page.text
     assert browser.send(page, "Unset 2 jobs").notes == ["Unset 2 jobs: 2 unset."]
     assert names(bike) == {"hourly:A"}
 
 
 def test_a_confirmation_without_a_set_confirms_nothing(bike, browser):
-    before = dump(bike.store)
-    fields = [("action", "unset"), ("pattern", "*"), ("confirmed", "1")]
-    assert "Unset 3 jobs?" in browser.post([*keys(browser), *fields]).text
-    assert browser.post([*keys(browser), *fields, ("digest", "0" * 64)]).status == 409
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        fields = [("action", "unset"), ("pattern", "*"), ("confirmed", "1")]
+        assert "Unset 3 jobs?" in browser.post([*keys(browser), *fields]).text
+        assert browser.post([*keys(browser), *fields, ("digest", "0" * 64)]).status == 409
 
 
 def test_only_forms_of_this_process_are_done(bike, browser):
@@ -397,10 +393,9 @@ def test_only_forms_of_this_process_are_done(bike, browser):
     ],
 )
 def test_what_is_no_order_is_quoted(bike, browser, fields, message):
-    before = dump(bike.store)
-    page = browser.post([*keys(browser), *fields.items()])
-    assert (page.status, message in page.text) == (400, True), page.text
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = browser.post([*keys(browser), *fields.items()])
+        assert (page.status, message in page.text) == (400, True), page.text
 
 
 def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client, prefix, monkeypatch):
@@ -413,9 +408,8 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
     # Also if they are not of the same batch.
     monkeypatch.setattr("redbike.web.control.BATCH", 1)
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
-    before = dump(bike.store)
-    assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
 
 
 def test_a_queue_that_was_never_used_is_said_to_be_so(bike, browser):

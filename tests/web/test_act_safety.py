@@ -14,7 +14,7 @@ from redbike.web.login import Keys
 from redbike.web.memory import BROWSERS, Memory, Note
 from redbike.web.pages.act import MOST
 from redbike.web.selection import Found
-from tests.states import dump
+from tests.states import dump, unchanged
 from tests.verbs import Quiet, set_job
 from tests.web.browsing import Browser
 
@@ -91,32 +91,29 @@ def test_a_form_that_the_page_has_not_given(bike, browser, key, more, status):
     ],
 )
 def test_what_is_no_form(bike, browser, content, kind):
-    before = dump(bike.store)
-    answer = browser.client.post("/do", content=content, headers={"content-type": kind})
-    assert (answer.status_code, "bad form" in answer.text) == (400, True)
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        answer = browser.client.post("/do", content=content, headers={"content-type": kind})
+        assert (answer.status_code, "bad form" in answer.text) == (400, True)
 
 
 def test_the_form_of_another_browser(bike, browser):
     form, other = dict(fill(browser)), Browser(browser.client.app)
     other.get("/")
-    before = dump(bike.store)
-    assert other.post(form).status == 403
-    # With its own key, but with that of the other one for being sent once.
-    own = dict(fill(other))
-    assert "too old" in other.post(form | {"form": own["form"]}).notes[0]
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        assert other.post(form).status == 403
+        # With its own key, but with that of the other one for being sent once.
+        own = dict(fill(other))
+        assert "too old" in other.post(form | {"form": own["form"]}).notes[0]
 
 
 def test_a_form_of_before_a_restart_is_not_done_again(bike):
     first = browse_with_token(bike, write=True)
     form = fill(first)
     first.post(form)
-    before = dump(bike.store)
-    second = browse_with_token(bike, write=True)
-    second.client.cookies = first.client.cookies
-    assert "too old" in second.post(form).notes[0]
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        second = browse_with_token(bike, write=True)
+        second.client.cookies = first.client.cookies
+        assert "too old" in second.post(form).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -265,10 +262,9 @@ def test_more_jobs_than_one_form_may_change(bike, browser, monkeypatch):
     monkeypatch.setattr("redbike.web.pages.act.MOST", 5)
     for number in range(5):
         set_job(bike.store, f"{number}:A", HOURLY, 4e9)
-    before = dump(bike.store)
-    page = browser.send(browser.get("/jobs"), "Unset all")
-    assert page.notes[0].startswith("More than 10,000 jobs match")
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = browser.send(browser.get("/jobs"), "Unset all")
+        assert page.notes[0].startswith("More than 10,000 jobs match")
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):

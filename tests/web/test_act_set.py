@@ -9,7 +9,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.web import app
-from tests.states import dump
+from tests.states import dump, unchanged
 from tests.verbs import Quiet
 from tests.web.browsing import Browser
 
@@ -116,25 +116,23 @@ def test_data_are_shown_and_edited_with_show_data_alone(bike, kept):
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, browser, field, text, message):
-    before = dump(bike.store)
-    typed = {"id": "new:A", "schedule": "EVERY:1h", field: text}
-    page = browser.send(browser.get("/set"), "Set this job", **typed)
-    assert page.status == 400
-    assert message in page.text
-    assert f'id="set-{field}-error"' in page.html
-    assert dict(page.find("Set this job").fields).items() >= typed.items()
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        typed = {"id": "new:A", "schedule": "EVERY:1h", field: text}
+        page = browser.send(browser.get("/set"), "Set this job", **typed)
+        assert page.status == 400
+        assert message in page.text
+        assert f'id="set-{field}-error"' in page.html
+        assert dict(page.find("Set this job").fields).items() >= typed.items()
 
 
 def test_an_edit_that_does_not_fit_what_is_there_by_now(bike, browser, kept):
     page = browser.get("/set?id=kept:A")
     bike.set("kept:A", "EVERY:3h@0", retries=9, data={"b": 1})
-    before = dump(bike.store)
-    page = browser.send(page, "Save", backoff="20")
-    assert page.status == 409
-    assert "This job was set or changed since you opened this form" in page.text
-    assert "so nothing was done. Its schedule is now EVERY:3h@0" in page.text
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = browser.send(page, "Save", backoff="20")
+        assert page.status == 409
+        assert "This job was set or changed since you opened this form" in page.text
+        assert "so nothing was done. Its schedule is now EVERY:3h@0" in page.text
     # What the other has changed stays, and so does what was typed.
     assert dict(page.find("Save").fields).items() >= {"schedule": "EVERY:3h@0", "retries": "9", "backoff": "20"}.items()
     assert browser.send(page, "Save").notes == ["kept:A: backoff 1.5 → 20."]
@@ -174,13 +172,14 @@ def test_a_job_that_was_unset_meanwhile_is_not_set_again_without_being_asked(bik
 
 
 def test_what_a_schedule_means_without_a_script(bike, browser, kept):
-    before = dump(bike.store)
-    page = browser.send(browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", tz="Asia/Tokyo", retries="6")
-    assert page.status == 200
-    for text in ("-01-01 04:30:00 Asia/Tokyo", "schedule: EVERY:1h@0 → 30 4 1 1 *", "retries: 5 → 6"):
-        assert text in page.text
-    assert page.text.count("04:30:00 Asia/Tokyo") == 5
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        page = browser.send(
+            browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", tz="Asia/Tokyo", retries="6"
+        )
+        assert page.status == 200
+        for text in ("-01-01 04:30:00 Asia/Tokyo", "schedule: EVERY:1h@0 → 30 4 1 1 *", "retries: 5 → 6"):
+            assert text in page.text
+        assert page.text.count("04:30:00 Asia/Tokyo") == 5
     assert dict(page.find("Save").fields)["schedule"] == "30 4 1 1 *"
     assert "schedule EVERY:1h@0 → CRON_TZ=Asia/Tokyo 30 4 1 1 *" in browser.send(page, "Save").notes[0]
 
@@ -212,11 +211,10 @@ def preview(browser, **typed):
 )
 def test_what_a_schedule_means_while_one_types(bike, typed, text):
     """Also for those who only look."""
-    before = dump(bike.store)
-    found = preview(Browser(app(bike)), **typed)
-    assert text in found
-    assert "<script" not in found
-    assert dump(bike.store) == before
+    with unchanged(bike.store):
+        found = preview(Browser(app(bike)), **typed)
+        assert text in found
+        assert "<script" not in found
 
 
 def test_the_same_id_and_spread_give_the_same_instants(bike, browser):

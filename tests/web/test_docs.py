@@ -1,9 +1,7 @@
 """What docs/page.rst shows is what happens: how the page starts, proxies in front of it, rights in Redis."""
 
-import http.client
 import re
 import shutil
-import socket
 import subprocess
 
 import pytest
@@ -14,6 +12,8 @@ from redbike.errors import ServerError
 from redbike.web import app, pages
 from tests.commandline import ROOT
 from tests.pages import PAGES, find_block, list_blocks
+from tests.servers import free_ports
+from tests.serving import get, get_port, start_page
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -24,33 +24,11 @@ ACL = re.search(
 )
 
 
-def take_port():
-    """A port that is free for the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
-def start(shell, *arguments):
-    """Starts the page; where it says that it listens."""
-    process = shell.start("web", *arguments, log="web")
-    pattern = r"^redbike: listening on (http://\S+)$"
-    wait_until(lambda: re.search(pattern, shell.log("web"), re.MULTILINE) or process.poll() is not None, timeout=60)
-    found = re.search(pattern, shell.log("web"), re.MULTILINE)
-    assert found, shell.log("web")
-    return found[1]
-
-
-def get(port, path, method="GET", body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(), answer.headers
-
-
 def test_the_page_starts_as_shown(shell):
     command, line = find_block("page", "$ redbike web").splitlines()
     assert command == "$ redbike web"
-    assert start(shell, "--listen=127.0.0.1:0").rpartition(":")[0] == line.split()[-1].rpartition(":")[0]
+    _, url = start_page(shell, "--listen=127.0.0.1:0")
+    assert url.rpartition(":")[0] == line.split()[-1].rpartition(":")[0]
 
 
 def test_the_page_starts_with_a_token_as_shown(shell):
@@ -59,9 +37,8 @@ def test_the_page_starts_with_a_token_as_shown(shell):
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.fullmatch(r"\w{48}", made)
     shell.environment["REDBIKE_WEB_TOKEN"] = made
-    url = start(shell, second.split()[-1].replace(":8080", ":0"))
-    port = int(url.rstrip("/").rpartition(":")[2])
-    assert get(port, "/", Authorization=f"Bearer {made}")[0] == 200
+    _, url = start_page(shell, second.split()[-1].replace(":8080", ":0"))
+    assert get(get_port(url), Authorization=f"Bearer {made}")[0] == 200
 
 
 @pytest.fixture
@@ -72,9 +49,9 @@ def proxied(shell):
     def proxied(arguments, write):
         shell.environment["REDBIKE_WEB_TOKEN"] = TOKEN
         shell.run("set", "job:A", "EVERY:1h")
-        url = start(shell, "--listen=127.0.0.1:0", "--root-path=/redbike")
-        port = take_port()
-        write(port, int(url.split("/")[2].rpartition(":")[2]))
+        _, url = start_page(shell, "--listen=127.0.0.1:0", "--root-path=/redbike")
+        [port] = free_ports(1)
+        write(port, get_port(url))
         environment = shell.environment | {"HOME": str(shell.folder)}
         started.append(subprocess.Popen(arguments, cwd=shell.folder, env=environment))
 

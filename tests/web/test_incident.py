@@ -22,12 +22,6 @@ def remember(bike, jobids, ended, outcome=Outcome.OK, error="", apart=0.0):
         bike.store.client.rpush(bike.store.keys.journal, entry)
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """However slow the machine is, all is read."""
-    monkeypatch.setattr(pages, "READ_TIMEOUT", 600.0)
-
-
 @pytest.fixture
 def failed(bike):
     """A job that succeeded and then failed."""

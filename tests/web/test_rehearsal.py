@@ -14,12 +14,6 @@ from redbike.web.selection import make_digest
 HOSTILE = '<script>alert(1)</script>"&\u202e:A'
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """However slow the machine is, all is computed."""
-    monkeypatch.setattr(pages, "REHEARSAL_TIMEOUT", 600.0)
-
-
 @pytest.fixture
 def paused(bike):
     """Three paused jobs, and one that is not."""
