@@ -147,7 +147,8 @@ def describe_progress(found: BackfillDetails) -> str:
     if found["preparing"]:
         return f"{name_number(found['of'], 'occurrence')}, which are being noted"
     bad = [f"{number:,} {name}" for name in ("failed", "dropped") if (number := found[name])]
-    going = [] if found["ended"] is not None else [f"{len(found['running']):,} begun", f"{found['left']:,} left"]
+    going = [f"{len(found['running']):,} begun"] if found["ended"] is None else []
+    going += [f"{found['left']:,} left"] if going or found["left"] else []
     return f"{found['done']:,} of {found['of']:,} done{''.join(f', {each}' for each in [*bad, *going])}"
 
 

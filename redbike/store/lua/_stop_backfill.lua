@@ -39,7 +39,7 @@ local function stop_backfill(base, cancels)
     end
   end
   forget_parts(base, record)
-  record.part, record.running, record.of = record.parts, flying, record.begun
+  record.part, record.running = record.parts, flying
   record.to, record.open = record.last, nil
   return record
 end
