@@ -12,7 +12,7 @@ from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
-from redbike.store.backfills import BackfillDetails, describe_progress, make_jobid
+from redbike.store.backfills import make_jobid
 from redbike.text.printable import name_number
 
 FIELDS = ("jobid", "due")
@@ -33,17 +33,6 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
         print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
     for line in _explain(found, clock, is_dry):
         complain(line)
-
-
-def describe_backfill(found: BackfillDetails, clock: Clock) -> str:
-    """Return in words how far a backfill is, since when, and who has begun it."""
-    span = f"{clock.name(found['first'])} to {clock.name(found['last'])}"
-    by = f" by {found['by']}" if found["by"] else ""
-    if (ended := found["ended"]) is None:
-        when = f"since {clock.name(found['since'])}{by}, {found['at_once']:,} at once"
-    else:
-        when = f"{'cancelled' if found['cancelled'] else 'ended'} {clock.name(ended)}"
-    return f"{describe_progress(found)}: {span}, {when}"
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 from redbike.cli.arguments import Arguments
-from redbike.cli.backfill import describe_backfill
 from redbike.cli.bike import open_to_look
 from redbike.cli.kin import Kin
 from redbike.cli.rows import find_format
@@ -25,6 +24,7 @@ from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
+from redbike.store.backfills import describe_backfill
 from redbike.store.processes import CommandLines
 from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines

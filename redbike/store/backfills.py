@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from redbike.config.options import find_backfill
 from redbike.errors import BadJobId
+from redbike.schedule.clock import Clock
 from redbike.store.namespace import PAGE, Part, make_tag, split
 from redbike.store.records import decode, encode, format_time
 from redbike.store.scripts import Reply
@@ -150,6 +151,17 @@ def describe_progress(found: BackfillDetails) -> str:
     going = [f"{len(found['running']):,} begun"] if found["ended"] is None else []
     going += [f"{found['left']:,} left"] if going or found["left"] else []
     return f"{found['done']:,} of {found['of']:,} done{''.join(f', {each}' for each in [*bad, *going])}"
+
+
+def describe_backfill(found: BackfillDetails, clock: Clock) -> str:
+    """Return in words how far a backfill is, since when, and who has begun it."""
+    span = f"{clock.name(found['first'])} to {clock.name(found['last'])}"
+    by = f" by {found['by']}" if found["by"] else ""
+    if (ended := found["ended"]) is None:
+        when = f"since {clock.name(found['since'])}{by}, {found['at_once']:,} at once"
+    else:
+        when = f"{'cancelled' if found['cancelled'] else 'ended'} {clock.name(ended)}"
+    return f"{describe_progress(found)}: {span}, {when}"
 
 
 class Backfills(Part):

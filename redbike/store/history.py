@@ -121,20 +121,23 @@ class PastRun:
 
 
 def pack_run(
-    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = ""
-) -> bytes:
+    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = "",
+    is_backfill: bool = False
+) -> bytes:  # fmt: skip
     """Return a run without the name of its worker; the error is cut to the bytes that there are for it.
 
-    `result` is that of a run that is ok, as `PastRun.stored_result`.
+    `result` is that of a run that is ok, as `PastRun.stored_result`. One of a backfill was not late: it is marked for
+    the counts, in place of the length of the name.
     """
     if result and outcome == Outcome.OK:
-        packed = pack_run(due, waited, took, outcome, attempt, error)
+        packed = pack_run(due, waited, took, outcome, attempt, error, "", is_backfill)
         encoded = result.encode(errors="replace")
         head, rest = packed[:_OUTCOME_AT], packed[_OUTCOME_AT + 1 :]
         return b"%b%c%b%b%b" % (head, WITH_RESULT, rest, _RESULT_SIZE.pack(len(encoded)), encoded)
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
     size = _HEAD.size + len(text)
-    return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+    numbers = _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), is_backfill
+    return _HEAD.pack(size, due, _pack_waited(waited), took, *numbers) + text
 
 
 def _pack_waited(seconds: float) -> int:
@@ -179,6 +182,11 @@ def find_end(text: bytes, start: int) -> int:
     if text[start + _OUTCOME_AT] != WITH_RESULT:
         return end
     return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])
+
+
+def is_of_backfill(text: bytes, start: int) -> bool:
+    """Tell whether a run that begins there, in an entry of the journal, is marked as that of a backfill."""
+    return text[start + _NAME_LENGTH] != 0
 
 
 def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:

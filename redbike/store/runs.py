@@ -265,7 +265,8 @@ def measure(run: Run) -> tuple[float, float]:
 def _pack_past(run: Run, next_state: NextState) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
-    return pack_run(run.due, waited, took, next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result)
+    how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result, bool(run.backfill_of)
+    return pack_run(run.due, waited, took, *how)
 
 
 def _format_how(next_state: NextState) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from redbike.store.entries import Batch
 from redbike.store.enums import Outcome
-from redbike.store.history import BAD, OUTCOMES, read_facts
+from redbike.store.history import BAD, OUTCOMES, is_of_backfill, read_facts
 
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
 PART, RECENT = 10, 60  # seconds
@@ -56,7 +56,7 @@ def _count(batch: Batch) -> Counter[str]:
     late, delays = Counter[tuple[int, int]](), dict[int, float]()
     for _, queue, _, start, end in batch.walk():
         outcome, took, _, waited, attempt = read_facts(text, start, end)
-        if attempt == 1:
+        if attempt == 1 and not is_of_backfill(text, start):
             late[queue, bisect_left(BUCKETS, waited)] += 1
             delays[queue] = delays.get(queue, 0.0) + waited
         found[queue, outcome, bisect_left(_BOUNDS, took)] += 1

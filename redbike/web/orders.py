@@ -47,6 +47,7 @@ ACTIONS = {
             "cancelled": "cancelled",
             GOES_ON: "being told, as its run still goes on",
             "unchanged": "told before, and its run still goes on",
+            "ended": "ended a backfill of, whose schedules go on",
             "idle": "without anything that waits or runs",
             "missing": "gone",
         },

@@ -159,6 +159,20 @@ def test_the_work_is_that_of_the_job_with_its_options_and_data(redbike):
     assert ("skipped" in bike.tell("a"), list(bike.jobs(late=True))) == (False, [])
 
 
+def test_it_disturbs_no_count_of_what_is_late(redbike):
+    bike, _ = make(redbike)
+    start(bike, 1)
+    bike.dispatch_due(bike.now)
+    assert [queue.oldest_due for queue in bike.queues()] == [START]
+    bike.run_due()
+    list(bike.store.archiver.archive())
+    counts = bike.client.hgetall(bike.store.keys.counts)
+    assert counts[b"runs:ok:work-A"] == b"2"
+    assert not [name for name in counts if name.startswith(b"delay")]
+    [ended, _] = bike.runs()
+    assert (ended.due, int(ended.started)) == (START, START)
+
+
 def test_a_try_that_fails_is_tried_again_before_the_next_one_begins(redbike):
     def work(run):
         if run.attempt < 3:

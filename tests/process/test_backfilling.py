@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-AT_ONCE, NUMBER, KILLS = 3, 150, 6
+AT_ONCE, NUMBER, KILLS = 3, 100, 5
 WORKER = f"""
 {LOST_SOON}
 import time

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.store.backfills import make_jobid
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
@@ -38,6 +39,17 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     assert found.words.count("Europe/Berlin") > 10
     assert found.words.count("1 run") >= 28
     assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
+
+
+def test_it_says_how_far_a_backfill_is(page, bike):
+    now = bike.store.timeline.read_clock() // 3600 * 3600
+    bike.set("a:A", "EVERY:1h@0")
+    bike.backfill("a:A", now - 7200, now)
+    occurrence = make_jobid("a:A", now - 7200)
+    assert "Backfill 0 of 3 done, 1 begun, 2 left: " in show(page, "a:A").words
+    assert "Backfill of a:A" in show(page, occurrence).words
+    bike.cancel("a:A")
+    assert "Last backfill 0 of 3 done, 1 dropped, 2 left: " in show(page, "a:A").words
 
 
 def test_it_shows_options_beside_the_settings(client, prefix):

@@ -19,6 +19,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
+from redbike.store.backfills import describe_backfill
 from redbike.store.inspected import JobState
 from redbike.store.past_runs import Failure, RunSearch, read_failure
 from redbike.store.processes import CommandLines
@@ -55,6 +56,8 @@ def show_job(site: Site, request: Request) -> Response:
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
     blackouts = list_details(site.bike.store, state)
+    told = state.to_dict()
+    found_backfills = ("Backfill", told.get("backfill")), ("Last backfill", told.get("last_backfill"))
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
     return site.answer(
@@ -64,7 +67,8 @@ def show_job(site: Site, request: Request) -> Response:
         here="jobs",
         jobid=jobid,
         why=why,
-        told=state.to_dict(),
+        told=told,
+        backfills=[(name, describe_backfill(found, clock)) for name, found in found_backfills if found],
         blackouts=[f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
         remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
