@@ -243,12 +243,11 @@ class Backfills(Part):
         """Return those of `jobids` that are there, each with the job of whose backfill it is; "" for none."""
         keys, found = self._namespace.keys, dict[str, str]()
         for page in split(jobids, PAGE):
-            names = list(map(encode, page))
-            texts = self._namespace.ask("hmget", keys.schedules, names)
-            options = self._namespace.ask("hmget", keys.options, names)
-            for jobid, text, own in zip(page, texts, options, strict=True):
-                if text is not None:
-                    found[jobid] = find_backfill(decode(own))[0]
+            texts = self._namespace.ask("hmget", keys.schedules, list(map(encode, page)))
+            there = [jobid for jobid, text in zip(page, texts, strict=True) if text is not None]
+            # Mostly none is.
+            options = self._namespace.ask("hmget", keys.options, list(map(encode, there))) if there else ()
+            found |= {jobid: find_backfill(decode(own))[0] for jobid, own in zip(there, options, strict=True)}
         return found
 
 

@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike import BadConfig, BadJobId, NoSuchJob, RoundRobin, Settings
+from redbike import BadConfig, BadJobId, NoSuchJob, RoundRobin, Settings, UnsetJob
+from redbike.commands import Commands
 from redbike.control.backfilling import backfill
 from redbike.control.setter import Setter
 from redbike.store.backfills import make_jobid
@@ -159,6 +160,33 @@ def test_the_work_is_that_of_the_job_with_its_options_and_data(redbike):
     assert ("skipped" in bike.tell("a"), list(bike.jobs(late=True))) == (False, [])
 
 
+def test_commands_run_several_of_one_at_once_and_know_what_they_are(redbike, tmp_path):
+    (tmp_path / "commands.ini").write_text(
+        '[commands]\na = sh -c "env | grep ^REDBIKE_; sleep 0.3"\n[a]\noutput = 1000\n'
+    )
+    bike = redbike(Commands("A", str(tmp_path / "commands.ini")), now=START)
+    bike.set("a:A", HOURLY)
+    bike.backfill("a:A", START - HOUR, START, at_once=2)
+    bike.run_due()
+    for due in (START - HOUR, START):
+        own = make_jobid("a:A", due)
+        lines = bike.tell(own)["output"].splitlines()
+        assert {"REDBIKE_JOBID=a:A", f"REDBIKE_BACKFILL={own}", f"REDBIKE_DUE={due:.0f}"} <= set(lines)
+    assert is_clean(bike)
+
+
+def test_a_job_that_its_worker_unsets_has_no_backfill_any_more(redbike):
+    def work(run):
+        if not run.backfill_of:
+            raise UnsetJob
+
+    bike, ran = make(redbike, work)
+    start(bike)
+    bike.run("a")
+    bike.run_due()
+    assert len(ran) == 2
+
+
 def test_it_disturbs_no_count_of_what_is_late(redbike):
     bike, _ = make(redbike)
     start(bike, 1)
@@ -169,8 +197,7 @@ def test_it_disturbs_no_count_of_what_is_late(redbike):
     counts = bike.client.hgetall(bike.store.keys.counts)
     assert counts[b"runs:ok:work-A"] == b"2"
     assert not [name for name in counts if name.startswith(b"delay")]
-    [ended, _] = bike.runs()
-    assert (ended.due, int(ended.started)) == (START, START)
+    assert {(run.due, int(run.started)) for run in bike.runs()} == {(START - HOUR, START), (START, START)}
 
 
 def test_a_try_that_fails_is_tried_again_before_the_next_one_begins(redbike):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from redbike import AsyncRedbike, Jobs, Redbike, RoundRobin, current_run
+from redbike.store.backfills import make_jobid
 from tests.loops import Doing, raising
 from tests.states import JOB
 
@@ -51,6 +52,19 @@ def test_whoever_set_the_job_last_did(asked, people):
     bob.set(JOB, "NOW")
     bob.set("other:A", "STOP")
     assert asked() == ("bob@there", "set", JOB)
+
+
+def test_of_a_backfill_it_is_whoever_has_begun_it(bike, people):
+    ann, bob, _ = people
+    found = []
+    bike.worker.acts[JOB] = lambda: found.append(current_run().scheduled_by)
+    now = bike.store.timeline.read_clock() // 3600 * 3600
+    bob.set(JOB, "EVERY:1h@0")
+    bob.backfill(JOB, now, now)
+    ann.set(JOB, "EVERY:1h@0", retries=2)
+    bike.dispatch_due()
+    assert bike.work_one() == make_jobid(JOB, now)
+    assert [(order.who, order.action) for order in found] == [("bob@there", "backfill")]
 
 
 def test_an_order_counts_for_its_own_run_alone(asked, people):

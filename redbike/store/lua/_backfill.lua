@@ -47,6 +47,7 @@ local function make_backfills()
     local record = backfills.record_of(base)
     if not record or record.open then return end
     record.is_new = true
+    if call('HEXISTS', schedules, base) == 0 then return end  -- it was unset by its worker
     local is_held = not is_resumed and call('HEXISTS', pauses, base) == 1
     while not is_held and #record.running < record.at_once do
       local due = backfills.next_due(base, record)
