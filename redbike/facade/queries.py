@@ -113,8 +113,8 @@ class Queries(Part):
         return self.store.questions.list_events(read_instant("before", before))
 
     def get_schedules(self) -> Iterator[tuple[str, str]]:
-        """(job id, schedule in its complete form) of every job."""
-        return self.store.questions.list_schedules()
+        """(job id, schedule in its complete form) of every job, but for the occurrences of backfills."""
+        return self.store.backfills.leave_out(self.store.questions.list_schedules())
 
     def get_rows(self) -> Iterator[tuple[str, ...]]:
         """The columns of ``schedules --full`` of every job, as texts, which `load` reads back under that header."""

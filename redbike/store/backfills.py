@@ -239,6 +239,12 @@ class Backfills(Part):
             found += [field for field, text in zip(page, texts, strict=True) if text is not None]
         return found
 
+    def leave_out(self, jobs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Yield the jobs, by id and schedule, that are no occurrences of backfills."""
+        for page in split(jobs, PAGE):
+            bases = self.find_bases([jobid for jobid, _ in page if looks_like_one(jobid)])
+            yield from (each for each in page if not bases.get(each[0]))
+
     def find_bases(self, jobids: Sequence[str]) -> dict[str, str]:
         """Return those of `jobids` that are there, each with the job of whose backfill it is; "" for none."""
         keys, found = self._namespace.keys, dict[str, str]()

@@ -44,7 +44,7 @@ def test_it_is_begun_shown_and_cancelled(bike, shell):
     done = shell.run("cancel", "load:A")
     assert (done.returncode, "its backfill is ended, and its schedule goes on" in done.stderr) == (0, True)
     assert "  last backfill  0 of 3 done, 2 dropped, 1 left: " in shell.run("show", "load:A").stdout
-    assert [jobid for jobid, _ in bike.get_schedules()] == ["load:A"]
+    assert [jobid for jobid, *_ in bike.get_statuses()] == ["load:A"]
     assert shell.run("fsck").stdout == ""
 
 

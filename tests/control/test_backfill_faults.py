@@ -35,7 +35,7 @@ def test_whoever_begins_one_dies_at_any_round_trip(client, prefix, monkeypatch, 
             other.backfill(*given)
         except (Crash, Unreachable):
             if bike.tell("a:A").get("backfill", {}).get("preparing", True):
-                assert not [jobid for jobid, _ in bike.get_schedules() if "@" in jobid]
+                assert not [jobid for jobid, *_ in bike.get_statuses() if "@" in jobid]
                 bike.backfill(*given)
         told = bike.tell("a:A")["backfill"]
         assert (told["of"], told["left"], told["preparing"]) == (MINUTES, MINUTES - 1, False)

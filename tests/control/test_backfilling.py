@@ -73,7 +73,7 @@ def test_the_occurrences_of_a_range_run_oldest_first_each_with_its_own_due_time(
     assert is_clean(bike)
     # Its occurrences are forgotten soon.
     assert bike.store.at(START + 3601).timeline.forget()[0] == 6
-    assert [jobid for jobid, _ in bike.get_schedules()] == ["a"]
+    assert [jobid for jobid, *_ in bike.get_statuses()] == ["a"]
 
 
 def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redbike):
@@ -198,6 +198,15 @@ def test_it_disturbs_no_count_of_what_is_late(redbike):
     assert counts[b"runs:ok:work-A"] == b"2"
     assert not [name for name in counts if name.startswith(b"delay")]
     assert {(run.due, int(run.started)) for run in bike.runs()} == {(START - HOUR, START), (START, START)}
+
+
+def test_its_occurrences_are_no_rows_of_a_backup(redbike, tmp_path):
+    bike, _ = make(redbike)
+    own = make_jobid("b", START)
+    bike.set(own, HOURLY)
+    start(bike, 1)
+    assert sorted(bike.get_schedules()) == [("a", HOURLY), (own, HOURLY)]
+    assert sorted(row[0] for row in bike.get_rows()) == ["a", own]
 
 
 def test_a_try_that_fails_is_tried_again_before_the_next_one_begins(redbike):
