@@ -124,7 +124,7 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     yield "status", _describe_status(job["status"], clock)
     for seen in bike.store.overview.read_named([jobid]):
         yield "queue", _show(seen.queue)
-        if line := CommandLines(bike.workers()).find(jobid, seen.queue):
+        if line := CommandLines(bike.workers()).find(job.get("backfill_of", jobid), seen.queue):
             yield "command", _show(line)
     for name in ("backfill", "last_backfill"):
         if found := job.get(name):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from redbike.errors import BadConfig, BadJobId, NoSuchJob, quoted
+from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.backfills import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
@@ -67,12 +67,15 @@ class _Range:
 
     def __init__(self, jobid: str, found: DoneRange) -> None:
         self._found = found
-        self._schedule = find_schedule(jobid, found.schedule, found.options)
+        try:
+            self._schedule: Schedule | None = find_schedule(jobid, found.schedule, found.options)
+        except BadSchedule:
+            self._schedule = None  # as of another version
 
     def has(self, due: float) -> bool:
         """Tell whether an occurrence was one of them, and has ended well."""
         found = self._found
-        if not found.first <= due <= found.last or due in found.bad:
+        if self._schedule is None or not found.first <= due <= found.last or due in found.bad:
             return False
         return self._schedule.next(due - JUST_BEFORE) == due
 

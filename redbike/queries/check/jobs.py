@@ -74,7 +74,8 @@ class JobsCheck:
         worked, followers = self._list_worked(), list[str]()
         with translate_errors():
             total = self._store.client.hlen(self._store.keys.schedules)
-        for jobid, text in self._store.questions.list_schedules():
+        # The job of a backfill says what there is to say of its occurrences.
+        for jobid, text in self._store.backfills.leave_out(self._store.questions.list_schedules()):
             self.number += 1
             if report and self.number % PAGE == 0:
                 report(self.number, max(self.number, total))

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.options import parse_options
+from redbike.config.options import find_backfill, parse_options
+from redbike.errors import BadSchedule
 from redbike.queries.blackouts import warn_of
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
@@ -177,7 +179,8 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
 
 def _find_lack(situation: Situation) -> str:
     """Return that no worker of its queue has what the job needs; "" if one has, or if there is none."""
-    workers, jobid = situation.list_alive("worker"), situation.job.jobid
+    workers, job = situation.list_alive("worker"), situation.job
+    jobid = find_backfill(job.options)[0] or job.jobid
     if not workers or any(each.has_for(jobid) for each in workers):
         return ""
     return f"no worker of {situation.queue} {say_need(get_taker(jobid))}"

@@ -59,7 +59,7 @@ def show_job(site: Site, request: Request) -> Response:
     told = state.to_dict()
     found_backfills = ("Backfill", told.get("backfill")), ("Last backfill", told.get("last_backfill"))
     seen = site.bike.store.overview.read_named([jobid])
-    status = Status.parse(state.status)
+    status, lines = Status.parse(state.status), CommandLines(site.view.get().glance.processes)
     return site.answer(
         request,
         "job.html",
@@ -73,7 +73,9 @@ def show_job(site: Site, request: Request) -> Response:
         remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
         queue=seen[0].queue if seen else "",
-        command=CommandLines(site.view.get().glance.processes).find(jobid, seen[0].queue) if seen else "",
+        command=CommandLines(site.view.get().glance.processes).find(told.get("backfill_of", jobid), seen[0].queue)
+        if seen
+        else "",
         status_words=STATUSES[status.event] if status else "",
         stored_status=status,
         words=schedule.explain(zone) if schedule and not schedule.never_runs else "",
