@@ -126,11 +126,7 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "queue", _show(seen.queue)
         if line := CommandLines(bike.workers()).find(job.get("backfill_of", jobid), seen.queue):
             yield "command", _show(line)
-    for name in ("backfill", "last_backfill"):
-        if found := job.get(name):
-            yield name.replace("_", " "), describe_backfill(found, clock)
-    if base := job.get("backfill_of"):
-        yield "backfill of", _show(base)
+    yield from _list_backfills(job, clock)
     for each in job.get("blackouts", ()):
         yield "blackout" if each["of"] == "job" else f"blackout of {each['of']}", describe_details(each, clock)
     if options := job.get("options"):
@@ -161,6 +157,14 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
             yield f"{name} in a row", str(job[name])
     if skipped := job.get("skipped"):
         yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+
+
+def _list_backfills(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
+    for name in ("backfill", "last_backfill"):
+        if found := job.get(name):
+            yield name.replace("_", " "), describe_backfill(found, clock)
+    if base := job.get("backfill_of"):
+        yield "backfill of", _show(base)
 
 
 def _describe_status(status: str | None, clock: Clock) -> str:

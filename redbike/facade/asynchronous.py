@@ -1,8 +1,7 @@
 """`AsyncRedbike`: the calls of `Redbike`, to be awaited. No call blocks the event loop, also while Redis is away.
 
-Threads run the calls of one `Redbike`, so both classes share all code. A call takes one of `THREADS` threads for as
-long as it lasts. Each loop, and each `events`, has a thread of its own. Each line below makes a method from the one of
-`Redbike` that has this name, with the same arguments.
+Threads run the calls of one `Redbike`; each takes one of `THREADS` while it lasts. Each loop, and each `events`, has a
+thread of its own. Each line below makes a method from the one of `Redbike` that has this name.
 """
 
 import asyncio

@@ -16,6 +16,7 @@ from redbike.schedule.clock import Clock
 from redbike.store.namespace import PAGE, Part, make_tag, split
 from redbike.store.records import decode, encode, format_time
 from redbike.store.scripts import Reply
+from redbike.text.parsing import load_json, load_object
 from redbike.text.printable import name_number
 
 HEAD = "\x1e"  # the field of a record begins with it, as no job id does
@@ -113,10 +114,10 @@ def check_stored(jobid: str, options: str) -> str:
 
 def read_record(text: str) -> BackfillDetails | None:
     """Read the record of a backfill; None if there is none, or if it is damaged."""
+    found = load_object(text)
     try:
-        found = json.loads(text)
-        return describe(found)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return describe(found) if found else None
+    except (ValueError, TypeError, KeyError):
         return None
 
 
@@ -265,10 +266,7 @@ def read_last(text: str) -> BackfillDetails | None:
 
 def _read_list(text: str) -> list[tuple[Found, BackfillDetails]]:
     """Return the records of backfills that have ended, without those that are damaged."""
-    try:
-        listed = json.loads(text or "[]")
-    except (ValueError, RecursionError):
-        return []
+    listed = load_json(text)
     pairs = ((found, read_record(json.dumps(found))) for found in listed) if isinstance(listed, list) else ()
     return [(found, details) for found, details in pairs if details]
 

@@ -25,7 +25,17 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.store.history import BAD, PastRun, add_runs, find_end, pack_worker, read_facts, read_run, read_runs
+from redbike.store.history import (
+    BAD,
+    NAME_LENGTH,
+    PastRun,
+    add_runs,
+    find_end,
+    pack_worker,
+    read_facts,
+    read_run,
+    read_runs,
+)
 from redbike.store.records import decode, encode
 
 log = logging.getLogger("redbike")
@@ -167,6 +177,16 @@ class Batch:
                 yield kept, queue, name, start, position
         if position != len(text) or len(marks) not in (0, number):
             raise ValueError
+
+
+def mark_of_backfill(packed: bytes) -> bytes:
+    """Mark a packed run of a backfill: it was not late. In an entry, the name of the worker does not stand there."""
+    return b"%b\1%b" % (packed[:NAME_LENGTH], packed[NAME_LENGTH + 1 :])
+
+
+def is_of_backfill(text: bytes, start: int) -> bool:
+    """Tell whether a run that begins there in an entry is marked so."""
+    return text[start + NAME_LENGTH] != 0
 
 
 def read_entry(entry: bytes, names: Container[bytes] | None = None) -> list[EntryRun | str] | None:

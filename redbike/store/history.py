@@ -49,7 +49,7 @@ OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
-_NAME_LENGTH = _HEAD.size - 1  # where it stands
+NAME_LENGTH = _HEAD.size - 1  # where it stands
 
 
 class RunDetails(TypedDict):
@@ -121,23 +121,20 @@ class PastRun:
 
 
 def pack_run(
-    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = "",
-    is_backfill: bool = False
-) -> bytes:  # fmt: skip
+    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = ""
+) -> bytes:
     """Return a run without the name of its worker; the error is cut to the bytes that there are for it.
 
-    `result` is that of a run that is ok, as `PastRun.stored_result`. One of a backfill was not late: it is marked for
-    the counts, in place of the length of the name.
+    `result` is that of a run that is ok, as `PastRun.stored_result`.
     """
     if result and outcome == Outcome.OK:
-        packed = pack_run(due, waited, took, outcome, attempt, error, "", is_backfill)
+        packed = pack_run(due, waited, took, outcome, attempt, error)
         encoded = result.encode(errors="replace")
         head, rest = packed[:_OUTCOME_AT], packed[_OUTCOME_AT + 1 :]
         return b"%b%c%b%b%b" % (head, WITH_RESULT, rest, _RESULT_SIZE.pack(len(encoded)), encoded)
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
     size = _HEAD.size + len(text)
-    numbers = _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), is_backfill
-    return _HEAD.pack(size, due, _pack_waited(waited), took, *numbers) + text
+    return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
 
 
 def _pack_waited(seconds: float) -> int:
@@ -184,11 +181,6 @@ def find_end(text: bytes, start: int) -> int:
     return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])
 
 
-def is_of_backfill(text: bytes, start: int) -> bool:
-    """Tell whether a run that begins there, in an entry of the journal, is marked as that of a backfill."""
-    return text[start + _NAME_LENGTH] != 0
-
-
 def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
     """Return the facts of a run that is packed there.
 
@@ -222,7 +214,7 @@ def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> by
             size, length, name = packed[0] + len(worker), len(worker), worker
         else:
             size, length, name = packed[0], NAMED + number, b""
-        parts.append(b"%c%b%c%b%b" % (size, packed[1:_NAME_LENGTH], length, name, packed[_HEAD.size :]))
+        parts.append(b"%c%b%c%b%b" % (size, packed[1:NAME_LENGTH], length, name, packed[_HEAD.size :]))
     return b"".join(parts)
 
 
@@ -285,7 +277,7 @@ def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
         return
     position, names = 1, list[bytes]()
     for _ in range(value[0]):
-        size, length = value[position], value[position + _NAME_LENGTH]
+        size, length = value[position], value[position + NAME_LENGTH]
         name, end = position + _HEAD.size, find_end(value, position)
         own = length if length < NAMED else 0
         if length < NAMED:

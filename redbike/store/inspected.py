@@ -1,4 +1,4 @@
-"""All that is kept of one job or one tag, at one instant."""
+"""All that is kept of one job, at one instant."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -6,10 +6,7 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from redbike.config.options import find_backfill, is_readable, show_options
 from redbike.schedule.moments import AWAITED
-from redbike.store.backfills import HEAD as BACKFILL_HEAD
-from redbike.store.backfills import BackfillDetails
-from redbike.store.backfills import read_last as read_last_backfill
-from redbike.store.backfills import read_record as read_backfill
+from redbike.store import backfills
 from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
 from redbike.store.history import RunDetails, read_runs
@@ -27,7 +24,6 @@ from redbike.store.records import (
     RetryState,
     RunRecord,
     Waiting,
-    parse_batch,
     parse_number,
 )
 from redbike.store.schedules import read_schedule
@@ -54,8 +50,8 @@ class JobDetails(TypedDict):
     expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
     waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
     followers: NotRequired[list[str]]  #: the jobs that follow it
-    backfill: NotRequired[BackfillDetails]  #: how far that is which is under way
-    last_backfill: NotRequired[BackfillDetails]  #: how the last one has ended
+    backfill: NotRequired[backfills.BackfillDetails]  #: how far that is which is under way
+    last_backfill: NotRequired[backfills.BackfillDetails]  #: how the last one has ended
     backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
     paused: NotRequired[PauseDetails]
     blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
@@ -183,8 +179,8 @@ class JobState:
             "expires_at": self.waits_until,
             "waits_for": self.waits_for or None,
             "followers": list(self.followers) or None,
-            "backfill": read_backfill(self.backfill),
-            "last_backfill": read_last_backfill(self.backfilled),
+            "backfill": backfills.read_record(self.backfill),
+            "last_backfill": backfills.read_last(self.backfilled),
             "backfill_of": find_backfill(self.options)[0] or None,
             "paused": self.pause and self.pause.to_dict(),
             "held_for": self.held,
@@ -213,20 +209,6 @@ class JobState:
             "cancelled": run.cancelled or None,
             "progress": progress and progress._asdict(),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class TagState:
-    """All that is kept of one tag, at one instant."""
-
-    tag: str
-    listed: list[str] | None  # the jobs in flight under it; None without such a list
-    deadlines: dict[str, float]  # of the runs that have this tag, by job id
-    lease: float | None
-    inflight_ms: int  # left to its in-flight key; -1 if that does not expire, -2 if there is none
-    kind: str  # the type of that key
-    named: list[str]  # the jobs that it has, which were taken under the tag
-    now: float  # Redis' clock then
 
 
 # Under which name the reply of ``lua/inspect.lua`` has each text, and each number, of a `JobState`.
@@ -264,7 +246,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
-        followers=tuple(sorted(each for each in found["followers"].split("\n") if each and each[0] != BACKFILL_HEAD)),
+        followers=tuple(sorted(each for each in found["followers"].split("\n") if each and each[0] != backfills.HEAD)),
         output=found.get("output"),
         stored={name: found[name] for name in STORED if name in found},
     )
@@ -290,19 +272,3 @@ def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:
         yield FOLLOWER
     if past and read_runs("", past) is None:
         yield "history"
-
-
-def read_tag(tag: str, reply: Reply) -> TagState:
-    """Read the reply of ``lua/inspect_tag.lua``."""
-    found = read_json(reply[1])
-    records = {jobid: RunRecord.parse(record) for jobid, record in (found["runs"] or {}).items()}
-    return TagState(
-        tag=tag,
-        listed=parse_batch(found["listed"]) if "listed" in found else None,
-        deadlines={jobid: record.deadline for jobid, record in records.items() if record},
-        lease=parse_number(found.get("lease")),
-        inflight_ms=int(found["hold"]),
-        kind=found["kind"],
-        named=parse_batch(found.get("named", "")),
-        now=float(found["now"]),
-    )

@@ -10,7 +10,8 @@ from redis.exceptions import ResponseError
 from redbike.connection.refusals import is_out_of_memory
 from redbike.errors import Unreachable
 from redbike.store.enums import EVENT_NAMES, EventName
-from redbike.store.inspected import JobState, TagState, read_job, read_tag
+from redbike.store.inspected import JobState, read_job
+from redbike.store.inspected_tags import TagState, read_tag
 from redbike.store.namespace import PAGE, Part, read_json
 from redbike.store.records import Pause, Progress, RunRecord, decode, encode, parse_number
 from redbike.store.scripts import Call

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from redbike.config.options import parse_options
 from redbike.errors import LostRun
 from redbike.schedule.parser import is_one_off
-from redbike.store.entries import NOT_BEGUN, pack_entry
+from redbike.store.entries import NOT_BEGUN, mark_of_backfill, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
@@ -265,8 +265,9 @@ def measure(run: Run) -> tuple[float, float]:
 def _pack_past(run: Run, next_state: NextState) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
-    how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result, bool(run.backfill_of)
-    return pack_run(run.due, waited, took, *how)
+    how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result
+    packed = pack_run(run.due, waited, took, *how)
+    return mark_of_backfill(packed) if run.backfill_of else packed
 
 
 def _format_how(next_state: NextState) -> dict[str, Any]:

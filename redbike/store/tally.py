@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
-from redbike.store.entries import Batch
+from redbike.store.entries import Batch, is_of_backfill
 from redbike.store.enums import Outcome
-from redbike.store.history import BAD, OUTCOMES, is_of_backfill, read_facts
+from redbike.store.history import BAD, OUTCOMES, read_facts
 
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
 PART, RECENT = 10, 60  # seconds

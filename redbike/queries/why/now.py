@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from redbike.config.options import parse_options
 from redbike.config.options import find_backfill, parse_options
-from redbike.errors import BadSchedule
 from redbike.queries.blackouts import warn_of
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from redbike.store.blackouts import BlackoutState
-from redbike.store.inspected import TagState
+from redbike.store.inspected_tags import TagState
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
 from redbike.store.namespace import PAGE, split

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.config.options import parse_options, show_options
+from redbike.config.options import find_backfill, parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
@@ -56,10 +56,8 @@ def show_job(site: Site, request: Request) -> Response:
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
     blackouts = list_details(site.bike.store, state)
-    told = state.to_dict()
-    found_backfills = ("Backfill", told.get("backfill")), ("Last backfill", told.get("last_backfill"))
     seen = site.bike.store.overview.read_named([jobid])
-    status, lines = Status.parse(state.status), CommandLines(site.view.get().glance.processes)
+    status = Status.parse(state.status)
     return site.answer(
         request,
         "job.html",
@@ -67,15 +65,12 @@ def show_job(site: Site, request: Request) -> Response:
         here="jobs",
         jobid=jobid,
         why=why,
-        told=told,
-        backfills=[(name, describe_backfill(found, clock)) for name, found in found_backfills if found],
+        told=state.to_dict(),
         blackouts=[f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
         remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
         queue=seen[0].queue if seen else "",
-        command=CommandLines(site.view.get().glance.processes).find(told.get("backfill_of", jobid), seen[0].queue)
-        if seen
-        else "",
+        command=_find_command(site, state, seen[0].queue) if seen else "",
         status_words=STATUSES[status.event] if status else "",
         stored_status=status,
         words=schedule.explain(zone) if schedule and not schedule.never_runs else "",
@@ -87,9 +82,22 @@ def show_job(site: Site, request: Request) -> Response:
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
         **_read_kin(site, state, clock),
-        **_read_runs(site, jobid),
+        **_read_runs(site, state, clock),
         **_list_coming(site, state, schedule, zone, clock),
     )
+
+
+def _find_command(site: Site, state: JobState, queue: str) -> str:
+    """Return the command of the job, or of that of whose backfill it is; "" for none."""
+    base = find_backfill(state.options)[0] or state.jobid
+    return CommandLines(site.view.get().glance.processes).find(base, queue)
+
+
+def _describe_backfills(state: JobState, clock: Clock) -> list[tuple[str, str]]:
+    """Return how far its backfill is, and how the last one has ended, each with its name."""
+    told = state.to_dict()
+    found = ("Backfill", told.get("backfill")), ("Last backfill", told.get("last_backfill"))
+    return [(name, describe_backfill(each, clock)) for name, each in found if each]
 
 
 def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
@@ -100,12 +108,18 @@ def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
     return {"around": around, "branches": branches, "tree": draw_tree(around) if around else ""}
 
 
-def _read_runs(site: Site, jobid: str) -> dict[str, Any]:
+def _read_runs(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
     """Return how it went: the last runs, and a chart of them."""
-    runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
+    runs = site.bike.store.past.read_runs(RunSearch(), [state.jobid], MOST_RUNS).runs
     durations = measure_durations(runs)
     chart = draw_runs(runs[:RUNS], durations) if runs else ""
-    return {"runs": runs[:RUNS], "number_of_runs": len(runs), "durations": durations, "chart": chart}
+    return {
+        "backfills": _describe_backfills(state, clock),
+        "runs": runs[:RUNS],
+        "number_of_runs": len(runs),
+        "durations": durations,
+        "chart": chart,
+    }
 
 
 def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
