@@ -27,7 +27,7 @@ local function make_follows()
   -- Notes for each follower of a parent that its occurrence has ended: 'ok', 'failed' or 'any'.
   function follows.note_end(parent, ended, due)
     for _, job in ipairs(follows.list_of(parent)) do
-      local base = make_backfills().base_of(job)
+      local base = job:byte() == 30 and make_backfills().base_of(job)
       if base then backfills.note_end(base, parent, ended) end
       local record = not base and follows.record_of(job)
       if record and (record.when == 'any' or record.when == ended) then
@@ -50,7 +50,7 @@ local function make_follows()
   -- A job does not run as an occurrence of a backfill any more: it was dropped.
   function follows.note_dropped(job)
     for _, follower in ipairs(follows.list_of(job)) do
-      local base = make_backfills().base_of(follower)
+      local base = follower:byte() == 30 and make_backfills().base_of(follower)
       if base then backfills.note_end(base, job, 'any') end
     end
   end
