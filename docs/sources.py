@@ -33,7 +33,7 @@ def list_options() -> Iterator[str]:
     """Yield a definition for each option of jobs."""
     for option in OPTIONS.values():
         allowed = ", ".join(f"``{choice}``" for choice in option.choices) or f"a {option.kind}"
-        none = "none" if option.kind in ("url", "traceparent") else "that of the worker class"
+        none = "none" if option.kind in ("url", "traceparent", "group") else "that of the worker class"
         default = none if option.default is None else f"``{option.default}``"
         yield from (f"``{option.name}``", f"   {option.help}. It is {allowed}; the default is {default}.", "")
 

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from redbike.store.backfills import BackfillDetails
     from redbike.store.blackouts import BlackoutDetails
     from redbike.store.enums import Difference, Event, EventName, Outcome
+    from redbike.store.group_counts import GroupDetails
     from redbike.store.history import PastRun, RunDetails
     from redbike.store.inspected import JobDetails
     from redbike.store.log import LogEntry
@@ -120,6 +121,7 @@ __all__ = [
     "EventName",
     "Finding",
     "Forecast",
+    "GroupDetails",
     "Health",
     "InstantLike",
     "Job",
@@ -200,6 +202,7 @@ _PLACES = {
         "store.backfills": "BackfillDetails",
         "store.blackouts": "BlackoutDetails",
         "store.enums": "Difference Event EventName Outcome",
+        "store.group_counts": "GroupDetails",
         "store.history": "PastRun RunDetails",
         "store.inspected": "JobDetails",
         "store.log": "LogEntry",

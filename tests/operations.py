@@ -406,6 +406,22 @@ def cancel_backfill(scene: Scene) -> None:
     assert scene.bike.cancel(JOB)[0].word in ("ended", "idle")
 
 
+def grouped(prepare: Callable[[Scene], Any], *more: str) -> Callable[[Scene], None]:
+    """The job of `prepare` is the last one of a group, or has `more` beside it; another job waits for the group."""
+
+    def prepared(scene: Scene) -> None:
+        prepare(scene)
+        for jobid in (JOB, *more):
+            assert scene.observer.set(jobid, scene.hourly, group_of="g")
+        assert scene.observer.set("report:A", "GROUP:g")
+
+    return prepared
+
+
+def gather(scene: Scene) -> None:
+    scene.bike.group("g", [(JOB, "NOW"), ("a:A", scene.hourly), ("b:B", scene.hourly)], then="report:A")
+
+
 def dark(scene: Scene, *names: str, since: float = -100.0) -> None:
     """Blackouts that have begun since they were set, but that no dispatcher has seen."""
     blackout = Blackout(f"EVERY:1d@{scene.began - 86400 + since:.0f}", 3600.0, scene.began + since - 50, "somebody")
@@ -438,6 +454,12 @@ BY_HAND = [
     ("unset a follower", followed(waiting(JOB)), lambda scene: scene.bike.set("last:B", None)),
     ("unset a parent", followed(waiting(JOB)), lambda scene: scene.bike.set(JOB, None)),
     ("resume a follower", followed(waiting(JOB)), resume_follower),
+    ("set one of a group", nothing, lambda scene: scene.bike.set(JOB, scene.hourly, group_of="g")),
+    ("set without its group", grouped(nothing), lambda scene: scene.bike.set(JOB, scene.hourly, group_of=None)),
+    ("set STOP, the last of a group", grouped(nothing), lambda scene: scene.bike.set(JOB, "STOP")),
+    ("unset the last of a group", grouped(nothing), lambda scene: scene.bike.set(JOB, None)),
+    ("unset what waits for a group", grouped(nothing), lambda scene: scene.bike.set("report:A", None)),
+    ("set after a group that has ended", nothing, lambda scene: scene.bike.set("report:A", "GROUP:g")),
     ("unset what has a blackout", dark_now, lambda scene: scene.bike.set(JOB, None)),
     ("cancel a backfill", backfilled, cancel_backfill),
     ("unset what is of a backfill", backfilled, lambda scene: scene.bike.set(f"{JOB}@2001-09-09T01:46:40Z", None)),
@@ -649,6 +671,8 @@ DISPATCHER = [
     Operation("dispatch_due after pauses of queues", opened, one_pass),
     Operation("dispatch_due when blackouts begin", dark, one_pass, steps=4),
     Operation("pause again and again", waiting(JOB), black_out, by_hand=True, steps=2),
+    Operation("group", nothing, gather, by_hand=True, steps=3),
+    Operation("group again", grouped(waiting(JOB), "old:A"), gather, by_hand=True, steps=3),
     Operation("end blackouts that are on", dark_now, lighten, by_hand=True, steps=6),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due with pauses that are over", over, one_pass),
@@ -783,6 +807,7 @@ WORK_ONE = {
     "with followers": followed(waiting(JOB)),
     "of a backfill": backfilled,
     "of a backfill, that raises": acting(JOB, raising(ValueError("no")), backfilled),
+    "the last of a group": grouped(waiting(JOB)),
     "NOW": waiting(JOB, schedule="NOW"),
     "with a backoff": acting(JOB, lambda scene: 1000, waiting(JOB, schedule="CONTINUE")),
     "that raises": acting(JOB, raising(ValueError("no")), waiting(JOB)),

@@ -7,8 +7,8 @@ Usage:
                         [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>] [--expires=<DURATION>]
                         [--start-within=<DURATION>] [--finish-within=<DURATION>] [--finish-by=<HH:MM>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>] [--history=<N>]
-                        [--keep-result=<POLICY>] [--ping-url=<URL>] [--traceparent=<TRACEPARENT>] [--except=<ICS>] [--]
-                        <JOBID> <SCHEDULE>
+                        [--keep-result=<POLICY>] [--group-of=<NAME>] [--ping-url=<URL>] [--traceparent=<TRACEPARENT>]
+                        [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--] <JOBID>
   redbike [options] at <TIME> [--] [<PROGRAM> [<ARG>...]]
   redbike [options] in <DURATION> [--] [<PROGRAM> [<ARG>...]]
@@ -149,10 +149,10 @@ Options:
   --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
   --history=<N>            How many ended runs are kept.
   --keep-result=<POLICY>   Whether what work returns is kept with the run: no, yes.
+  --group-of=<NAME>        The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   --traceparent=<TRACEPARENT>  The span that its runs are linked to, in the format of W3C Trace Context.
-  --except=<ICS>           Leave out the days of a calendar of holidays, such as holidays.ics: its all-day events of the
-                           next two years. For cron and rules.
+  --except=<ICS>           Leave out the holidays of a calendar, such as holidays.ics, of the next two years.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
   --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
@@ -209,8 +209,8 @@ Words:
   DURATION   Seconds, or a text such as 15m or 2h.
   PATTERN    A job id in which * stands for any characters, ? for one, and [...] for one of a few.
   SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>],
-             AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], five to seven fields of cron, which lines of EXDATE and RDATE
-             may follow, or the lines of an iCal RRULE.
+             AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], GROUP:<NAME>, five to seven fields of cron, which lines of
+             EXDATE and RDATE may follow, or the lines of an iCal RRULE.
   TIME       The same as TIMESTAMP.
   TIMESTAMP  Epoch seconds, ISO 8601, or a time as people say it, such as 22:45, mon 9:00, tomorrow 6:00, +1h or
              24 dec 18:00: the next such instant, or the last one if the command looks back. Behind AT: and @ of a

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import Neighbourhood, look_around
-from redbike.queries.following.words import describe_place, explain_follower, explain_parents
+from redbike.queries.following.words import describe_group, describe_place, explain_follower, explain_parents
 from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
 from redbike.store.store import Store
+from redbike.text.group_names import is_group, name_parent
 from redbike.text.printable import escape
 
 MOST = 5  # jobs in a line
@@ -74,12 +75,14 @@ class Kin:
 
     def list_facts(self) -> Iterator[tuple[str, str]]:
         """Yield what it is after, and what follows it, as names and values."""
-        if self._after:
+        if self._after and is_group(self._after.parents[0]):
+            yield "waits for", _show(describe_group(self._family, self._after.parents[0]))
+        elif self._after:
             ending = self._after.ending
             parents = (f"{each} ({self._describe(each, ending)})" for each in self._after.parents[:MOST])
             yield "after", _list_some(list(parents), len(self._after.parents))
         if followers := self._family.list_followers(self._jobid):
-            yield "followed by", _list_some(list(followers[:MOST]), len(followers))
+            yield "followed by", _list_some(list(map(name_parent, followers[:MOST])), len(followers))
 
     def _describe(self, parent: str, ending: str) -> str:
         return describe_place(self._family, parent, ending, self._clock).removeprefix("is ")

@@ -91,7 +91,7 @@ def _print_follower(
     heading = f"It is due for these times of its parents, {ending}:" if lines else note
     for line in filter(None, (said, heading, *lines)):
         print(line)
-    if len(lines) < count and not note:
+    if len(lines) < count and not note and not schedule.runs_once:
         complain("no further runs")
 
 

@@ -43,6 +43,10 @@ def _note_missing(bike: Redbike, jobid: str) -> None:
 
     family = Family(bike.store)
     family.read_parents([jobid], levels=1)
+    for group in family.groups.values():
+        if not (group.counts.left or group.counts.is_open):
+            complain(f"{jobid}: no job of the group {group.name!r} is left, so it is due now")
+        return
     if missing := [each for each in family.list_parents(jobid) if family.states.get(each) is None]:
         names = ", ".join(f"{each!r:.80}" for each in missing[:5]) + ", …" * (len(missing) > 5)
         complain(f"{jobid}: it waits for {names}, which {'is no job' if len(missing) == 1 else 'are no jobs'} yet")

@@ -53,6 +53,7 @@ class JobOptions(TypedDict, total=False):
     forget_after: float | str | None
     history: int | None
     keep_result: bool | NoOrYes | None
+    group_of: str | None
     ping_url: str | None
     traceparent: str | None
     data: Any

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from redbike.config.ping_urls import check_ping_url
 from redbike.errors import BadConfig
+from redbike.text.group_names import find_problem
 from redbike.text.parsing import measure_duration
 from redbike.text.printable import quote
 
@@ -44,7 +45,7 @@ class Parameter:
     """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
 
     name: str
-    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "text"]
+    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "text"]
     default: Any
     help: str
     choices: tuple[str, ...] = ()
@@ -71,6 +72,8 @@ class Parameter:
             return read_traceparent(self.name, value)
         if self.kind == "clock":
             return read_clock_time(self.name, value)
+        if self.kind == "group":
+            return read_group_name(self.name, value)
         if self.kind == "share":
             return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
@@ -91,6 +94,7 @@ _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
 _RESULT_HELP = "Whether what work returns is kept with the run"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
+_GROUP_HELP = "The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due"
 _TRACEPARENT_HELP = "The span that its runs are linked to, in the format of W3C Trace Context"
 
 PARAMETERS = {
@@ -124,6 +128,7 @@ PARAMETERS = {
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
         Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
+        Parameter("group-of", "group", None, _GROUP_HELP, is_setting=False),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
         Parameter("alert", "text", None, "A command, or a URL, that is told what is wrong", is_option=False),
         Parameter("alert-every", "duration", 3600.0, "How long the same alert is not repeated", is_option=False),
@@ -173,6 +178,13 @@ def read_clock_time(name: str, value: Any) -> str:
     if found is None:
         raise BadConfig(f"bad {name} {quote(value)}: a time of day such as 06:00 is needed")
     return f"{int(found[1]):02}:{found[2]}"
+
+
+def read_group_name(name: str, value: Any) -> str:
+    """Return `value` if it is the name of a group of jobs. Raise `BadConfig`."""
+    if problem := find_problem(value):
+        raise BadConfig(f"bad {name} {quote(value)}: {problem}")
+    return str(value)
 
 
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:

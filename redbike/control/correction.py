@@ -24,7 +24,7 @@ from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.jobs import find_place, follows_as_set
+from redbike.store.inspection.jobs import find_place, follows_as_set, list_places, waits_in_vain
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
@@ -58,7 +58,7 @@ class Correction:
         due = state.pause.due if due is None and state.pause else due
         whole = replace(state, queued=queued, timeline=due, paused=state.paused if state.pause else "", unreadable=())
         placed = self._place(replace(whole, running=self._correct_run(whole)))
-        return _correct_pause(_correct_follower(placed, parents))
+        return _correct_pause(_correct_member(_correct_follower(placed, parents)))
 
     def _place(self, state: JobState) -> JobState:
         if state.schedule is None:
@@ -133,6 +133,8 @@ class Correction:
             return None, 0
         if event in (Event.ENQ, Event.WRK):
             return moment, 0
+        if schedule.is_awaiting:
+            return AWAITED, 0
         since = moment if event == Event.TML else min(self._since, now)
         due = self._first_due(schedule, state.options, since, now)
         if due == "now" or (event == Event.TML and schedule.next(since) is None):
@@ -154,6 +156,14 @@ def _correct_follower(state: JobState, parents: dict[str, Any] | None) -> JobSta
     if follows_as_set(state, parents):
         return state
     return replace(state, follows=None if parents is None else dict(parents), is_listed=True)
+
+
+def _correct_member(state: JobState) -> JobState:
+    """Let a job and its group know each other, or the group not wait for it. What waits in vain is due."""
+    if waits_in_vain(state):
+        state = replace(state, timeline=state.now)
+    goes_on = state.schedule is not None and (list_places(state) or state.timeline is not None)
+    return replace(state, is_counted=True, member_of=state.member_of if goes_on else "")
 
 
 def read_event(state: JobState) -> tuple[str, float]:
@@ -249,6 +259,10 @@ def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
         yield f"status {wanted.status.partition(':')[0]}" if wanted.status else "its status removed"
     if wanted.follows != found.follows or wanted.is_listed != found.is_listed:
         yield "recorded what it follows" if wanted.follows else "not recorded as a follower any more"
+    if wanted.member_of != found.member_of:
+        yield "not waited for by its group any more"
+    elif wanted.is_counted != found.is_counted:
+        yield "counted by its group again"
     yield from _describe_counts(found, wanted)
 
 

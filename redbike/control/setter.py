@@ -17,6 +17,7 @@ from redbike.control.remarks import describe_owner, describe_waiting, log_if_due
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.schedule.group import Group
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
@@ -144,13 +145,21 @@ class Setter:
         """Set a stream of (job id, schedule) and (job id, schedule, options), a batch in each round trip."""
         return self._set_many(map(_read_pair, pairs), read_instant("after", after), read_zone(tz))
 
+    def set_anew(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, bool | ValueError]]:
+        """`set_many`, but each job is to run again, even if it has failed for good."""
+        return self._set_many(map(_read_pair, pairs), None, None, wants_run=True)
+
+    def follow_group(self, jobid: str, schedule: Group, changes: OptionChanges) -> None:
+        """Set a job that is due when a group has ended. Raise `BadSchedule`."""
+        self._set(jobid, schedule.text, None, None, changes)
+
     def _set_many(
-        self, stream: Iterator[_Wanted], after: float | None, tz: str | None
+        self, stream: Iterator[_Wanted], after: float | None, tz: str | None, wants_run: bool = False
     ) -> Iterator[tuple[str, bool | ValueError]]:
         while chunk := list(islice(stream, CHUNK)):
             for wanted in chunk:
                 check_schedule(wanted.schedule, tz)
-            yield from self._set_chunk(chunk, after, tz)
+            yield from self._set_chunk(chunk, after, tz, wants_run)
 
     def compute_repair_start(self) -> float:
         """Return from when occurrences count for a job of which no more is known than its schedule."""
@@ -163,7 +172,7 @@ class Setter:
         return find_first_due(schedule, since, now, override(self.settings, options))[0]
 
     def _set_chunk(
-        self, chunk: list[_Wanted], after: float | None, tz: str | None
+        self, chunk: list[_Wanted], after: float | None, tz: str | None, wants_run: bool
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
@@ -192,7 +201,7 @@ class Setter:
             else:
                 if jobid in jobs:
                     set_them()
-                jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes)
+                jobs[jobid] = Request(jobid, parsed, queue, now, since, given, changes, wants_run=wants_run)
                 results.append((jobid, True))
         set_them()
         return [(jobid, errors.get(jobid, result) if result is True else result) for jobid, result in results]

@@ -226,6 +226,7 @@ class AsyncRedbike(Overridable):
     set = awaited(Redbike.set)
     enter = awaited(Redbike.enter)
     set_many = paged(Redbike.set_many, must_be_read=True)
+    group = awaited(Redbike.group)
     unset = awaited(Redbike.unset)
     load = paged(Redbike.load, must_be_read=True)
     sync_file = paged(Redbike.sync_file, must_be_read=True)

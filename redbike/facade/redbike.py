@@ -232,6 +232,7 @@ class Redbike(Overridable):
     set = _of("_schedules", Schedules.set)
     enter = _of("_schedules", Schedules.enter)
     set_many = _of("_schedules", Schedules.set_many)
+    group = _of("_schedules", Schedules.group)
     unset = _of("_schedules", Schedules.unset)
     load = _of("_sync", Sync.load)
     sync_file = _of("_sync", Sync.sync_file)

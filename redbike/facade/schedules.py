@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeGuard, cast
+from typing import TypeGuard, Unpack, cast
 
-from redbike.config.options import NO_CHANGES
+from redbike.config.options import NO_CHANGES, JobOptions, read_changes
 from redbike.config.settings import Settings, check_group
+from redbike.control.groups import set_group
 from redbike.control.setter import Pair, Setter, read_row_changes
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
@@ -39,6 +40,17 @@ class Schedules(Setter):
         schedule, and for an unknown option; then no job of its batch, up to 500, is set.
         """
         return Results("set_many()", super().set_many(pairs, after, tz))
+
+    def group(self, name: str, jobs: Iterable[Pair], then: str, **options: Unpack[JobOptions]) -> int:
+        """Set `jobs` as the group `name`, and `then`, which is due once, when the last of them has ended.
+
+        `jobs` are pairs as `set_many` takes them, with options and data. `options` are those of `then`. A job has ended
+        when its run has, with all retries, well or not, and also when it is unset, cancelled or stopped. Without any
+        jobs `then` is due at once. Jobs of an earlier call with this name that have not ended count too. Return how
+        many jobs there are. Raise `BadConfig`, `BadJobId` or `BadSchedule` for what cannot be set: then `then` is not
+        set, and is not due, before it is called again. Whoever was killed calls again, too.
+        """
+        return set_group(self, name, jobs, then, read_changes(options))
 
 
 class Sync:

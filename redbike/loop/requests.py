@@ -5,7 +5,7 @@ What the user asks to be set becomes a job with its first due time. What is canc
 
 from dataclasses import dataclass
 
-from redbike.config.options import NO_CHANGES, OptionChanges
+from redbike.config.options import NO_CHANGES, OptionChanges, parse_options
 from redbike.config.settings import Settings, override
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.policies import decide_rescheduled
@@ -19,6 +19,8 @@ from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState
 from redbike.store.run import Run
 from redbike.store.schedules import apply_options, find_jitter
+
+GROUP_OF = "group-of"
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class Request:
         options = self.options
         schedule = apply_options(self.schedule, self.jobid, options)
         # If the user has not said from when, a one-off that is past is due at once.
-        since = float("-inf") if schedule.runs_once and not self.is_given else self.since
+        since = float("-inf") if schedule.runs_once and (schedule.is_awaiting or not self.is_given) else self.since
         own = override(settings, options)
         due, skipped = find_first_due(schedule, since, self.now, own)
         # A one-off that is never due would be, wherever its text is set again.
@@ -76,8 +78,18 @@ class Request:
             paused=self.paused,
             skipped=skipped,
             expires=0.0 if schedule.allows_pause else own.expires,
-            follows=schedule.find_parents(),
+            follows=self._find_links(schedule),
         )
+
+    def _find_links(self, schedule: Schedule) -> dict[str, object] | None:
+        """Return its parents, and the group that it is to be one of from now on, "" for none; None if neither is."""
+        links = dict(schedule.find_parents() or {})
+        if GROUP_OF in self.changes.options:
+            before, name = parse_options(self.known).get(GROUP_OF), self.changes.options[GROUP_OF]
+            # What a row has already was counted, and may have ended.
+            if name != before or (name and not self.stays):
+                links["member"] = name or ""
+        return links or None
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:
         keeps_rest = not self.is_given and not self.wants_run and (keeps_place or self.schedule.never_runs)

@@ -36,6 +36,9 @@ def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
     if waits_for := job.get("waits_for"):
         return f"It waits for {join_words(escape(each.encode(errors='replace')) for each in waits_for)}.", True
+    if group := job.get("follows_group"):
+        name = escape(group["name"].encode(errors="replace"))
+        return f"It waits for the group {name}, of which {group['left']:,} of {group['total']:,} jobs are left.", True
     return "It is nowhere, though it should be; redbike fsck says more.", False
 
 

@@ -10,6 +10,7 @@ from redbike.schedule.after import After
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
+from redbike.schedule.group import Group
 from redbike.schedule.kinds import At, Continue, Every, In, Keyword, Now, Schedule, Stop
 from redbike.schedule.moments import END_OF_TIME, MAX_TEXT, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
@@ -17,7 +18,7 @@ from redbike.schedule.rrule.rule import format_day, unfold, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
 # The class of a text that begins with a keyword.
-KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every, After)}
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every, After, Group)}
 _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -99,7 +100,7 @@ def _examine(text: str) -> _Examined:
 @lru_cache(4096)
 def _parse(text: str, timezone: str, jobid: str, anchor: float) -> Schedule:
     kind, rest = _find_kind(text)
-    if not (text.isascii() or kind is After):
+    if not (text.isascii() or kind in (After, Group)):
         raise BadSchedule(f"bad schedule {text!r:.80}: no keyword, cron expression or rule")
     if kind:
         return kind.parse(rest, timezone, anchor)

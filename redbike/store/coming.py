@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
-from redbike.store.backfills import HEAD
 from redbike.store.history import read_duration
 from redbike.store.namespace import Part, split
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
+from redbike.text.group_names import is_jobid
 
 PAGE = 1000  # jobs in one request
 
@@ -40,8 +40,7 @@ class Coming(Part):
 
     def list_followers(self) -> Iterator[list[str]]:
         """Yield pages of the ids of the jobs that follow others. One that is set meanwhile may be missing."""
-        fields = (field for field, _ in self._namespace.scan(self._namespace.keys.following))
-        return split((jobid for jobid in fields if not jobid.startswith(HEAD)), PAGE)
+        return split((each for each, _ in self._namespace.scan(self._namespace.keys.following) if is_jobid(each)), PAGE)
 
     def list_jobids(self, until: float) -> Iterator[list[str]]:
         """Yield pages of the ids of the same jobs: first those that do not wait for their due time, then by that.

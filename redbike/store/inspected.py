@@ -9,6 +9,7 @@ from redbike.schedule.moments import AWAITED
 from redbike.store import backfills
 from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
+from redbike.store.group_counts import GroupCounts, GroupDetails
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
@@ -28,6 +29,7 @@ from redbike.store.records import (
 )
 from redbike.store.schedules import read_schedule
 from redbike.store.scripts import Reply
+from redbike.text.group_names import MARK, is_jobid
 from redbike.text.parsing import load_json, load_object
 
 FOLLOWER = "record of what it follows"  # among what is unreadable
@@ -53,6 +55,7 @@ class JobDetails(TypedDict):
     backfill: NotRequired[backfills.BackfillDetails]  #: how far that is which is under way
     last_backfill: NotRequired[backfills.BackfillDetails]  #: how the last one has ended
     backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
+    follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
     paused: NotRequired[PauseDetails]
     blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
@@ -115,6 +118,9 @@ class JobState:
     followers: tuple[str, ...] = ()  # the jobs that follow it
     backfill: str = ""  # the record of that which is under way
     backfilled: str = field(default="", compare=False)  # those that have ended, if data were asked for
+    member_of: str = ""  # the group of which it is one, until it has ended; "" for none
+    is_counted: bool = True  # whether that group and the job know each other
+    awaited: GroupCounts | None = None  # of the group that it follows, or has followed; None if it follows none
     worker: str = field(default="", compare=False)  # the record of the process that runs it, if data were asked for
 
     def count_entries(self, name: str) -> int:
@@ -170,6 +176,11 @@ class JobState:
         """Tell whether its status, which may be damaged, has this event."""
         return (self.status or "").startswith(f"{event}:")
 
+    def _describe_group(self) -> GroupDetails | None:
+        if not (self.follows and self.awaited):
+            return None
+        return self.awaited.to_dict(self.follows["parents"][0].removeprefix(MARK))
+
     def to_dict(self) -> JobDetails:
         """Return what there is of every job, and then what there is only of some."""
         retry_state, membership = RetryState.parse(self.retry_state), Membership.parse(self.membership)
@@ -177,7 +188,8 @@ class JobState:
         found = {
             "queued_for": self.waiting and self.waiting.due,
             "expires_at": self.waits_until,
-            "waits_for": self.waits_for or None,
+            "waits_for": list(filter(is_jobid, self.waits_for)) or None,
+            "follows_group": self._describe_group(),
             "followers": list(self.followers) or None,
             "backfill": backfills.read_record(self.backfill),
             "last_backfill": backfills.read_last(self.backfilled),
@@ -246,7 +258,10 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
-        followers=tuple(sorted(each for each in found["followers"].split("\n") if each and each[0] != backfills.HEAD)),
+        followers=tuple(sorted(filter(is_jobid, found["followers"].split("\n")))),
+        member_of=found.get("member", ""),
+        is_counted=found.get("counts", True),
+        awaited=_read_awaited(found),
         output=found.get("output"),
         stored={name: found[name] for name in STORED if name in found},
     )
@@ -256,6 +271,17 @@ def read_follower(text: str) -> dict[str, Any] | None:
     """Return the record of a follower; None if there is none, or if it is damaged."""
     found = load_object(text)
     return found if found and all(isinstance(found.get(name), kind) for name, kind in _FOLLOWER.items()) else None
+
+
+def _read_awaited(found: dict[str, Any]) -> GroupCounts | None:
+    """Return the counts of the group that a job waits for, or of the one that has made it due."""
+    if "left" not in found:
+        return None
+    kept = (read_follower(found["following"]) or {}).get("group")
+    # That is of the last time, if it waits again.
+    if isinstance(kept, dict) and not found["left"]:
+        return GroupCounts.read(kept, 0)
+    return GroupCounts.parse(found.get("awaited", ""), found["left"])
 
 
 def _list_unreadable(found: dict[str, Any], past: bytes) -> Iterator[str]:

@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 from redbike.errors import BadJobId, BadSchedule, quoted
 from redbike.store.alerts import Alerts
-from redbike.store.backfills import HEAD
 from redbike.store.enums import Skip
 from redbike.store.namespace import PAGE, STEP, Part, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
+from redbike.text.group_names import is_group, is_jobid, name_parent
 
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
 
@@ -53,7 +53,8 @@ class JobToSet:
     paused: str = ""  # the record of the pause that a job that is new has at once
     skipped: Mapping[Skip, int] = field(default_factory=dict)  # occurrences before `due` that do not run, by reason
     expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
-    follows: Mapping[str, Any] | None = None  # its parents and when it is due, as `-following` has them
+    # Its parents and when it is due, as `-following` has them; `member`: its group from now on, see `lua/set.lua`.
+    follows: Mapping[str, Any] | None = None
     error: BadSchedule | BadJobId | None = None  # why it was not set after all
 
 
@@ -64,7 +65,8 @@ def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
 
 def describe_cycle(schedule: str, path: Sequence[str]) -> BadSchedule:
     """Return the error for a job that would wait for itself with this schedule: the jobs from itself to itself."""
-    return BadSchedule(f"bad schedule {quoted(schedule)}: the job would wait for itself: {' after '.join(path)}")
+    names = " after ".join(map(name_parent, path))
+    return BadSchedule(f"bad schedule {quoted(schedule)}: the job would wait for itself: {names}")
 
 
 class Refused(NamedTuple):
@@ -118,7 +120,8 @@ class Jobs(Part):
     ) -> Iterator[Answers]:
         """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
         answers = Answers()
-        steps = list(split(jobs, step))
+        # A job that follows a group closes it: before that, all others are one of it that are to be.
+        steps = list(split(sorted(jobs, key=_closes_group), step))
         watches = Alerts(self._namespace).pack_watch({job.jobid: job.options for job in jobs if job.options})
         calls = chain((self._pack_set(step, from_now) for step in steps), watches, also)
         with self._namespace.scripts.run_meanwhile(calls) as replies:
@@ -150,7 +153,7 @@ class Jobs(Part):
         while reply[0] == "elsewhere":
             # Another worker class may have put the job into a queue of another name: that one is declared instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
-        return [each for each in decode(reply[1]).split("\n") if each and each[0] != HEAD] if len(reply) > 1 else []
+        return list(filter(is_jobid, decode(reply[1]).split("\n"))) if len(reply) > 1 else []
 
     def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
         """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""
@@ -206,6 +209,10 @@ class Jobs(Part):
         if each.due is not None:
             given["due"] = each.due
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
+
+
+def _closes_group(job: JobToSet) -> bool:
+    return job.follows is not None and any(map(is_group, job.follows.get("parents", ())))
 
 
 def _find_expiry(job: JobToSet) -> str | float | None:

@@ -47,8 +47,8 @@ key (after the prefix)    type    content
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last;
-                                  and of backfills, see below
-``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent
+                                  of backfills; a group → JSON of what its jobs came to; see below
+``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent, the jobs of groups
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
 
@@ -138,6 +138,14 @@ being noted. ``<RS> ID <LF> N`` is a part: JSON of 100 due times. ``<RS> ID <LF>
 of backfills that have ended, with ``ended``, and ``how`` if it was cancelled. An occurrence is a one-off,
 ``ID@2026-11-03T00:00:00Z``, with an option ``backfill``, which nobody can set: an object with ``of``, the job, and
 ``due``. In ``-followers`` it has the follower ``<RS> ID``. As it ends, the next one is set in the same step.
+
+A group is its name behind the control character GS, so it is no job id. A job with the schedule ``GROUP`` follows it as
+if it were a job. Each of its jobs that has not ended has two links in ``-followers``: ``JOB <LF> <GS>NAME`` tells its
+group, and ``<GS><GS>NAME <LF> JOB`` counts it. The JSON of a group has ``total``: the jobs that it has had; ``failed``
+and ``dropped``: how many of these have failed, or were given up; ``due``: the latest due time of those that have ended;
+``open``: true if more are to come; ``owed``: jobs that have joined in flight, with the tag of the run that does not
+count, as they are to run once more. It goes with the last job, unless it is open. The record of a follower then has
+``group``: these numbers.
 
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have

@@ -35,6 +35,8 @@ PARTS = (
     "_backfilled",  # reads and notes occurrences of backfills
     "_backfill",  # notes what is left of these
     "_follow",  # notes when they are due
+    "_group",  # reads and notes what is left of groups
+    "_member",  # notes which jobs are theirs
     "_forget",  # notes that a job is gone
     "_blackouts",  # and its blackout
     "_log",  # notes an entry of the log

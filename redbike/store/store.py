@@ -24,6 +24,7 @@ from redbike.store.alerts import Alerts
 from redbike.store.backfills import Backfills, looks_like_one
 from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
+from redbike.store.groups import Groups
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys
@@ -80,6 +81,7 @@ class Store:
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self.jobs = Jobs(namespace)
+        self.groups = Groups(namespace)
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit, self._history)
         self.queue_limits = QueueLimiter(namespace)

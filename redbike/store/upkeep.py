@@ -127,6 +127,8 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
     is_damaged = FOLLOWER in found.unreadable
     if is_damaged or wanted.follows != found.follows or wanted.is_listed != found.is_listed:
         changes["follows"] = wanted.follows or False
+    if (wanted.member_of, wanted.is_counted) != (found.member_of, found.is_counted):
+        changes |= {"member": found.member_of, "ends": not wanted.member_of}
     for name, field in REMOVABLE.items():
         if getattr(wanted, field) != getattr(found, field) or name.replace("_", " ") in found.unreadable:
             changes[name] = False

@@ -50,7 +50,8 @@ def _foresee(preview: Preview, schedule: Schedule) -> None:
     elif schedule.is_immediate:
         preview.remark = "It runs as soon as it is set."
     elif schedule.is_awaiting:
-        preview.remark = "It is due when these jobs have ended, for their due time."
+        whose = "the jobs of this group" if schedule.runs_once else "these jobs"
+        preview.remark = f"It is due when {whose} have ended, for their due time."
     else:
         preview.moments = list(list_coming(schedule, now, None, SHOWN))
         if not preview.moments:
@@ -195,7 +196,7 @@ def name_default(name: str, settings: Settings) -> str:
     value = getattr(settings, option.key) if option.is_setting else option.default
     if option.kind == "url":
         return "that of the settings" if value else "none"
-    if option.kind == "traceparent":
+    if option.kind in ("traceparent", "group"):
         return "none"
     return "the worker class decides" if value is None else f"{option.zero if option.zero and not value else value}"
 

@@ -48,12 +48,15 @@ def _draw_link(parent: Place, follower: Place) -> Markup:
 
 def _draw_node(node: Node, place: Place, own: str) -> Markup:
     kind = "own" if node.jobid == own else "other" if node.is_there else "missing"
-    text = show_text(node.jobid, CHARACTERS)
+    text = show_text(node.name, CHARACTERS)
     return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="3"/><text x="{}" y="{}">{}</text>').format(
         kind, *place, BOX, HEIGHT, place[0] + 8, place[1] + 16, text
     )
 
 
 def _describe(around: Neighbourhood) -> str:
-    links = [f"{show_text(follower, 60)} after {show_text(parent, 60)}" for parent, follower in around.links]
+    links = [
+        f"{show_text(around.nodes[follower].name, 60)} after {show_text(around.nodes[parent].name, 60)}"
+        for parent, follower in around.links
+    ]
     return f"What follows what, {name_number(len(around.nodes), 'job')}: {'; '.join(links)}"

@@ -17,7 +17,16 @@ from redbike.config.parameters import NO_OR_YES, OPTIONS, PARAMETERS, SETTINGS
 from tests.commandline import ROOT
 
 PAGE, _, OPTIONS_PAGE = (ROOT / "docs" / "configuration.rst").read_text().partition("Options of a job\n")
-PYTHON = {"duration": float, "count": int, "share": float, "url": str, "traceparent": str, "clock": str, "text": str}
+PYTHON = {
+    "duration": float,
+    "count": int,
+    "share": float,
+    "url": str,
+    "traceparent": str,
+    "clock": str,
+    "group": str,
+    "text": str,
+}
 # For each setting, a value that is not its default, as a text and as it is read.
 OTHERS = {
     key: {
@@ -86,6 +95,7 @@ BAD = {
         "00-4bf92f3577b34da6a3ce929d0e0e4736-" + "\u0667" * 16 + "-01",
     ],
     "clock": ["", "6", "24:00", "06:60", "06:00:00", "6:5", "\u0666:00", " 06:00", 6.5, 600, True],
+    "group": [7, "", "a\nb", " a", "x" * 201, "ü" * 101, "\ud800"],
     "text": [7],
 }
 MORE = {
@@ -135,7 +145,7 @@ def test_the_page_has_every_setting_with_its_default():
 def test_the_page_has_each_option_with_its_kind():
     rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
     kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
-    kinds |= {"traceparent": "text", "clock": "time"}
+    kinds |= {"traceparent": "text", "clock": "time", "group": "name"}
     assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
 
 

@@ -119,6 +119,11 @@ def following(bike):
     bike.set("child:A", f"AFTER:{JOB}")
 
 
+def gathering(bike):
+    bike.set("one:A", "EVERY:1h@0", group_of="g")
+    bike.set(JOB, "GROUP:g")
+
+
 def in_progress(bike):
     flight(bike.store)
     tag = bike.store.questions.inspect([JOB])[0].run.tag
@@ -152,6 +157,7 @@ MORE = (
     dark,
     expiring,
     following,
+    gathering,
     in_progress,
     cancelled,
     skipped,

@@ -198,6 +198,7 @@ VERBS: dict[str, Verb] = {
     "resume every": lambda store, run: store.at(NOW).blackouts.end([f"job:{JOB}"], ""),
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
+    "open_group": lambda store, run: store.at(NOW).groups.open("import-7"),
     "note": note,
     "register": lambda store, run: store.at(NOW).workers.register("OwnerOf1", ENTRY),
     "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),

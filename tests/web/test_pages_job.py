@@ -164,6 +164,20 @@ def test_a_follower_has_a_picture_of_what_follows_what(page, bike):
     assert "What follows what" not in show(page, "other:A", 404).words
 
 
+def test_a_group_is_in_the_picture_and_is_no_job(page, bike):
+    bike.group("<g>", [("one:A", "0 3 * * *"), ("two:A", "AFTER:one:A")], then="report:A")
+    found = show(page, "report:A")
+    assert "It waits for the group <g>, 2 of 2 jobs left: one:A, which is due at" in found.words
+    assert "after group <g>, which has 2 of 2 jobs left" in found.words
+    [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
+    assert "report:A after group <g>" in label
+    assert "group <g> after one:A" in label
+    assert {"job?id=one%3AA", "job?id=two%3AA"} <= set(found.links)
+    assert not [link for link in found.links if "1D" in link or "g%3E" in link]
+    assert "then group <g>" in show(page, "two:A").words
+    assert "\x1d" not in page.get("/job?id=report:A").text
+
+
 def test_the_picture_of_very_many_followers_has_few(page, bike):
     bike.set("a:A", "EVERY:1h")
     for number in range(40):

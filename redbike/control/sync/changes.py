@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from redbike.control.blackouts import describe_blackout
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig
 from redbike.importers.rows import Source, WantedBlackout, WantedPause
+from redbike.schedule.group import Group
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike
 from redbike.schedule.parser import parse_stored
@@ -216,6 +217,17 @@ def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str
             yield f"{name}: {shown.get(name, 'default')} -> {show.get(name, 'default')}"
     if changes.data is not None and changes.data != stored.data:
         yield "data changed" if stored.data and changes.data else "data added" if changes.data else "data removed"
+
+
+def put_groups_last(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows of jobs that wait for a group behind all others: that closes the group."""
+    last = []
+    for row in rows:
+        if isinstance(row.schedule, str) and row.schedule[:50].lstrip().upper().startswith(Group.keyword):
+            last.append(row)
+        else:
+            yield row
+    yield from last
 
 
 def make_membership(stored: StoredRow, schedule: Schedule, group: str | None) -> str | None:

@@ -26,6 +26,7 @@ from redbike.control.sync.changes import (
     check_share,
     compare,
     make_membership,
+    put_groups_last,
 )
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
@@ -77,7 +78,7 @@ class Syncer:
         if wish.tz is not None:
             check_zone(wish.tz)
         with self._store.log.note_when_done(action, subject) as tally, open_seen() as seen:
-            for changes in self._sync_all(Chunks(iter(rows), seen, reads_ahead), wish, seen, tally):
+            for changes in self._sync_all(Chunks(put_groups_last(rows), seen, reads_ahead), wish, seen, tally):
                 counts = Counter(change.difference for change in changes if not change.is_note)
                 for difference, number in counts.items():
                     is_done = difference not in (Difference.UNCHANGED, Difference.BAD)

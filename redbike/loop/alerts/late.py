@@ -20,8 +20,10 @@ from redbike.store.inspected import JobState
 from redbike.store.records import RetryState
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
+from redbike.text.group_names import MARK, is_group, is_jobid, name_parent
 
 MOST_LEVELS = 64  # of parents above a job
+MOST_MEMBERS = 100  # of a group, of which it is known when they are due
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Awaiting:
         """Return what a follower waits for; None if one of its parents is not due either."""
         [state] = self._read([jobid])
         due = self._find_due(state, MOST_LEVELS)
-        return None if due is None else Awaited(due, state.waits_for)
+        return None if due is None else Awaited(due, list(map(name_parent, state.waits_for)))
 
     def _read(self, jobids: Sequence[str]) -> list[JobState]:
         fresh = [jobid for jobid in jobids if jobid not in self._states]
@@ -79,7 +81,7 @@ class Awaiting:
         if follows is None or follows["when"] == "failed" or not levels or not state.waits_for:
             return None
         dues = [float(due) for due in follows["ended"].values()]
-        for parent in self._read(state.waits_for):
+        for parent in self._read(self._list_awaited(state)):
             due = self._find_pending(parent, levels)
             # What has failed for good does not end well any more.
             if due is None and follows["when"] == "ok":
@@ -88,6 +90,12 @@ class Awaiting:
                 return None
             dues.append(due)
         return max(dues)
+
+    def _list_awaited(self, state: JobState) -> list[str]:
+        """Return the parents for which a follower waits; for a group, the first of the jobs that are left of it."""
+        groups = [each.removeprefix(MARK) for each in state.waits_for if is_group(each)]
+        found = self._store.groups.read(groups, MOST_MEMBERS).values() if groups else ()
+        return [*filter(is_jobid, state.waits_for), *(jobid for group in found for jobid in group.jobids)]
 
     def _find_pending(self, state: JobState, levels: int) -> float | None:
         """Return the due time of the occurrence of a parent that runs, waits or is tried again; None if none does."""

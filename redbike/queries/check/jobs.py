@@ -207,7 +207,11 @@ def _check_followers(store: Store, jobids: Sequence[str]) -> Iterator[Finding]:
         if state is None or after is None:
             continue
         for parent in state.waits_for if state.follows else after.parents:
-            if parent in family.states and family.states[parent] is None:
+            if parent in family.groups:
+                if family.groups[parent].counts.is_open:
+                    name = family.groups[parent].name
+                    yield note(f"{jobid!r}: it waits for the group {name!r}, of which more jobs are to be set")
+            elif parent in family.states and family.states[parent] is None:
                 yield Finding(f"{jobid!r}: it waits for {parent!r}, which is no job")
             elif why := describe_hopeless(family, parent, after.ending):
                 yield note(f"{jobid!r}: it waits for {parent!r}, which {why}")

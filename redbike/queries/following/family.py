@@ -5,17 +5,20 @@ from dataclasses import replace
 
 from redbike.errors import BadSchedule
 from redbike.queries.blackouts import Calendar
+from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
 from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Closed, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_follower, parse_stored
 from redbike.store.coming import ComingJob, find_moments
+from redbike.store.groups import GroupState
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE, split
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
+from redbike.text.group_names import MARK, is_group
 
 MOST_LEVELS = 64  # of parents above a job
 MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
@@ -43,6 +46,7 @@ class Family:
     def __init__(self, store: Store, presumes_success: bool = True) -> None:
         self._store, self._presumes_success = store, presumes_success
         self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
+        self.groups: dict[str, GroupState] = {}  # those among the parents
         self.calendar: Calendar | None = None  # the blackouts, if they are to be known
         self._streams: dict[str, Schedule] = {}
         self._coming: dict[tuple[str | None, ...], Stream] = {}
@@ -57,7 +61,10 @@ class Family:
 
     def read(self, jobids: Iterable[str]) -> None:
         """Read those of `jobids` that are not known yet, in one round trip, or in one for a thousand of them."""
-        fresh = [jobid for jobid in dict.fromkeys(jobids) if jobid not in self.states]
+        wanted = dict.fromkeys(jobids)
+        if groups := [each for each in wanted if is_group(each) and each not in self.groups]:
+            self.groups |= read_groups(self._store, groups)
+        fresh = [jobid for jobid in wanted if jobid not in self.states and not is_group(jobid)]
         for page in split(fresh[: max(0, MOST_JOBS - len(self.states))], PAGE):
             self.add(self._store.questions.inspect(page))
 
@@ -83,14 +90,19 @@ class Family:
 
     def list_parents(self, jobid: str) -> tuple[str, ...]:
         """Return the parents of a job that is known, in their order."""
+        if jobid in self.groups:
+            return self.groups[jobid].jobids
         state = self.states.get(jobid)
         after = find_after(state.schedule) if state else None
         return after.parents if after else ()
 
     def list_followers(self, jobid: str) -> tuple[str, ...]:
-        """Return the followers of a job that is known."""
+        """Return the followers of a job that is known, and the group of which it is one."""
+        if jobid in self.groups:
+            return self.groups[jobid].followers
         state = self.states.get(jobid)
-        return state.followers if state else ()
+        group = (MARK + state.member_of,) if state and state.member_of else ()
+        return (*state.followers, *group) if state else ()
 
     def find_cycle(self, jobid: str, parents: Iterable[str]) -> list[str]:
         """Return the jobs from `jobid` up to itself if it followed these; [] if it would not wait for itself.
@@ -132,10 +144,19 @@ class Family:
         state = self.states.get(jobid)
         level = max((self._levels[each] for each in self.list_parents(jobid) if each in self._levels), default=0)
         self._levels[jobid] = level + 1
+        if jobid in self.groups:
+            members = [self._streams.get(each, NEVER) for each in self.list_parents(jobid)]
+            ends = make_group_stream(self.groups[jobid], members, self._find_now())
+            self.is_cut |= ends is None
+            return ends or NEVER
         self.is_cut |= jobid not in self.states or level >= MOST_LEVELS
         if state is None or state.schedule is None or level >= MOST_LEVELS:
             return NEVER
         return self.close(state, self.make_own_stream(state))
+
+    def _find_now(self) -> float:
+        """Return the instant at which the jobs were read."""
+        return next((state.now for state in self.states.values() if state), 0.0)
 
     def close(self, state: JobState, stream: Schedule) -> Schedule:
         """Return when a job ends whose `stream` is that without blackouts."""
@@ -170,6 +191,8 @@ class Family:
     def follow(self, after: After, state: JobState | None, now: float = 0.0) -> Schedule:
         """Return when a follower is due from now on; without a `state`, one that nobody has set yet."""
         if after.ending == "failed" and self._presumes_success:
+            return NEVER
+        if after.runs_once and state and not waits_for_group(state):
             return NEVER
         kept = state.follows if state else None
         # It may be about to be set to others.

@@ -10,6 +10,7 @@ from redbike.queries.following.family import Family, find_after
 from redbike.queries.following.words import describe_place
 from redbike.schedule.clock import Clock
 from redbike.store.store import Store
+from redbike.text.group_names import is_group, name_parent
 
 LEVELS = 2  # generations up, and as many down
 MOST_NODES = 30
@@ -31,6 +32,11 @@ class Node:
     text: str = ""  #: what it does now, for a parent: ``is due at …``
     ending: str = "ok"  #: how its parents end that it waits for; "" if it follows none
 
+    @property
+    def name(self) -> str:
+        """Its id, or the name of a group."""
+        return name_parent(self.jobid)
+
 
 class Branch(NamedTuple):
     """A job in a tree below another one: ``after`` it, or ``then``."""
@@ -40,6 +46,16 @@ class Branch(NamedTuple):
     jobid: str
     how: str  #: how a parent must end for that: `` failed``, `` if it fails``; "" for well
     text: str  #: what a parent does now
+
+    @property
+    def name(self) -> str:
+        """Its id, or the name of a group."""
+        return name_parent(self.jobid)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is no job."""
+        return is_group(self.jobid)
 
 
 @dataclass(slots=True)
@@ -62,7 +78,7 @@ class Neighbourhood:
         for parent, follower in self.links if depth <= LEVELS else ():
             one, other = (follower, parent) if is_up else (parent, follower)
             if one == jobid and other not in path:
-                how = _HOW[word][self.nodes[follower].ending or "ok"]
+                how = _HOW[word][self.nodes[follower].ending or "ok"] if not is_group(parent) else ""
                 yield Branch(depth, word, other, how, self.nodes[other].text if is_up else "")
                 yield from self._list_branches(other, word, depth + 1, path | {other})
 
@@ -71,7 +87,7 @@ class Neighbourhood:
         yield self.jobid
         for branch in islice(self.list_branches(), MOST_LINES):
             text = f", which {branch.text}" if branch.text else ""
-            yield f"{'  ' * branch.depth}{branch.word} {branch.jobid}{branch.how}{text}"
+            yield f"{'  ' * branch.depth}{branch.word} {branch.name}{branch.how}{text}"
         if self.is_deep:
             yield "  and more, further away"
         elif self.hidden:

@@ -9,6 +9,7 @@ from redbike.schedule.moments import join_words
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.records import RetryState
+from redbike.text.group_names import is_group, name_parent
 
 MOST_WORDS = 5  # parents that are told of, of each kind
 MOST_DEPTH = 8  # followers of followers that are told of in one sentence
@@ -27,6 +28,8 @@ def explain_follower(family: Family, state: JobState, clock: Clock) -> str:
 
 def explain_parents(family: Family, after: After, waits_for: Sequence[str], clock: Clock) -> str:
     """Return for which of its parents a follower waits, and what each of them does, as a sentence."""
+    if is_group(after.parents[0]):
+        return explain_group(family, after.parents[0], clock)
     awaited = [parent for parent in after.parents if parent in waits_for]
     ended = [parent for parent in after.parents if parent not in waits_for]
     if not awaited:
@@ -36,6 +39,38 @@ def explain_parents(family: Family, after: After, waits_for: Sequence[str], cloc
     if not ended:
         return f"It waits {what}."
     return f"It waits {what}; {join_words(_cut(ended))} {'has' if len(ended) == 1 else 'have'} ended already."
+
+
+def explain_group(family: Family, parent: str, clock: Clock) -> str:
+    """Return how much is left of a group, and what the first of its jobs do, as a sentence; what is paused first."""
+    group = family.groups.get(parent)
+    if group is None:
+        return f"It waits for the {name_parent(parent)}."
+    if not (group.counts.left or group.counts.is_open):
+        return f"No job of the {name_parent(parent)} is left: who waits for it is due at once."
+    jobids = sorted(group.jobids, key=lambda each: not _is_paused(family, each))[:MOST_WORDS]
+    named = [f"{each}, which {describe_place(family, each, 'any', clock)}" for each in jobids]
+    more = group.counts.left - len(named)
+    named += [f"{more:,} more"] if more and named else []
+    others = "; more are to come" if group.counts.is_open else ""
+    names = f": {'; '.join(named)}" if named else ""
+    return f"It waits for the {name_parent(parent)}, {group.counts.describe()}{others}{names}."
+
+
+def describe_group(family: Family, parent: str) -> str:
+    """Return a group in a few words: how much is left of it, and the first of that."""
+    group = family.groups[parent]
+    names = f": {', '.join(group.jobids[:MOST_WORDS])}" if group.jobids else ""
+    return f"{name_parent(parent)} ({group.counts.describe()}){names}{', …' * (group.counts.left > MOST_WORDS)}"
+
+
+def _is_paused(family: Family, jobid: str) -> bool:
+    state = family.states.get(jobid)
+    return state is not None and state.pause is not None
+
+
+def _name_awaited(parent: str, ending: str) -> str:
+    return f"the {name_parent(parent)}" if is_group(parent) else _AWAITED[ending].format(parent)
 
 
 def _cut(words: list[str]) -> list[str]:
@@ -59,6 +94,8 @@ def _describe(family: Family, awaited: Sequence[str], after: After, clock: Clock
 
 def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: Sequence[str] = ()) -> str:
     """Return what a parent does that is to end like this: ``is due at …``, ``is no job``."""
+    if jobid in family.groups:
+        return f"has {family.groups[jobid].counts.describe()}"
     state = family.states.get(jobid)
     if state is None:
         return "is no job" if jobid in family.states else "is not known here"
@@ -86,7 +123,7 @@ def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequ
         return "waits for others"
     first, *others = waits_for
     more = f" and {len(others)} more" if others else ""
-    what = _AWAITED[after.ending].format(first)
+    what = _name_awaited(first, after.ending)
     if first in path:
         return f"waits for {what}{more}"
     if len(path) >= MOST_DEPTH:

@@ -4,7 +4,7 @@ A parent ends as soon as it runs. What ends while a follower cannot run makes it
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.jobs import describe_cycle
 from redbike.store.store import Store
+from redbike.text.group_names import is_group, is_jobid
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,28 @@ class Plan:
 
 
 class Line(Family):
-    """One side of a rehearsal: the jobs of `family`, each as `plan` says; `parents` are those of changed jobs."""
+    """One side of a rehearsal: the jobs of `family`, each as `plan` says; `parents` are those of changed jobs.
+
+    Their groups do not wait for those that are `gone`.
+    """
 
     def __init__(
-        self, store: Store, family: Family, plan: Callable[[JobState], Plan], parents: dict[str, tuple[str, ...]]
+        self,
+        store: Store,
+        family: Family,
+        plan: Callable[[JobState], Plan],
+        parents: dict[str, tuple[str, ...]],
+        gone: Collection[str] = (),
     ) -> None:
         super().__init__(store)
-        self.states = family.states
-        self._plan, self._parents = plan, parents
+        self.states, self.groups = family.states, family.groups
+        self._plan, self._parents, self._gone = plan, parents, gone
         self.plans: dict[str, tuple[Plan, Stream | None]] = {}  # with the runs of a follower
 
     def list_parents(self, jobid: str) -> tuple[str, ...]:
         """Return the parents of a job, as it is on this side."""
+        if is_group(jobid):
+            return tuple(each for each in super().list_parents(jobid) if each not in self._gone)
         return self._parents[jobid] if jobid in self._parents else super().list_parents(jobid)
 
     def make_own_stream(self, state: JobState) -> Schedule:
@@ -115,7 +126,8 @@ class LinkedJobs:
         affected = set(_list_affected(family, self._chosen))
         parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
         without = Line(self._means.store, family, self._plan_as_is, {})
-        changed = Line(self._means.store, family, self._plan, parents)
+        gone = self._chosen if self._means.change.action == "unset" else ()
+        changed = Line(self._means.store, family, self._plan, parents, gone)
         without.calendar = changed.calendar = self._means.calendar
         for jobid in (*self._chosen, *affected):
             for side, line in ((rehearsal.without, without), (rehearsal.changed, changed)):
@@ -196,4 +208,5 @@ def _list_affected(family: Family, chosen: Iterable[str]) -> Iterator[str]:
             if follower not in seen:
                 seen.add(follower)
                 waiting.append(follower)
-                yield follower
+                if is_jobid(follower):
+                    yield follower

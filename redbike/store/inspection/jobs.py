@@ -106,6 +106,8 @@ def _check_unscheduled(state: JobState) -> Iterator[str]:
         yield "it has no schedule, but is paused"
     if state.follows is not None:
         yield "it has no schedule, but is recorded as a follower"
+    if state.member_of:
+        yield f"it has no schedule, but the group {state.member_of!r} waits for it"
     if state.spent is not None or state.expires_at is not None:
         yield "it has no schedule, but is to be forgotten, or to expire"
     if state.retry_state or state.skipped or state.failure is not None:
@@ -131,6 +133,12 @@ def _check_place(state: JobState) -> Iterator[str]:
     if late := describe_lateness(state):
         yield late
     yield from _check_status(state, here)
+    if state.member_of and not here:
+        yield f"the group {state.member_of!r} waits for it, but it does not run any more"
+    elif not state.is_counted:
+        yield f"it is one of the group {state.member_of!r}, which does not know it"
+    if waits_in_vain(state):
+        yield "it waits for a group of which nothing is left"
     try:
         schedule = parse(state.schedule or "")
     except RedbikeError as error:
@@ -140,6 +148,12 @@ def _check_place(state: JobState) -> Iterator[str]:
             yield "what it follows is not recorded as its schedule has it"
         if state.timeline == AWAITED and not schedule.is_awaiting:
             yield "it waits for other jobs, but its schedule names none"
+
+
+def waits_in_vain(state: JobState) -> bool:
+    """Tell whether a job waits for a group of which nothing is left, and nothing more is to come."""
+    done = state.awaited and not (state.awaited.left or state.awaited.is_open)
+    return bool(done) and AWAITED in (state.timeline, state.pause.due if state.pause else None)
 
 
 def follows_as_set(state: JobState, wanted: Mapping[str, Any] | None) -> bool:

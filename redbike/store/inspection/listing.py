@@ -21,6 +21,7 @@ from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.patterns import escape
 from redbike.store.records import RunRecord, Waiting, decode, parse_batch
 from redbike.store.store import Store
+from redbike.text.group_names import is_jobid
 
 # What is wrong with a key, or what redbike 0.13.1 has left in it.
 EXPIRES = "expires"
@@ -137,6 +138,8 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
                 base, _, part = decode(jobid).removeprefix(HEAD).partition("\n")
                 listing.backfills.setdefault(base, set()).add(part)
                 continue
+            if key == keys.following and not is_jobid(decode(jobid)):
+                continue  # a group
             listing.jobs[decode(jobid)] = None
             if key == keys.queued:
                 yield get_home(Waiting.parse(decode(value)))
@@ -147,6 +150,8 @@ def _list_jobs(store: Store, listing: Listing) -> Iterator[str | None]:
     for key in (keys.timeline, keys.failure_times, keys.spent):
         for jobid, _ in client.zscan_iter(key, count=PAGE):
             listing.jobs[decode(jobid)] = None
+    for jobid in store.groups.list_jobids():
+        listing.jobs[jobid] = None
     for name, _ in client.hscan_iter(keys.skipped, count=PAGE):
         # Without an id it is the total of all jobs.
         if jobid := decode(name).partition(":")[2]:

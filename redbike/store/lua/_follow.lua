@@ -56,6 +56,7 @@ local function make_follows()
   end
 
   function follows.settle()
+    if follows.part then follows.settle_groups() end
     local soonest = math.huge
     for job, place in pairs(awaiting) do
       local record, due = follows.record_of(job), 0

@@ -3,7 +3,7 @@
 -- keys   following, followers
 local follows
 local function make_links()  -- its functions that read and write who follows whom
-  local links = {}
+  local links, lists, added = {}, {}, {}
   follows = {}
 
   function follows.record_of(job)  -- of a follower; false if it does not follow any
@@ -17,11 +17,35 @@ local function make_links()  -- its functions that read and write who follows wh
 
   function follows.link_of(parent, job) return parent .. '\n' .. job end
 
-  function follows.list_of(parent)  -- its followers
+  -- Its followers, with those that it gets in this script. Behind a control character is what is
+  -- no job: the group of which it is one.
+  function follows.list_of(parent)
+    if lists[parent] then return lists[parent] end
     local first, last = '[' .. parent .. '\n', '(' .. parent .. '\v'
     local found = call('ZRANGE', followers, first, last, 'BYLEX')
-    for i, link in ipairs(found) do found[i] = link:sub(#parent + 2) end
+    local new = {}
+    for _, job in ipairs(added[parent] or {}) do new[job] = true end
+    for i, link in ipairs(found) do
+      found[i] = link:sub(#parent + 2)
+      new[found[i]] = nil
+    end
+    for job in pairs(new) do found[#found + 1] = job end
+    lists[parent] = found
     return found
+  end
+
+  function follows.link(parent, job)
+    change('ZADD', followers, {0, follows.link_of(parent, job)})
+    if not lists[parent] then added[parent] = added[parent] or {} end
+    table.insert(lists[parent] or added[parent], job)
+  end
+
+  function follows.counts_of(group)  -- of which jobs have ended, as its record and others have them
+    local numbers = {}
+    for i, field in ipairs({'total', 'failed', 'dropped'}) do
+      numbers[i] = string.format('"%s":%.0f', field, tonumber(group[field]) or 0)
+    end
+    return table.concat(numbers, ',')
   end
 
   function follows.leave(job)  -- it does not follow any more
@@ -36,9 +60,7 @@ local function make_links()  -- its functions that read and write who follows wh
   function follows.begin(job, given)  -- from now on; `given` has its parents, and when it is due
     follows.leave(job)
     links[job] = {parents = given.parents, when = given.when, ended = {}, is_new = true}
-    for _, parent in ipairs(given.parents) do
-      change('ZADD', followers, {0, follows.link_of(parent, job)})
-    end
+    for _, parent in ipairs(given.parents) do follows.link(parent, job) end
   end
 
   local function follower_record_of(record)  -- always in the same order
@@ -51,6 +73,9 @@ local function make_links()  -- its functions that read and write who follows wh
       return '{' .. table.concat(members, ',') .. '}'
     end
     local again = record.again and ',"again":' .. members_of(record.again) or ''
+    if type(record.group) == 'table' then
+      again = again .. ',"group":{' .. follows.counts_of(record.group) .. '}'
+    end
     return '{"parents":' .. cjson.encode(record.parents) .. ',"when":' .. cjson.encode(record.when)
       .. ',"ended":' .. members_of(record.ended) .. again .. '}'
   end

@@ -6,7 +6,7 @@ local function refusal(job, home, own)
   local is_other = (own or false) ~= (job.known or false) and (own or false) ~= job.options
   if is_other then return 'options', own or '' end
   if home and home ~= queue[job.queue].name then return 'queue', home end
-  local cycle = job.follows and find_cycle(job.id, job.follows.parents)
+  local cycle = job.follows and find_cycle(job.id, job.follows)
   if cycle then return 'cycle', cycle end
   local is_timed = job.due and job.due ~= 'now' and not job.once
   if given.from_now and is_timed and job.due <= now then return 'due', '' end

@@ -1,5 +1,6 @@
 -- Where a job goes that is set.
--- keys   statuses, timeline, queued, running, skipped, wakeup, pauses, timers
+-- keys   statuses, timeline, queued, running, retry_states, skipped, wakeup, pauses, timers,
+--        following, followers, _backfill
 
 local gone = {}  -- jobs that are not on the timeline any more
 
@@ -60,5 +61,7 @@ local function set_idle(job, due, place, same, known)  -- returns whether it sta
   end
   if held then wait_until(nil, job) end
   if known then gone[#gone + 1] = job.id end
-  if due then enqueue(job.id, stamp(due), home) else mark(job.id, STP) end
+  if due then return enqueue(job.id, stamp(due), home) end
+  mark(job.id, STP)
+  drop_member(job.id)
 end

@@ -21,6 +21,7 @@ local function drop()  -- its occurrence
   change('HDEL', retry_states, {job})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
+  drop_member(job, due_of(found.queued) or tonumber((pause or {}).due) or found.timeline)
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
   if given.due then
     if not pause then wait_on(given.due, job) end

@@ -9,8 +9,9 @@
 --        found there, wanted: how often it is to be, dead and buried: whether it was found to have
 --        a tombstone there (1 or 0), and is to have one; wanted: {status: its event, timeline,
 --        timer, expires: times, queued, running, pause, retry_state, failure, options, data,
---        output, saved, progress, group, history, spent, follows: as in set.lua}, of which those
---        that are missing stay and those that are false go; skips: {field in the hash of skips:
+--        output, saved, progress, group, history, spent, follows: as in set.lua, member: the
+--        group of which it is one, or with ends: of which it is one no more}, of which those that
+--        are missing stay and those that are false go; skips: {field in the hash of skips:
 --        how many more, or false}
 -- returns {'ok'}, or {'stale'} when anything that was found has changed, as after the first of two
 --         requests
@@ -58,8 +59,21 @@ local removed = {
 for field, key in pairs(removed) do
   if wanted[field] == false then change('HDEL', key, {job}) end
 end
-if wanted.follows then make_follows().begin(job, wanted.follows) end
+if wanted.follows then
+  make_groups().begin(job, wanted.follows)
+  local parent = wanted.follows.parents[1]
+  if parent:sub(1, 1) == MARK then follows.read_group(parent) end  -- it goes if nothing is left
+end
 if wanted.follows == false then make_follows().leave(job) end
+if wanted.member and wanted.ends then
+  table.insert(make_groups().list_of(job), MARK .. wanted.member)
+  follows.part(job, 'dropped')
+elseif wanted.member then
+  local group = MARK .. wanted.member
+  make_follows()
+  change('ZADD', followers, {0, follows.link_of(job, group)})
+  change('ZADD', followers, {0, follows.link_of(MARK .. group, job)})
+end
 if follows then follows.settle() end
 if wanted.spent == false then change('ZREM', spent, {job}) end
 if wanted.failure == false then change('ZREM', failure_times, {job}) end

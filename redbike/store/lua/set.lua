@@ -4,24 +4,22 @@
 --      is held.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
 --        options, data, groups, following, followers, _write
--- given  request: its tag; from_now: whether occurrences count from now, so that one that has come
---        due since that was asked for is before the job is set; queues: their own; jobs, none of
---        which is there twice, each of id, schedule, queue: its number, and where they apply
+-- given  request: its tag; from_now: whether occurrences count from now, not from when that was
+--        asked for; queues: their own; jobs, none of them twice, each of id, schedule, queue: its
+--        number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
---          once: it is owed if it comes due while the job is in flight
---          mode: see SetMode in jobs.py
+--          mode: see SetMode in jobs.py; once: it is owed if it comes due while it is in flight
 --          known: the options for which its due time was computed
 --          options: what becomes of them, or false; data: the same, but unconditionally
 --          new_jitter: whether the options change the due times of the schedule
 --          group: the record of whose row it is, or false
---          follows: its parents and when it is due, as a record of -following has them
+--          follows: parents and when, as in -following; member: its group from now on, or ''
 --          skipped: {reason: how many occurrences before the due time do not run}
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          span: how many bytes stand before and after an anchor that is new
--- returns {'ok', job, why, what, …}: those that were left as they are, because they have other
---         options than known ('options', those), wait in another queue than their own ('queue',
---         that), are due by now ('due', ''), or would wait for themselves ('cycle', the jobs from
---         each to itself, with newlines between)
+-- returns {'ok', job, why, what, …}: those that were left as they are: they have other options than
+--         known ('options', those), wait in another queue than theirs ('queue', that), are due now
+--         ('due', ''), or would wait for themselves ('cycle', all jobs of that, by newlines)
 
 -- Phase 1: what is there.
 local ids, texts, calm, changed, reply = {}, {}, {}, {}, {'ok'}
@@ -61,13 +59,15 @@ for i, job in ipairs(given.jobs) do
   if not (refused or kept) then
     note(texts, job.id, job.schedule)
     calm[#calm + 1] = job.id
-    if job.follows or linked[i] then set_parents(job) end
+    if job.follows or linked[i] then due, same = set_links(job, run, due, same) end
     if job.paused and not before[i] then pause_at_once(job) end
     local stayed = run and set_in_flight(job, run, due, same)
       or not run and set_idle(job, due, home, same, before[i])
     for reason, number in pairs(not stayed and job.skipped or {}) do
       count(reason, job.id, number)
     end
+  elseif job.follows and not refused then
+    set_member(job, run, is_busy(job, run))
   end
 end
 if is_repeated() then return reply end  -- it must not start a second run

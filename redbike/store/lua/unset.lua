@@ -23,8 +23,9 @@ if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
 if call('ZCARD', followers) > 0 then
-  make_follows().leave(job)
+  make_groups().leave(job)
   follows.note_dropped(job)
+  follows.part(job, 'dropped')
   follows.settle()
 end
 if call('EXISTS', following) == 1 then forget_backfill(job) end

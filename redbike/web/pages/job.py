@@ -102,7 +102,7 @@ def _describe_backfills(state: JobState, clock: Clock) -> list[tuple[str, str]]:
 
 def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
     """Return who follows whom, if the job follows others or is followed, and a picture of that."""
-    has_kin = state.followers or is_follower(state.schedule)
+    has_kin = state.followers or state.member_of or is_follower(state.schedule)
     around = look_around(site.bike.store, state.jobid, clock) if has_kin else None
     branches = list(islice(around.list_branches(), MOST_LINES)) if around else []
     return {"around": around, "branches": branches, "tree": draw_tree(around) if around else ""}

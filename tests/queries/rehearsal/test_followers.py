@@ -112,3 +112,31 @@ def test_a_job_that_would_wait_for_itself_is_refused_as_by_set(redbike, caplog, 
         rehearse(bike, "set", ["c0"], 2, **change)
     assert caplog.messages[-1] == f"c0: {rehearsed.value}"
     assert rehearse(bike, "set", ["other"], 2, **change).jobs == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "how"),
+    [
+        ("", {}),
+        ("pause", {}),
+        ("pause", {"until": START + 5.5 * HOUR}),
+        ("run", {}),
+        ("unset", {}),
+        ("set", {"schedule": "EVERY:2h"}),
+    ],
+)
+@pytest.mark.parametrize("jobids", [["a"], ["last"], ["a", "b"], ["report"]])
+def test_what_is_rehearsed_of_a_group_happens(redbike, action, how, jobids):
+    bike = make(redbike)
+    bike.group("g", [(jobid, WORLD[jobid]) for jobid in ("a", "b", "last")], then="report")
+    bike.set("after", "AFTER:report")
+    check(bike, action, jobids, **how)
+
+
+def test_a_cycle_by_way_of_a_group_is_refused_as_by_set(redbike, caplog):
+    bike = make(redbike)
+    bike.set("last", WORLD["last"], group_of="g")
+    assert not bike.set("a", "GROUP:g")
+    with pytest.raises(BadSchedule) as rehearsed:
+        rehearse(bike, "set", ["a"], 2, schedule="GROUP:g")
+    assert caplog.messages[-1] == f"a: {rehearsed.value}"

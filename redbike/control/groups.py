@@ -1,0 +1,61 @@
+"""Setting the jobs of a group, and the one that is due when all of them have ended.
+
+The group is open from before its first job is set until the last step, which sets the job that follows it. So that one
+is not due between two batches of jobs, however fast they end. If the process is killed before the last step, the group
+stays open, and nothing is due: whoever calls again completes it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from redbike.config.options import OptionChanges
+from redbike.control.setter import Pair, Setter
+from redbike.errors import BadConfig, RedbikeError
+from redbike.schedule.group import Group
+from redbike.store.shell import check_own_jobid
+from redbike.text.group_names import find_problem
+from redbike.text.printable import quote
+
+
+def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, changes: OptionChanges) -> int:
+    """Set `jobs`, which are one group, and `then`, with the `changes` of its options; return how many jobs there are.
+
+    Raise why one of them is not set; then the job that follows them is not set either.
+    """
+    if problem := find_problem(name):
+        raise BadConfig(f"bad group {quote(name)}: {problem}")
+    setter.store.queue_to_set(check_own_jobid(then))
+    if isinstance(jobs, str | bytes | Mapping):
+        raise TypeError(f"bad jobs {quote(jobs)}: pairs of a job id and a schedule are needed")
+    if isinstance(jobs, list | tuple):
+        jobs = list(_join(name, jobs, then))  # before anything is changed
+    setter.store.groups.open(name)
+    number = 0
+    for jobid, result in setter.set_anew(_join(name, jobs, then)):
+        if isinstance(result, Exception):
+            raise _explain(result, jobid, name, then)
+        number += 1
+    setter.follow_group(then, Group(name), changes)
+    return number
+
+
+def _join(name: str, jobs: Iterable[Any], then: str) -> Iterator[Any]:
+    """Yield the jobs with their group as an option."""
+    for job in jobs:
+        if isinstance(job, str | bytes) or not hasattr(job, "__len__") or not 2 <= len(job) <= 3:
+            raise TypeError(f"bad pair {quote(job)}: (job id, schedule) or (job id, schedule, options) is needed")
+        jobid, schedule, options = (*job, {})[:3]
+        if jobid == then:
+            raise BadConfig(f"bad group {quote(name)}: the job {quote(jobid)} cannot be one of those that it waits for")
+        if schedule is None:
+            raise BadConfig(f"bad group {quote(name)}: the job {quote(jobid)} has no schedule")
+        if not isinstance(options, Mapping):
+            raise TypeError(f"bad options {options!r:.80} of the job {jobid!r:.80}: a dict is needed")
+        others = {key: value for key, value in options.items() if key != "group-of"}
+        yield jobid, schedule, {**others, "group_of": name}
+
+
+def _explain(error: Exception, jobid: str, name: str, then: str) -> Exception:
+    """Return the same error, with what was not done because of it."""
+    kind = type(error) if isinstance(error, RedbikeError) else BadConfig
+    return kind(f"{jobid}: {error}; so {quote(then)} is not set, and the group {quote(name)} waits for more jobs")

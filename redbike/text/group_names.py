@@ -1,0 +1,39 @@
+"""The names of groups of jobs, and what stands for a group among job ids."""
+
+import re
+
+MARK = "\x1d"  # a group is its name behind this, among the parents and followers of jobs: no job id has it
+MOST_BYTES = 200
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def find_problem(name: object) -> str:
+    """Return why this is no name of a group; "" if it is one."""
+    if not isinstance(name, str):
+        return "the name of a group is a text"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "the name of a group is UTF-8"
+    if not name:
+        return "the name of a group is missing"
+    if size > MOST_BYTES:
+        return f"the name of a group has {MOST_BYTES} bytes at most, and this one {size}"
+    if _CONTROL.search(name) or name != name.strip():
+        return "control characters, and blanks at its ends, are not allowed in the name of a group"
+    return ""
+
+
+def is_group(parent: str) -> bool:
+    """Tell whether this parent of a job is a group."""
+    return parent.startswith(MARK)
+
+
+def name_parent(parent: str) -> str:
+    """Return a parent in words: the id of a job, or ``group import-7``."""
+    return f"group {parent.removeprefix(MARK)}" if is_group(parent) else parent
+
+
+def is_jobid(text: str) -> bool:
+    """Tell whether this is the id of a job, and no mark of anything else."""
+    return text >= " "
