@@ -57,7 +57,9 @@ def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_pri
 def import_crontab(arguments: Arguments, config: Config) -> int:
     """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
     queue, folder = arguments["--queue"], arguments["--out"]
-    queue, folder = _name_queue() if queue is None else queue, os.curdir if folder is None else folder
+    # A worker of another host may have none of the commands of this one.
+    queue = "cron-" + OTHERS.sub("_", name_host()) if queue is None else queue
+    folder = os.curdir if folder is None else folder
     if not folder:
         raise BadConfig(f"bad --out {folder!r}: the name of a folder is needed")
     if not QUEUE.fullmatch(queue):
@@ -65,7 +67,8 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     name, text = _read(arguments["<FILE>"], arguments["--system"])
     # A queue that is given may be that of a pool of hosts.
     name_of_host = name_host() if arguments["--queue"] is None else ""
-    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), _find_program(), name_of_host)
+    program = shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
+    host = Host(find_local_time(), read_variables(), os.path.abspath(folder), program, name_of_host)
     if arguments["--system"]:
         _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])
@@ -78,21 +81,13 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     return _report(name, folder, imported)
 
 
-def _name_queue() -> str:
-    """Return the queue of the jobs of this host. A worker of another host may have none of their commands."""
-    return "cron-" + OTHERS.sub("_", name_host())
-
-
 def _looks_like_system(entries: Sequence[Entry]) -> bool:
     """Tell whether most commands begin with the name of a user of this system, and go on with a program."""
     names = {user.pw_name for user in pwd.getpwall()}
     pairs = [words for entry in entries if len(words := entry.command.split()) > 1]
     # Some users have the name of a program, such as "backup".
-    return 2 * sum(user in names and _is_program(program) for user, program, *_ in pairs) > len(entries)
-
-
-def _is_program(word: str) -> bool:
-    return word in GUARDS or word.startswith("/") or shutil.which(word) is not None
+    programs = [word for user, word, *_ in pairs if user in names]
+    return 2 * sum(word in GUARDS or word[0] == "/" or bool(shutil.which(word)) for word in programs) > len(entries)
 
 
 def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
@@ -123,11 +118,6 @@ def _list_crontab() -> bytes:
         said = done.stderr.decode(errors="backslashreplace").strip() or f"exit status {done.returncode}"
         raise RedbikeError(f"'crontab -l' failed: {said}")
     return done.stdout
-
-
-def _find_program() -> str:
-    """Return the path of this program; the name if it was started in another way."""
-    return shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
 
 
 def _check_unit(host: Host) -> None:

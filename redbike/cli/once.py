@@ -13,7 +13,6 @@ from redbike.config.options import MAX_DATA
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig
-from redbike.facade.redbike import Redbike
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import parse_duration
 from redbike.store import shell
@@ -52,7 +51,9 @@ def _set(arguments: Arguments, config: Config, at: float | None, after: float) -
     schedule = f"AT:{instant:.6f}".rstrip("0").rstrip(".") if after or at is not None else "NOW"
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
-    _warn_if_nobody_works(bike)
+    # Of the workers that are there, the library says whether one takes the job.
+    if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
+        complain(f'no worker runs: it waits for one, such as redbike up "{SPEC}"')
 
 
 def _read_words(arguments: Arguments) -> list[str]:
@@ -70,9 +71,3 @@ def _read_words(arguments: Arguments) -> list[str]:
         raise BadConfig("no command: standard input has no script, and nothing stands behind --")
     # As a word: what a command of the script reads from standard input is not the rest of the script.
     return [SHELL, "-c", script.decode(errors="surrogateescape")]
-
-
-def _warn_if_nobody_works(bike: Redbike) -> None:
-    """Say that no worker is there at all; of those that are there, the library says whether one takes the job."""
-    if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
-        complain(f'no worker runs: it waits for one, such as redbike up "{SPEC}"')

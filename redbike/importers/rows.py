@@ -71,8 +71,11 @@ def read_pause(cell: str) -> WantedPause:
     """Return what the cell of a paused job says. Raise `BadConfig`."""
     found = _read_object(PAUSED, cell, WantedPause._fields)
     for name, value in found.items():
-        if value is not None and not (_is_line(value) if name in ("by", "reason") else _is_instant(value)):
-            what = f"a line of up to {MOST} characters" if name in ("by", "reason") else "epoch seconds"
+        if name in ("by", "reason"):
+            is_right, what = _is_line(value), f"a line of up to {MOST} characters"
+        else:
+            is_right, what = is_number(value) and 0 <= value < END_OF_TIME, "epoch seconds"
+        if value is not None and not is_right:
             raise BadConfig(f"bad paused {quote(cell)}: {name!r} is {what}")
     return WantedPause(**found)
 
@@ -91,10 +94,6 @@ def _read_object(name: str, cell: str, fields: tuple[str, ...]) -> dict[str, Any
     if found is None or not found.keys() <= {*fields}:
         raise BadConfig(f"bad {name} {quote(cell)}: a JSON object is needed, which may have {', '.join(fields)}")
     return found
-
-
-def _is_instant(value: Any) -> bool:
-    return is_number(value) and 0 <= value < END_OF_TIME
 
 
 def _is_line(value: Any) -> bool:

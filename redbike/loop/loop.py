@@ -160,7 +160,9 @@ class Loop:
         began = time.monotonic()
         pause, repeated = FIRST_PAUSE, False
         while True:
-            self._stay_silent()
+            # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.
+            while self._aborting:
+                time.sleep(AGAIN)
             try:
                 result = action(repeated)
             except Unreachable as error:
@@ -249,8 +251,3 @@ class Loop:
     def silence(self) -> None:
         """Let the threads of the loop tell Redis nothing any more: this process is about to end."""
         self._aborting = True
-
-    def _stay_silent(self) -> None:
-        # Aborted runs end somehow. Redis must not hear of that: they are recovered like those of a lost worker.
-        while self._aborting:
-            time.sleep(AGAIN)

@@ -76,7 +76,9 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
         is_owed = state.run is not None and state.run.next == Left.ONCE
         return Resumption(pause.due if pause.due > state.now or is_owed else None)
     due, late = pause.due, dict[Skip, int]()
-    if not _was_enqueued(state, retry_state):
+    # What was in a queue before, or was asked for, is not late.
+    is_asked_for = (retry_state.due, retry_state.after) != (None, None)
+    if not (state.has_event(Event.ENQ) or retry_state.alone or is_asked_for):
         first, late = pass_late_ones(schedule, due, state.now, settings)
         if first is None:
             # What runs only once never ran: its due time is kept, as `lua/skip.lua` keeps it.
@@ -89,11 +91,6 @@ def decide_resumed(state: JobState, settings: Settings) -> Resumption:
     last = state.now if state.timer is None or state.timer > state.now else state.timer - JUST_BEFORE
     resumption = _decide_held(due, pause, retry_state, schedule, settings, state.now, last)
     return replace(resumption, skipped={**late, **resumption.skipped}) if late else resumption
-
-
-def _was_enqueued(state: JobState, retry_state: RetryState) -> bool:
-    """Tell whether the run that is held was in a queue before, or somebody has asked for it: then it is not late."""
-    return state.has_event(Event.ENQ) or retry_state.alone or (retry_state.due, retry_state.after) != (None, None)
 
 
 def _drop_expired(

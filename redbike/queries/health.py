@@ -93,12 +93,14 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
     refusal = found.refusal
+    # One that is alive has gone round: by that it is seen.
+    has_dispatcher = any(each.kind == "dispatcher" for each in alive)
     # Without changes, nobody can be seen, and so nobody knows who is there.
     is_known = refusal is None or refusal.is_full
     found_of = {
         "server": [] if refusal is None else [describe_refusal(refusal)],
         "dead": list(_check_dead(found.dead)),
-        "dispatchers": list(_check_dispatchers(alive)) if is_known else [],
+        "dispatchers": [] if has_dispatcher or not is_known else ["no dispatcher is running"],
         "overdue": list(_check_overdue(overdue, first, now)),
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
@@ -139,12 +141,6 @@ def describe_refusal(refusal: Refusal) -> str:
     """Return what the server refuses, and why, as it says itself."""
     what = "new jobs" if refusal.is_full else "all changes, so no job runs"
     return f"the server refuses {what}: {refusal.text}"
-
-
-def _check_dispatchers(alive: Sequence[Process]) -> Iterator[str]:
-    # One that is alive has gone round: by that it is seen.
-    if not any(each.kind == "dispatcher" for each in alive):
-        yield "no dispatcher is running"
 
 
 def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:

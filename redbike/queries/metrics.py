@@ -180,7 +180,8 @@ class _Collection:
             family = HistogramMetricFamily(title, text, labels=["prefix", "queue"])
             for name in names:
                 numbers = {bound: found[kind, f"{bound:g}", name] for bound in (*BUCKETS, math.inf)}
-                below = zip(map(_name_bound, numbers), accumulate(numbers.values()), strict=True)
+                bounds = ("+Inf" if bound == math.inf else repr(bound) for bound in numbers)
+                below = zip(bounds, accumulate(numbers.values()), strict=True)
                 family.add_metric([self.prefix, name], list(below), sum_value=found[total, "", name] / 1e6)
             yield family
 
@@ -188,7 +189,3 @@ class _Collection:
 def _name(queue: str, shown: set[str]) -> str:
     """Return the name of a queue as it is shown. One that somebody has put into Redis may be no UTF-8."""
     return queue.encode(errors="backslashreplace").decode() if queue in shown else OTHERS
-
-
-def _name_bound(bound: float) -> str:
-    return "+Inf" if bound == math.inf else repr(bound)

@@ -213,7 +213,8 @@ class Events(Part):
                     elif is_resting:
                         pass
                     elif wants is None or wants():
-                        yield from _read_runs(message["data"])
+                        runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
+                        yield from (read_run(run.jobid, run.packed, run.worker) for run in runs)
                     else:
                         is_resting = True
                         subscription.sunsubscribe(journal)
@@ -221,9 +222,3 @@ class Events(Part):
                         subscription.ssubscribe(journal)
         finally:
             subscription.close()
-
-
-def _read_runs(entry: bytes) -> Iterator[PastRun]:
-    for run in read_entry(entry) or ():
-        if not isinstance(run, str):
-            yield read_run(run.jobid, run.packed, run.worker)

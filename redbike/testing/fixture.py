@@ -110,7 +110,7 @@ class MakeRedbike:
         self._clock: Clock | None = None
         self._bikes: list[SimulatedRedbike] = []
         self._overriding = ExitStack()
-        self._overriding.enter_context(use(Override(self._client, self.prefix, self._read_clock)))
+        self._overriding.enter_context(use(Override(self._client, self.prefix, lambda: self._find_clock().read())))
 
     @property
     def url(self) -> str:
@@ -140,9 +140,6 @@ class MakeRedbike:
         # At the first use: the test may still say where the clock starts.
         self._clock = self._clock or Clock(float(self._client.time()[0]))
         return self._clock
-
-    def _read_clock(self) -> float:
-        return self._find_clock().read()
 
     def close(self) -> None:
         """End what the facades have started, and delete the keys of the test."""

@@ -130,10 +130,6 @@ class Sent:
         """Whether this form was sent before, and what it asks for was done."""
         return self.memory.is_used(self.form.get("once", ""))
 
-    def refuse_again(self) -> Response:
-        """Lead the browser back, and say that what it asks for was done before."""
-        return self.lead_back(Note(USED_UP["again"], is_problem=True))
-
     def do_once(self, do: Callable[[], Note | Response], back: str | None = None) -> Response:
         """Call `do`, unless this form was sent before, and lead back with what it has to say; or give its answer."""
         claim = self.memory.claim(self.form.get("once", ""), self.browser)

@@ -196,7 +196,8 @@ class Live:
                 page = self._render(view.address)
             except Unreachable:
                 away_since = away_since or self._name_time()
-                self._notify_all(f"Redis does not answer since {away_since}.")
+                for each in self.list_views(only_new=False):
+                    self._notify(each, f"Redis does not answer since {away_since}.")
                 return away_since
             except RedbikeError as error:
                 self._notify(view, str(error))
@@ -213,10 +214,6 @@ class Live:
             viewers = list(view.viewers) if view.take(page) else []
         for viewer in viewers:
             viewer.wake()
-
-    def _notify_all(self, problem: str) -> None:
-        for view in self.list_views(only_new=False):
-            self._notify(view, problem)
 
     def _notify(self, view: View, problem: str) -> None:
         with self._lock:

@@ -65,7 +65,8 @@ class JobsCheck:
         yield from (Finding(f"{each.describe()}; {describe_remedy(each)}") for each in self._store.rewinds.list_all())
         yield from self._check_schedules(report)
         yield from self._check_statuses()
-        yield from self._check_options()
+        for jobid, stored in self._store.scan(self._store.keys.options):
+            yield from (Finding(f"{jobid!r}: {problem}") for problem in find_bad_options(stored))
         yield from self._check_data()
         yield from self._check_records()
 
@@ -160,10 +161,6 @@ class JobsCheck:
         for state in self._store.questions.inspect(jobids):
             if late := describe_lateness(state):
                 yield Finding(f"{state.jobid!r}: {late}; redbike fsck --repair brings it there")
-
-    def _check_options(self) -> Iterator[Finding]:
-        for jobid, stored in self._store.scan(self._store.keys.options):
-            yield from (Finding(f"{jobid!r}: {problem}") for problem in find_bad_options(stored))
 
     def _check_data(self) -> Iterator[Finding]:
         # Each may be long.

@@ -6,6 +6,7 @@ A parent ends as soon as it runs. What ends while a follower cannot run makes it
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from redbike.errors import BadSchedule
@@ -125,7 +126,7 @@ class LinkedJobs:
             _check_cycles(family, self._chosen, self._means.set_after)
         affected = set(_list_affected(family, self._chosen))
         parents = dict.fromkeys(self._chosen, new) if self._means.change.action == "set" else {}
-        without = Line(self._means.store, family, self._plan_as_is, {})
+        without = Line(self._means.store, family, partial(self._plan_unchanged, is_changed=False), {})
         gone = self._chosen if self._means.change.action == "unset" else ()
         changed = Line(self._means.store, family, self._plan, parents, gone)
         without.calendar = changed.calendar = self._means.calendar
@@ -149,9 +150,6 @@ class LinkedJobs:
         family.read_parents([*family.states, *others])
         family.states = {jobid: state and replace(state, now=self._now) for jobid, state in family.states.items()}
         return family
-
-    def _plan_as_is(self, state: JobState) -> Plan:
-        return self._plan_unchanged(state, is_changed=False)
 
     def _plan_unchanged(self, state: JobState, is_changed: bool) -> Plan:
         outlook = self._means.look(state, is_changed)

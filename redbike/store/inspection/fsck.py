@@ -132,7 +132,7 @@ def list_bad_limits(store: Store, listing: Listing) -> Iterator[tuple[str, list[
     """Yield what the problems are about, and a line for each of them."""
     for name, jobids in listing.queue_limits.items():
         if problems := list(check_limits(store.queue_limits.inspect(name, sorted(jobids)))):
-            yield _describe(name), problems
+            yield f"the limits of the queue {name!r}" if name else "the limits of everything", problems
     for state in store.blackouts.inspect(sorted(listing.blackouts), together=True):
         if problem := check_blackout(state):
             yield f"the blackout of {state.name!r}", [problem]
@@ -185,7 +185,3 @@ def check_limits(state: QueueLimitsState) -> Iterator[str]:
 def _lacks_timer(state: QueueLimitsState) -> bool:
     pause = state.limits.pause if state.limits else None
     return bool(pause and pause.until is not None and (state.timer is None or state.timer > pause.until))
-
-
-def _describe(name: str) -> str:
-    return f"the limits of the queue {name!r}" if name else "the limits of everything"

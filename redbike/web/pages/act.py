@@ -10,7 +10,7 @@ from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.store.overview import JobSearch
 from redbike.store.queue_limits import Pause
-from redbike.web.control import GOES_ON, Done, Sent, Steerer
+from redbike.web.control import GOES_ON, USED_UP, Done, Sent, Steerer
 from redbike.web.memory import Note
 from redbike.web.orders import ACTIONS, Given, Order, count_words
 from redbike.web.rendering import show_text
@@ -33,7 +33,7 @@ def carry_out(sent: Sent) -> Response:
     """Do what a form asks for, or ask back. Raise `RedbikeError` for what cannot be done; then nothing was changed."""
     if sent.is_repeated:
         # What it has done may be why it would be refused now.
-        return sent.refuse_again()
+        return sent.lead_back(Note(USED_UP["again"], is_problem=True))
     order, clock = Order.read(sent.form), sent.site.read_clock()
     given = Given.read(order, clock)
     if order.target.is_of_jobs:

@@ -64,7 +64,8 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         target=target,
         verb=VERBS[change.action],
         subject=target.describe(number),
-        params=_clean([*target.params(), *texts]),
+        # An id that is not UTF-8 cannot be sent by a form: then its set is another one.
+        params=[(name, value.encode(errors="replace").decode()) for name, value in (*target.params(), *texts)],
         texts=texts,
         hours=hours,
         remark="" if target.is_of_jobs else _find_remark(site, target, change, clock),
@@ -111,11 +112,6 @@ def _find_remark(site: Site, target: Target, change: Change, clock: Clock) -> st
         return f"{target.title} is {said}."
     is_known = not target.queue or target.queue in site.bike.store.queue_limits.list_queues()
     return "" if is_known else f"{target.title} was never used."
-
-
-def _clean(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the fields of a form. An id that is not UTF-8 cannot be sent by one: then its set is another one."""
-    return [(name, value.encode(errors="replace").decode()) for name, value in pairs]
 
 
 def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
