@@ -12,14 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.loop.occurrences import (
-    COUNT_LIMIT,
-    JUST_BEFORE,
-    find_expiry,
-    give_up_expired,
-    pass_late_ones,
-    pass_over,
-)
+from redbike.loop.occurrences import COUNT_LIMIT, JUST_BEFORE, find_expiry, give_up_expired, pass_late_ones, pass_over
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState

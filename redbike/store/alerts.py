@@ -11,16 +11,7 @@ from typing import Any, NamedTuple
 
 from redbike.config.options import parse_options
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
-from redbike.store.records import (
-    MOMENT,
-    RetryState,
-    RunRecord,
-    Waiting,
-    decode,
-    encode,
-    format_time,
-    parse_number,
-)
+from redbike.store.records import MOMENT, RetryState, RunRecord, Waiting, decode, encode, format_time, parse_number
 from redbike.store.scripts import Call
 from redbike.text.parsing import load_object
 

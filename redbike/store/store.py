@@ -18,7 +18,6 @@ import redis
 
 from redbike.config.options import find_backfill
 from redbike.connection.line import hold_connection
-from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.alerts import Alerts
 from redbike.store.backfills import Backfills, looks_like_one
@@ -176,8 +175,7 @@ class Store:
 
     def clear_control(self) -> None:
         """Take back a HALT for those that have not read it yet."""
-        with translate_errors():
-            self.client.delete(self.keys.control, self.keys.halt)
+        self._namespace.ask("delete", self.keys.control, self.keys.halt)
 
     def read_control(self) -> str:
         """Return the control signal with its time, or ""."""

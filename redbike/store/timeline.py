@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from redbike.connection.refusals import translate_errors
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_one_off
 from redbike.store.blackouts import TIMER
@@ -225,11 +224,10 @@ class Timeline(Part):
 
     def list_between(self, since: float, until: float) -> list[tuple[str, str]]:
         """Return the jobs that are due after `since` and by `until`, with their due times as texts."""
-        client, bounds = self._namespace.client, (f"({since:.6f}", f"{until:.6f}")
-        with translate_errors():
-            # As numbers: RESP3 has no other spelling.
-            rows = client.zrange(self._namespace.keys.timeline, *bounds, byscore=True, withscores=True)
-        return [(decode(jobid), repr(due)) for jobid, due in cast(list[tuple[bytes, float]], rows)]
+        bounds, span = (f"({since:.6f}", f"{until:.6f}"), {"byscore": True, "withscores": True}
+        # As numbers: RESP3 has no other spelling.
+        rows = self._namespace.ask("zrange", self._namespace.keys.timeline, *bounds, **span)
+        return [(decode(jobid), repr(due)) for jobid, due in rows]
 
     def list_soonest(self, number: int) -> list[str]:
         """Return the ids of the jobs that are due first; without those that wait for their parents."""

@@ -81,18 +81,15 @@ class Upkeep(Part):
 
     def add_queue(self, name: str) -> None:
         """Put `name` into the set of queues that were ever used."""
-        with translate_errors():
-            self._namespace.client.sadd(self._namespace.keys.queues, name)
+        self._namespace.ask("sadd", self._namespace.keys.queues, name)
 
     def persist(self, key: str) -> None:
         """Let `key` not expire."""
-        with translate_errors():
-            self._namespace.client.persist(key)
+        self._namespace.ask("persist", key)
 
     def delete(self, key: str) -> None:
         """Delete `key`."""
-        with translate_errors():
-            self._namespace.client.delete(key)
+        self._namespace.ask("delete", key)
 
     def flush(self) -> int:
         """Delete every key under the prefix and no other; return how many there were."""
@@ -112,18 +109,14 @@ def _list_changes(found: JobState, wanted: JobState) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if wanted.status != found.status:
         changes["status"] = (wanted.status or "").partition(":")[0] or False
-    if wanted.timeline != found.timeline:
-        changes["timeline"] = False if wanted.timeline is None else format_time(wanted.timeline)
-    if wanted.queued != found.queued:
-        changes["queued"] = wanted.queued or False
-    if wanted.running != found.running:
-        changes["running"] = wanted.running or False
+    for name, field in (("timeline", "timeline"), ("timer", "timer"), ("expires", "expires_at")):
+        if (moment := getattr(wanted, field)) != getattr(found, field):
+            changes[name] = False if moment is None else format_time(moment)
+    for name in ("queued", "running"):
+        if (record := getattr(wanted, name)) != getattr(found, name):
+            changes[name] = record or False
     if wanted.paused != found.paused or "pause" in found.unreadable:
         changes["pause"] = wanted.paused or False
-    if wanted.timer != found.timer:
-        changes["timer"] = False if wanted.timer is None else format_time(wanted.timer)
-    if wanted.expires_at != found.expires_at:
-        changes["expires"] = False if wanted.expires_at is None else format_time(wanted.expires_at)
     is_damaged = FOLLOWER in found.unreadable
     if is_damaged or wanted.follows != found.follows or wanted.is_listed != found.is_listed:
         changes["follows"] = wanted.follows or False

@@ -20,16 +20,7 @@ from redbike.web.keys import Keys, Tries
 from redbike.web.live import Address, Live
 from redbike.web.login import MOST_BODY, Login, is_asset, make_cookie, say
 from redbike.web.memory import Note
-from redbike.web.pages import (
-    FORMS,
-    PAGES,
-    STILL,
-    FormEndpoint,
-    read_target,
-    show_failure,
-    show_login,
-    show_problem,
-)
+from redbike.web.pages import FORMS, PAGES, STILL, FormEndpoint, read_target, show_failure, show_login, show_problem
 from redbike.web.pages.jobs import find
 from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import TooLong, check_header, get_client, read_form

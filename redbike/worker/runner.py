@@ -20,13 +20,7 @@ from redbike.config.settings import Settings, override
 from redbike.errors import RedbikeError
 from redbike.loop.changes import decide_cancelled
 from redbike.loop.pings import Pings
-from redbike.loop.policies import (
-    decide_done,
-    decide_failed,
-    decide_handed_back,
-    decide_unwanted,
-    describe,
-)
+from redbike.loop.policies import decide_done, decide_failed, decide_handed_back, decide_unwanted, describe
 from redbike.loop.worker_class import WorkerClass, takes_data
 from redbike.process import leaving
 from redbike.process.leaving import leave_fork

@@ -17,16 +17,7 @@ from redbike.loop.requests import Request, Start, compute_cancellation, parse_to
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
 from redbike.queries.following.family import list_all_followers
-from redbike.queries.rehearsal.courses import (
-    Course,
-    follow,
-    is_same,
-    move,
-    pause,
-    resume,
-    run_now,
-    set_due,
-)
+from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_good
 from redbike.queries.rehearsal.outlook import (
     ACTIONS,

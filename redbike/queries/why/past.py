@@ -8,15 +8,7 @@ from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
-from redbike.queries.why.now import (
-    ENDS,
-    FAR,
-    Situation,
-    describe_drop,
-    explain_now,
-    explain_pause,
-    explain_waiting,
-)
+from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.blackouts import OF_JOB, Blackout
