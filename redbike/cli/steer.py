@@ -84,25 +84,19 @@ def pause(arguments: Arguments, config: Config) -> None:
     bike = open_bike(config, needs_queues=True)
     until = check_until(said, bike.store.timeline.read_clock(), text)
     given: dict[str, Any] = {"until": until, "reason": check_reason(arguments["--reason"] or "")}
-    if arguments["--queue"] is not None:
-        return _steer_queue(bike, arguments, partial(bike.pause_queue, **given), PAUSED)
-    if arguments["--all"]:
-        return _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {PAUSED}")
-    verb = partial(jobs.pause_jobs, **given)
-    return _steer_named(bike, arguments, verb, told="unchanged", unchanged=PAUSED)
+    verbs = partial(bike.pause_queue, **given), partial(bike.pause_all, **given)
+    return _steer(
+        bike, arguments, *verbs, partial(jobs.pause_jobs, **given), PAUSED, told="unchanged", unchanged=PAUSED
+    )
 
 
 def resume(arguments: Arguments, config: Config) -> None:
     """Resume jobs, a queue, or everything, or let it not be paused again and again any more."""
     bike = open_bike(config, needs_queues=True)
-    if arguments["--every"]:
-        return _end_blackout(bike, arguments)
-    if arguments["--queue"] is not None:
-        return _steer_queue(bike, arguments, bike.resume_queue, NOT_PAUSED)
-    if arguments["--all"]:
-        return _steer_all(arguments, bike.resume_all, f"everything: {NOT_PAUSED}")
-    verb = partial(jobs.resume_jobs, settings=bike.settings)
-    return _steer_named(bike, arguments, verb, unchanged=NOT_PAUSED)
+    every = arguments["--every"]
+    verbs = partial(bike.resume_queue, every=every), partial(bike.resume_all, every=every)
+    verb, idle = (end_for_jobs, NO_BLACKOUT) if every else (jobs.resume_jobs, NOT_PAUSED)
+    return _steer(bike, arguments, *verbs, partial(verb, settings=bike.settings), idle, unchanged=idle)
 
 
 def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
@@ -112,24 +106,11 @@ def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
     noted = bike.store.noted_as(name_operator())
     blackout = make_blackout(noted, every, lasting, reason, bike.settings.timezone)
     given: dict[str, Any] = {"every": every, "lasting": lasting, "reason": reason}
-    if arguments["--queue"] is not None:
-        _steer_queue(bike, arguments, partial(bike.pause_queue, **given), REPLACED)
-    elif arguments["--all"]:
-        _steer_all(arguments, partial(bike.pause_all, **given), f"everything: {REPLACED}")
-    else:
-        verb = partial(set_for_jobs, blackout=blackout)
-        _steer_named(bike, arguments, verb, told="replaced", replaced=REPLACED)
+    verbs = partial(bike.pause_queue, **given), partial(bike.pause_all, **given)
+    verb = partial(set_for_jobs, blackout=blackout)
+    _steer(bike, arguments, *verbs, verb, REPLACED, told="replaced", replaced=REPLACED)
     if not arguments["--dry-run"]:
         complain(describe_next(blackout, Clock(blackout.since, bike.settings.timezone)))
-
-
-def _end_blackout(bike: Redbike, arguments: Arguments) -> None:
-    if arguments["--queue"] is not None:
-        return _steer_queue(bike, arguments, partial(bike.resume_queue, every=True), NO_BLACKOUT)
-    if arguments["--all"]:
-        return _steer_all(arguments, partial(bike.resume_all, every=True), f"everything: {NO_BLACKOUT}")
-    verb = partial(end_for_jobs, settings=bike.settings)
-    return _steer_named(bike, arguments, verb, unchanged=NO_BLACKOUT)
 
 
 def limit_queue(arguments: Arguments, config: Config) -> None:
@@ -152,20 +133,27 @@ def _parse_at_once(text: str) -> int:
     return int(text[:12])
 
 
-def _steer_queue(bike: Redbike, arguments: Arguments, verb: Callable[[str], bool], idle: str) -> None:
-    """Call `verb` with the queue of the command line; print `idle` if it has changed nothing."""
-    name = bike.find_queue(arguments["--queue"])
-    _warn_if_unknown(bike, name)
-    if arguments["--dry-run"]:
-        return _print([name])
-    if not verb(name):
-        complain(f"{name}: {idle}")
-
-
-def _steer_all(arguments: Arguments, verb: Callable[[], bool], idle: str) -> None:
-    """Call `verb`; print `idle` if it has changed nothing."""
-    if not arguments["--dry-run"] and not verb():
-        complain(idle)
+def _steer(
+    bike: Redbike,
+    arguments: Arguments,
+    of_queue: Callable[[str], bool],
+    of_all: Callable[[], bool],
+    of_jobs: Callable[..., list[Steered]],
+    idle: str,
+    **messages: str,
+) -> None:
+    """Call the verb of what the command line names; print `idle` if that has changed nothing of a queue, or of all."""
+    if arguments["--queue"] is not None:
+        name = bike.find_queue(arguments["--queue"])
+        _warn_if_unknown(bike, name)
+        if arguments["--dry-run"]:
+            _print([name])
+        elif not of_queue(name):
+            complain(f"{name}: {idle}")
+    elif not arguments["--all"]:
+        _steer_named(bike, arguments, of_jobs, **messages)
+    elif not arguments["--dry-run"] and not of_all():
+        complain(f"everything: {idle}")
 
 
 def _warn_if_unknown(bike: Redbike, name: str) -> None:
