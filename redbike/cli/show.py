@@ -145,6 +145,16 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "expires", f"{clock.name(job['expires_at'])}, {clock.measure(job['expires_at'])}"
     if "forget_at" in job:
         yield "forgotten", clock.measure(job["forget_at"])
+    yield from _list_run_facts(job, clock)
+    for name in ("failures", "losses"):
+        if name in job:
+            yield f"{name} in a row", str(job[name])
+    if skipped := job.get("skipped"):
+        yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+
+
+def _list_run_facts(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
+    """Yield what there is of the run in flight."""
     if worker := job.get("worker"):
         yield "worker", _show(worker)
     if progress := job.get("progress"):
@@ -152,11 +162,6 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     if "deadline" in job:
         is_limited = job["deadline"] - job["working_since"] < NO_TIMEOUT - 1
         yield "deadline", clock.name(job["deadline"]) if is_limited else "none"
-    for name in ("failures", "losses"):
-        if name in job:
-            yield f"{name} in a row", str(job[name])
-    if skipped := job.get("skipped"):
-        yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
 
 
 def _list_backfills(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:

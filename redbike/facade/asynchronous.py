@@ -136,7 +136,7 @@ class AsyncRedbike(Overridable):
         return task
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
-        """The same, in a thread of its own."""
+        """The same, in a thread of its own, for what may wait for long."""
         bike = await self._call(lambda bike: bike)
         return await run_in_thread(lambda: action(bike), "redbike-events")
 
@@ -250,14 +250,12 @@ class AsyncRedbike(Overridable):
         """Wait until a run of `jobid` has ended that is not tried again; see `Redbike.wait`."""
         is_over = threading.Event()
         try:
-            # In a thread of its own, as it may wait for long.
             return await self._call_alone(lambda bike: bike._queries.wait_until(jobid, timeout, is_over.is_set))
         finally:
             is_over.set()
 
     def events(self) -> AsyncResults[PastRun | LogEntry]:
         """Listen from now on: give each run that ends, and what people change, as it happens; see `Redbike.events`."""
-        # It waits in a thread of its own, as it may wait for long.
         reader: Reader[PastRun | LogEntry] = Reader(
             lambda bike: bike.store.events.listen(is_over=lambda: reader.is_over), size=1
         )

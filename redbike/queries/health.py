@@ -4,6 +4,7 @@ Nothing here takes longer because there are more jobs, but for those that are na
 late.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -88,19 +89,18 @@ def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone
 
 def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     """Return whether what was `found` is well, and there are no `others`, which are further problems."""
-    total, now, queues = found.total, found.now, found.queues
+    total, now, queues, refusal = found.total, found.now, found.queues, found.refusal
     overdue, first = (0, None) if found.is_paused else (total.due, total.first_due)
     lost = [each for each in found.processes if each.state == "lost" and now - each.seen < RECENT]
     alive = [each for each in found.processes if each.state == "alive"]
-    refusal = found.refusal
     # One that is alive has gone round: by that it is seen.
-    has_dispatcher = any(each.kind == "dispatcher" for each in alive)
+    kinds = Counter(each.kind for each in alive)
     # Without changes, nobody can be seen, and so nobody knows who is there.
     is_known = refusal is None or refusal.is_full
     found_of = {
         "server": [] if refusal is None else [describe_refusal(refusal)],
         "dead": list(_check_dead(found.dead)),
-        "dispatchers": [] if has_dispatcher or not is_known else ["no dispatcher is running"],
+        "dispatchers": [] if kinds["dispatcher"] or not is_known else ["no dispatcher is running"],
         "overdue": list(_check_overdue(overdue, first, now)),
         "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
@@ -120,8 +120,8 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "in_flight": sum(queue.in_flight for queue in queues),
         "failing": total.failing,
         "dead": len(found.dead.jobids),
-        "dispatchers": sum(each.kind == "dispatcher" for each in alive),
-        "workers": sum(each.kind == "worker" for each in alive),
+        "dispatchers": kinds["dispatcher"],
+        "workers": kinds["worker"],
         "lost": len(lost),
         "late": len(found.late),
     }

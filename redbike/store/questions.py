@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -11,10 +12,9 @@ from redbike.connection.refusals import is_out_of_memory
 from redbike.errors import Unreachable
 from redbike.store.enums import EVENT_NAMES, EventName
 from redbike.store.inspected import JobState, read_job
-from redbike.store.inspected_tags import TagState, read_tag
 from redbike.store.namespace import PAGE, Part, read_json
-from redbike.store.records import Pause, Progress, RunRecord, decode, encode, parse_number
-from redbike.store.scripts import Call
+from redbike.store.records import Pause, Progress, RunRecord, decode, encode, parse_batch, parse_number
+from redbike.store.scripts import Call, Reply
 
 log = logging.getLogger("redbike")
 
@@ -53,6 +53,20 @@ class Reported(NamedTuple):
     progress: Progress
 
 
+@dataclass(frozen=True, slots=True)
+class TagState:
+    """All that is kept of one tag, at one instant."""
+
+    tag: str
+    listed: list[str] | None  # the jobs in flight under it; None without such a list
+    deadlines: dict[str, float]  # of the runs that have this tag, by job id
+    lease: float | None
+    inflight_ms: int  # left to its in-flight key; -1 if that does not expire, -2 if there is none
+    kind: str  # the type of that key
+    named: list[str]  # the jobs that it has, which were taken under the tag
+    now: float  # Redis' clock then
+
+
 class Questions(Part):
     """Reads what is kept of jobs and tags."""
 
@@ -88,7 +102,7 @@ class Questions(Part):
         """
         calls = (self._namespace.pack("inspect_tag", tag=tag, jobs=list(jobids)) for tag, jobids in tags.items())
         replies = self._namespace.scripts.run_all(calls)
-        return [read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
+        return [_read_tag(tag, reply) for tag, reply in zip(tags, replies, strict=True)]
 
     def list_missing_rights(self, commands: Iterable[str]) -> list[str]:
         """Return those of `commands`, as rules of an ACL spell them, that the user may not run on the keys."""
@@ -219,3 +233,19 @@ def _read_triage(part: dict[str, Any]) -> Triage:
         for jobid, due, schedule, options in zip(rows, rows, rows, rows, strict=True)
     ]
     return Triage(int(part["number"]), part["bad"] or [], passed)
+
+
+def _read_tag(tag: str, reply: Reply) -> TagState:
+    """Read the reply of ``lua/inspect_tag.lua``."""
+    found = read_json(reply[1])
+    records = {jobid: RunRecord.parse(record) for jobid, record in (found["runs"] or {}).items()}
+    return TagState(
+        tag=tag,
+        listed=parse_batch(found["listed"]) if "listed" in found else None,
+        deadlines={jobid: record.deadline for jobid, record in records.items() if record},
+        lease=parse_number(found.get("lease")),
+        inflight_ms=int(found["hold"]),
+        kind=found["kind"],
+        named=parse_batch(found.get("named", "")),
+        now=float(found["now"]),
+    )

@@ -22,10 +22,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from redbike.store.blackouts import BlackoutState
-from redbike.store.inspected_tags import TagState
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
 from redbike.store.namespace import PAGE, split
+from redbike.store.questions import TagState
 from redbike.store.queue_limits import QueueLimitsState
 from redbike.store.run import AHEAD, GRACE, LEASE, SLACK
 from redbike.store.store import Store
