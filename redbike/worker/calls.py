@@ -51,13 +51,16 @@ class AnyRedbike(Protocol):
     def place(self) -> object:
         """Where its jobs are: two that have the same one have the same jobs."""
 
-    def set(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def set(self) -> Callable[..., Any]:
         """Its method of this name; a coroutine function for an `AsyncRedbike`."""
 
-    def enter(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def enter(self) -> Callable[..., Any]:
         """Its method of this name."""
 
-    def wait(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def wait(self) -> Callable[..., Any]:
         """Its method of this name."""
 
 
