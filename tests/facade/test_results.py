@@ -19,13 +19,18 @@ def calls(bike):
     return {"set_many()": lambda: bike.set_many(PAIRS), "load()": lambda: bike.load(io.StringIO(rows))}
 
 
+def list_said(caplog):
+    """What was logged, but for runs: those of an earlier test are told up to a second later."""
+    return [each.getMessage() for each in caplog.records if each.name != "redbike.worker"]
+
+
 @pytest.mark.parametrize("name", ["set_many()", "load()"])
 def test_what_was_never_read_is_a_warning_and_a_line_of_log(bike, name, caplog):
     text = f"{name} was never read: nothing was done"
     with pytest.warns(RuntimeWarning) as warned:
         calls(bike)[name]()
     assert [str(each.message) for each in warned] == [text]
-    assert caplog.messages == [f"{text}; read its results to the end, as with list()"]
+    assert list_said(caplog) == [f"{text}; read its results to the end, as with list()"]
     assert list(bike.get_schedules()) == []
 
 
@@ -36,7 +41,7 @@ def test_what_is_dropped_in_the_middle_is_one_too(bike, name, number, shown, cap
     with pytest.warns(RuntimeWarning, match=said):
         for _ in zip(range(number), calls(bike)[name](), strict=False):
             pass
-    assert len(caplog.messages) == 1
+    assert len(list_said(caplog)) == 1
     # All of the batch is done.
     assert len(list(bike.get_schedules())) == 3
 
@@ -56,7 +61,7 @@ def test_what_is_read_to_its_end_or_closed_is_none(bike, name, caplog):
         del results
         calls(bike)[name]().close()
         assert list(bike.set_many([])) == []
-    assert caplog.messages == []
+    assert list_said(caplog) == []
 
 
 def test_an_error_that_was_raised_is_enough(bike, caplog):
@@ -66,7 +71,7 @@ def test_an_error_that_was_raised_is_enough(bike, caplog):
             list(bike.set_many([("job:A", 7)]))
         with pytest.raises(ZeroDivisionError):
             list(Results("call()", (1 // number for number in (1, 0, 1))))
-    assert caplog.messages == []
+    assert list_said(caplog) == []
 
 
 @pytest.mark.parametrize(("read", "said"), [("list(results)", 0), ("next(results)", 1), ("", 1)])
