@@ -40,7 +40,7 @@ else
   drop()
 end
 count(CANCELLED, job, 1)
-if not run and call('EXISTS', followers) == 1 then make_follows().note_dropped(job) end
+if not run and call('ZCARD', followers) > 0 then make_follows().note_dropped(job) end
 if follows then follows.settle() end
 if given.who then log_change('cancel', {job}) end
 return write({'ok', 'cancelled'})

@@ -28,7 +28,7 @@ if call('ZCARD', followers) > 0 then
   follows.part(job, 'dropped')
   follows.settle()
 end
-if call('EXISTS', following) == 1 then forget_backfill(job) end
+if call('HLEN', following) > 0 then forget_backfill(job) end
 forget_blackout(job)
 change('HDEL', saved, {job})
 change('HDEL', progress, {job})
