@@ -88,6 +88,15 @@ def results_of(bike, numbers):
 
 
 @in_loop
+async def test_a_group_is_set_and_read(bike):
+    assert await bike.group("g", ((f"{number}:A", "AT:4000000000") for number in range(3)), then="report:A") == 3
+    told = (await bike.tell("report:A"))["follows_group"]
+    assert (told["name"], told["left"], told["total"]) == ("g", 3, 3)
+    await bike.unset("0:A")
+    assert "2 of 3 jobs left, 1 given up" in await bike.why("report:A")
+
+
+@in_loop
 async def test_results_are_read_a_page_at_a_time(bike):
     numbers = Numbers(10 * PAGE)
     async with bike:
