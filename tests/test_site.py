@@ -34,7 +34,7 @@ from redbike.loop import policies, worker_class
 from redbike.queries import forecast
 from redbike.schedule import moments
 from redbike.schedule.rrule import recurrence
-from redbike.store import keys, run
+from redbike.store import names, run
 from redbike.store.keys import FIXED
 from redbike.web import login
 from redbike.web.server import MOST_AT_ONCE as MOST_CONNECTIONS
@@ -149,7 +149,7 @@ def the_man_page_comes_from_the_same_source(site):
 
 
 LIMITS = {
-    "job id": keys.MAX_JOBID,
+    "job id": names.MAX_JOBID,
     "schedule": moments.MAX_TEXT,
     "rules of one iCal schedule": recurrence.MAX_RULES,
     "data of a job": options.MAX_DATA,
@@ -159,7 +159,7 @@ LIMITS = {
     "seconds in an option": parameters.MAX_SECONDS,
     "``history``": OPTIONS["history"].most,
     "``ping-url``": ping_urls.MAX_LENGTH,
-    "queue name": keys.MAX_QUEUE_NAME,
+    "queue name": names.MAX_QUEUE_NAME,
     "prefix": settings.MAX_PREFIX,
     "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
     "reason of a pause": operator.MAX_REASON,
