@@ -401,6 +401,17 @@ def backfilled(scene: Scene) -> None:
     scene.observer.dispatch_due()
 
 
+def chained(prepare: Callable[[Scene], Any]) -> Callable[[Scene], None]:
+    """Jobs follow the one of `prepare`, so that they do so in its backfill."""
+
+    def prepared(scene: Scene) -> None:
+        for jobid, parents in (("child:A", JOB), ("last:B", f"child:A,{JOB}")):
+            assert scene.observer.set(jobid, f"AFTER:{parents}")
+        prepare(scene)
+
+    return prepared
+
+
 def cancel_backfill(scene: Scene) -> None:
     """If the process has died, the second one is for the run of the schedule, which is not due."""
     assert scene.bike.cancel(JOB)[0].word in ("ended", "idle")
@@ -464,6 +475,13 @@ BY_HAND = [
     ("cancel a backfill", backfilled, cancel_backfill),
     ("unset what is of a backfill", backfilled, lambda scene: scene.bike.set(f"{JOB}@2001-09-09T01:46:40Z", None)),
     ("unset what has a backfill", backfilled, lambda scene: scene.bike.set(JOB, None)),
+    ("cancel a backfill of a chain", chained(backfilled), cancel_backfill),
+    ("unset what has a backfill of a chain", chained(backfilled), lambda scene: scene.bike.set(JOB, None)),
+    (
+        "unset a follower in a backfill",
+        chained(backfilled),
+        lambda scene: scene.bike.set("child:A@2001-09-09T01:46:40Z", None),
+    ),
     ("resume what has a backfill", lambda scene: backfilling(scene, is_paused=True), resume),
     ("set NOW", nothing, lambda scene: scene.bike.set(JOB, "NOW")),
     ("set with an empty cache of scripts", without_scripts(nothing), lambda scene: scene.bike.set(JOB, "NOW")),
@@ -806,6 +824,7 @@ WORK_ONE = {
     "periodic": waiting(JOB),
     "with followers": followed(waiting(JOB)),
     "of a backfill": backfilled,
+    "of a backfill of a chain": chained(backfilled),
     "of a backfill, that raises": acting(JOB, raising(ValueError("no")), backfilled),
     "the last of a group": grouped(waiting(JOB)),
     "NOW": waiting(JOB, schedule="NOW"),

@@ -12,6 +12,7 @@ from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
+from redbike.schedule.moments import join_words
 from redbike.store.backfills import make_jobid
 from redbike.text.printable import name_number
 
@@ -22,12 +23,13 @@ SHOWN = 10  # occurrences
 def backfill_job(arguments: Arguments, config: Config) -> None:
     """Begin a backfill, or print what would run."""
     at_once, is_dry = parse_count(arguments, "--at-once", most=MOST_AT_ONCE), bool(arguments["--dry-run"])
+    alone = bool(arguments["--alone"])
     start, end = (parse_time(arguments[name], config, looks_back=True) for name in ("--from", "--to"))
     if start is None or end is None:
         raise BadConfig("no range: --from and --to are needed")
     choose_format(arguments)
     bike = open_bike(config, needs_queues=True)
-    found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry)
+    found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry, alone)
     clock = Clock(bike.store.timeline.read_clock(), bike.settings.timezone)
     if is_dry:
         print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
@@ -36,11 +38,12 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:
-    return (SimpleNamespace(jobid=make_jobid(found.jobid, due), due=due) for due in found.dues)
+    jobids = [found.jobid, *found.followers]
+    return (SimpleNamespace(jobid=make_jobid(each, due), due=due) for due in found.dues for each in jobids)
 
 
 def _show(rows: Iterable[SimpleNamespace], found: Backfill, clock: Clock) -> None:
-    for row in islice(rows, SHOWN):
+    for row in islice(rows, 0, SHOWN * (1 + len(found.followers)), 1 + len(found.followers)):
         print(f"{row.jobid}  {clock.name(row.due)}")
     if (more := len(found.dues) - SHOWN) > 0:
         print(f"and {more:,} more")
@@ -52,6 +55,9 @@ def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
     first, last = found.dues[0], found.dues[-1]
     span = f"{clock.name(first)} to {clock.name(last)}"
     yield f"{found.jobid}: {name_number(len(found.dues), 'occurrence')} {does}, {span}, {found.at_once:,} at once"
+    if found.followers:
+        names = found.followers if len(found.followers) <= SHOWN else [*found.followers[:SHOWN], "others"]
+        yield f"for each of them, what follows it: {join_words(names)}"
     if found.done:
         yield f"{name_number(found.done, 'occurrence')} left out, as ended well before; --again runs them too"
     if found.busy:

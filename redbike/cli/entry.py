@@ -43,8 +43,8 @@ Usage:
   redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] <JOBID>...
-  redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--dry-run]
-                             [--format=<FORMAT>] [--] <JOBID>
+  redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--alone]
+                             [--dry-run] [--format=<FORMAT>] [--] <JOBID>
   redbike [options] pause [--until=<TIME>] [--every=<SCHEDULE>] [--for=<DURATION>] [--reason=<TEXT>] [--dry-run] [--]
                           (<JOBID>... | --queue=<QUEUE> | --all)
   redbike [options] resume [--every] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
@@ -104,7 +104,8 @@ Commands:
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop what waits or runs of jobs; their schedules go on, and nothing has failed. A backfill ends first.
   backfill   Run the occurrences of a job that are past, beside its schedule: oldest first, each with its own due time,
-             and none that has ended well. show says how far it is, and cancel ends it.
+             and none that has ended well. For each, what follows the job runs, too. show says how far it is, and
+             cancel ends it.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete. With --every and --for
              it is paused for so long at each time of a schedule: a blackout.
   resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides. With --every,
@@ -192,6 +193,7 @@ Options:
   --from=<TIMESTAMP>       The first due time that is meant.
   --to=<TIMESTAMP>         The last due time that is meant; one that is to come is now.
   --again                  Also what has ended well.
+  --alone                  Without the jobs that follow it.
   --dry-run                Only print the jobs that are meant, with load what would differ, with backfill the runs.
   --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
   --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.

@@ -11,6 +11,7 @@ from itertools import islice
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
+from redbike.store.backfills import MOST as MOST_FOLLOWERS
 from redbike.store.backfills import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
@@ -21,7 +22,7 @@ from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
-MOST = 1_000_000  # occurrences of one backfill
+MOST = 1_000_000  # occurrences of one backfill, with those of what follows
 MOST_AT_ONCE = 1000
 TRIES = 5  # for a job that changes all the time
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
@@ -33,7 +34,7 @@ class Backfill:
 
     `dues` are the due times of its occurrences, oldest first. Of those in the range from `start` to `end`, `done` have
     ended well and `busy` wait or run, so that they are left out. Before `known_since`, no run of its schedule is known
-    any more; None if none is known at all.
+    any more; None if none is known at all. `followers` are the jobs that run after it for each of these times.
     """
 
     jobid: str
@@ -44,6 +45,7 @@ class Backfill:
     done: int = 0
     busy: int = 0
     known_since: float | None = None
+    followers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,11 @@ def check_range(start: float, end: float, now: float, at_once: object, timezone:
 
 
 def plan(
-    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str
+    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str, alone: bool = False
 ) -> tuple[Backfill, NewBackfill]:
     """Return the backfill of a range that was checked, and what is stored of it; nothing is changed.
+
+    If the job is to run `alone`, what follows it is left out.
 
     Raise `NoSuchJob`, `BadJobId`, and `BadConfig` if there is nothing to run, or another backfill is under way.
     """
@@ -115,17 +119,21 @@ def plan(
     done = len(rest) - len(dues)
     if not dues:
         raise BadConfig(_explain_nothing(jobid, start, end, done, len(busy), clock))
-    backfill = Backfill(jobid, start, end, dues, at_once, done, len(busy), known.since)
+    followers = [] if alone else _find_followers(store, jobid, dues)
+    backfill = Backfill(jobid, start, end, dues, at_once, done, len(busy), known.since, followers)
     state = known.state
     new = NewBackfill(jobid, state.schedule or "", state.options, start, end, dues, at_once, store.who, busy)
+    new.alone = alone
     new.detail = f"{clock.name(start)} to {clock.name(end)}: {name_number(len(dues), 'occurrence')}, {at_once} at once"
     return backfill, new
 
 
-def backfill(store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str) -> Backfill:
+def backfill(
+    store: Store, jobid: str, start: float, end: float, at_once: int, again: bool, timezone: str, alone: bool = False
+) -> Backfill:
     """Begin the backfill of a range that was checked, and return it. Raise what `plan` raises."""
     for _ in range(TRIES):
-        planned, new = plan(store, jobid, start, end, at_once, again, timezone)
+        planned, new = plan(store, jobid, start, end, at_once, again, timezone, alone)
         word, other = store.backfills.begin(new)
         if word == "ok":
             return planned
@@ -178,16 +186,41 @@ def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int,
     return f"nothing to run: of the occurrences of {jobid!r} {span}, {', '.join(why)}"
 
 
-def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> set[float]:
-    """Return those of `dues` that have ended well as jobs of an earlier backfill which are still there.
+def _find_followers(store: Store, jobid: str, dues: Sequence[float]) -> list[str]:
+    """Return the jobs that follow this one, directly or not, and have occurrences for `dues` after it.
+
+    Raise `BadConfig` for too many of them, and `BadJobId` as `_find_there` does.
+    """
+    followers = store.backfills.list_followers(jobid)
+    if len(followers) > MOST_FOLLOWERS:
+        raise BadConfig(f"{jobid!r} has more than {MOST_FOLLOWERS:,} followers: --alone runs it without them")
+    if (1 + len(followers)) * len(dues) > MOST:
+        what = f"{name_number(len(dues), 'occurrence')} with {name_number(len(followers), 'follower')}"
+        raise BadConfig(f"bad range: {jobid!r} has {what} in it, more than {MOST:,} runs: --alone leaves these out")
+    for each in followers:
+        _find_there(store, each, [make_jobid(each, due) for due in dues])
+    return followers
+
+
+def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
+    """Return those of `ids`, occurrences of a backfill of this job, that are there.
 
     Raise `BadJobId` if the id of an occurrence is too long, or that of another job.
     """
-    ids = {make_jobid(jobid, due): due for due in dues}
     if ids:
         check_known_jobid(max(ids, key=len))
-    found = store.backfills.find_bases(list(ids))
+    found = store.backfills.find_bases(ids)
     for other, base in found.items():
         if base != jobid:
             raise BadJobId(f"bad job id {other!r}: an occurrence of the backfill would have it, and another job has it")
-    return {ids[run.jobid] for run in store.journal.list_runs(list(found)) if run.outcome == Outcome.OK}
+    return list(found)
+
+
+def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> set[float]:
+    """Return those of `dues` that have ended well as jobs of an earlier backfill which are still there.
+
+    Raise `BadJobId` as `_find_there` does.
+    """
+    ids = {make_jobid(jobid, due): due for due in dues}
+    found = _find_there(store, jobid, list(ids))
+    return {ids[run.jobid] for run in store.journal.list_runs(found) if run.outcome == Outcome.OK}

@@ -28,8 +28,9 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
         words |= dict.fromkeys(page, "")
         while page:
             states = store.questions.inspect(page)
-            words |= {state.jobid: _end_backfill(store, state.jobid) for state in states if state.backfill}
-            found = {each.jobid: compute_cancellation(each, settings) for each in states if not each.backfill}
+            ended = [each.jobid for each in states if each.backfill or each.trails]
+            words |= {jobid: _end_backfill(store, jobid) for jobid in ended}
+            found = {each.jobid: compute_cancellation(each, settings) for each in states if each.jobid not in ended}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
             answers = zip(plans, store.jobs.cancel(plans), strict=True)

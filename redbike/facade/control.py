@@ -58,14 +58,15 @@ class Control(Part):
 
     def backfill(
         self, jobid: str, start: InstantLike, end: InstantLike, at_once: int = 1, again: bool = False,
-        dry_run: bool = False
+        dry_run: bool = False, alone: bool = False
     ) -> Backfill:  # fmt: skip
         """Run the occurrences of a job from `start` to `end`, both included and past, beside its schedule.
 
-        They run oldest first, up to `at_once` at a time, each with its own due time. What has ended well, as far as
-        that is known, is left out, unless they are to run `again`. With `dry_run` nothing is changed. An `end` that is
-        to come counts as now. `cancel` ends it, and `tell` says how far it is. Raises `NoSuchJob`, `BadJobId`, and
-        `BadConfig` if nothing is to be run, or another backfill of the job is under way.
+        They run oldest first, up to `at_once` at a time, each with its own due time. After each of them, what follows
+        the job runs for the same time, unless it is to run `alone`. What has ended well, as far as that is known, is
+        left out, unless they are to run `again`. With `dry_run` nothing is changed. An `end` that is to come counts as
+        now. `cancel` ends it, and `tell` says how far it is. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` if nothing
+        is to be run, or another backfill of the job is under way.
         """
         first, last = read_instant("start", start), read_instant("end", end)
         if first is None or last is None:
@@ -73,8 +74,8 @@ class Control(Part):
         zone = self.settings.timezone
         until = check_range(first, last, self.store.timeline.read_clock(), at_once, zone)
         if dry_run:
-            return plan(self._noted, jobid, first, until, at_once, again, zone)[0]
-        return backfill(self._noted, jobid, first, until, at_once, again, zone)
+            return plan(self._noted, jobid, first, until, at_once, again, zone, alone)[0]
+        return backfill(self._noted, jobid, first, until, at_once, again, zone, alone)
 
     def pause(
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",

@@ -15,20 +15,28 @@ ENDINGS = {
     "failed": ("has failed", "have failed"),
     "any": ("has ended", "have ended"),
 }
+ONCE = "once:"
+_ONCE = re.compile(ONCE + r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _BLANKS = re.compile(r"(?<!\\)((?:\\\\)*) *, *")  # about a comma that is not of an id
 
 
 class After(Keyword):
-    """Run when each of `parents`, which are job ids, has ended an occurrence; `ending` is how, one of `ENDINGS`."""
+    """Run when each of `parents`, which are job ids, has ended an occurrence; `ending` is how, one of `ENDINGS`.
+
+    With an instant `once`, as an occurrence of a backfill has it, it is over when it has run for that due time.
+    """
 
     keyword = "AFTER:"
     is_awaiting = True
 
-    def __init__(self, parents: Iterable[str], ending: str = "ok") -> None:
+    def __init__(self, parents: Iterable[str], ending: str = "ok", once: str = "") -> None:
         self.parents = tuple(dict.fromkeys(parents))
         self.ending = ending
         self.text = self.keyword + ",".join(map(escape_parent, self.parents)) + f" {ending}" * (ending != "ok")
+        self._last = float("inf")
+        if once:
+            self.runs_once, self._last, self.text = True, float(once), f"{self.text} {ONCE}{once}"
 
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
@@ -37,6 +45,7 @@ class After(Keyword):
         if _CONTROL.search(rest):
             raise BadSchedule(f"bad schedule {whole}: control characters are not allowed")
         names, *endings = filter(None, _split(_BLANKS.sub(r"\1,", rest.strip()), " ")) if rest.strip() else ("",)
+        once = endings.pop()[len(ONCE) :] if endings and _ONCE.fullmatch(endings[-1]) else ""
         ending = endings[0].lower() if endings else "ok"
         if len(endings) > 1 or ending not in ENDINGS:
             what = quoted(" ".join(endings))
@@ -49,11 +58,11 @@ class After(Keyword):
             raise BadSchedule(f"bad schedule {whole}: a job id is missing")
         if len(set(parents)) > MOST_PARENTS:
             raise BadSchedule(f"bad schedule {whole}: {len(set(parents))} jobs, {MOST_PARENTS} are allowed")
-        return cls(parents, ending)
+        return cls(parents, ending, once)
 
     def find_place(self, after: float) -> float | None:
-        """Return `AWAITED`: only the end of its parents gives it a due time."""
-        return AWAITED
+        """Return `AWAITED`: only the end of its parents gives it a due time. None if it has run for the last one."""
+        return AWAITED if after < self._last else None
 
     def find_parents(self) -> dict[str, object]:
         """Return the jobs that make it due, and when."""
@@ -62,9 +71,11 @@ class After(Keyword):
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
         one, each = ENDINGS[self.ending]
+        when = "Once, when" if self.runs_once else "When"
         if len(self.parents) == 1:
-            return f"When {self.parents[0]} {one}."
-        return f"When {join_words(self.parents)} {each}, each at least once since it was due last."
+            return f"{when} {self.parents[0]} {one}."
+        since = "" if self.runs_once else ", each at least once since it was due last"
+        return f"{when} {join_words(self.parents)} {each}{since}."
 
 
 def escape_parent(jobid: str) -> str:

@@ -5,6 +5,7 @@ does not say so. As it ends, ``lua/_backfill.lua`` puts the next one on the time
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ HEAD = "\x1e"  # the field of a record begins with it, as no job id does
 PART = 100  # occurrences that a field has
 PARTS = 50  # fields that one script writes
 DONE = "done"
+MOST = 1000  # jobs that follow another one, directly or not
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 Found = dict[str, Any]
 
@@ -70,6 +73,7 @@ class NewBackfill:
     by: str | None = None
     bad: Sequence[float] = ()  # occurrences that are left out, of which nobody knows yet how they end
     detail: str = ""  # for the log
+    alone: bool = False  # without what follows it
     token: str = field(default_factory=make_tag)
 
     def make_record(self) -> Found:
@@ -86,6 +90,7 @@ class NewBackfill:
             "running": [],
             **dict.fromkeys(("begun", "done", "failed", "dropped", "part", "at"), 0),
         }
+        record |= {"alone": True} if self.alone else {}
         return record | {"by": self.by} if self.by else record
 
     def list_parts(self) -> Iterator[str]:
@@ -187,8 +192,20 @@ class Backfills(Part):
 
     def end(self, jobid: str) -> BackfillDetails | None:
         """End the backfill of a job; return how far it was, None if none is under way."""
-        reply: Reply = self._namespace.run("end_backfill", [self._namespace.find_queue(jobid) or "-"], job=jobid)
+        found = map(self._namespace.find_queue, [jobid, *self.list_followers(jobid)])
+        reply: Reply = self._namespace.run("end_backfill", dict.fromkeys(name or "-" for name in found), job=jobid)
         return read_record(decode(reply[1])) if reply[0] == "ok" else None
+
+    def list_followers(self, jobid: str) -> list[str]:
+        """Return what follows a job, directly or not, as ``lua/_backfilled.lua`` finds it; just over `MOST` at most."""
+        found, generation = {jobid: None}, [jobid]
+        while generation and len(found) <= MOST + 1:
+            asked = [_ask_followers(self._namespace.keys.followers, each) for each in generation]
+            links = [decode(link) for page in self._namespace.ask_all(*asked, at_once=False) for link in page]
+            names = (link.partition("\n")[2] for link in links)
+            generation = [name for name in dict.fromkeys(names) if name not in found and not _CONTROL.search(name)]
+            found |= dict.fromkeys(generation)
+        return list(found)[1 : MOST + 2]
 
     def read(self, jobid: str) -> tuple[BackfillDetails | None, BackfillDetails | None]:
         """Return how far the backfill of a job is, and how the last one before it has ended; None for none."""
@@ -256,6 +273,10 @@ class Backfills(Part):
             options = self._namespace.ask("hmget", keys.options, list(map(encode, there))) if there else ()
             found |= {jobid: find_backfill(decode(own))[0] for jobid, own in zip(there, options, strict=True)}
         return found
+
+
+def _ask_followers(key: str, jobid: str) -> tuple[str, str, bytes, bytes]:
+    return "zrangebylex", key, encode(f"[{jobid}\n"), encode(f"({jobid}\v")
 
 
 def read_last(text: str) -> BackfillDetails | None:

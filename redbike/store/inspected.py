@@ -117,6 +117,7 @@ class JobState:
     is_listed: bool = True  # whether each of its parents knows it
     followers: tuple[str, ...] = ()  # the jobs that follow it
     backfill: str = ""  # the record of that which is under way
+    trails: bool = False  # whether occurrences of what follows it are left of a backfill
     backfilled: str = field(default="", compare=False)  # those that have ended, if data were asked for
     member_of: str = ""  # the group of which it is one, until it has ended; "" for none
     is_counted: bool = True  # whether that group and the job know each other
@@ -255,6 +256,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         has_data=found["has_data"],
         has_output=found["has_output"],
         has_saved=found["has_saved"],
+        trails=found["trails"],
         history=b"" if "history" in unreadable else past,
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),

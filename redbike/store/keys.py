@@ -138,6 +138,9 @@ being noted. ``<RS> ID <LF> N`` is a part: JSON of 100 due times. ``<RS> ID <LF>
 of backfills that have ended, with ``ended``, and ``how`` if it was cancelled. An occurrence is a one-off,
 ``ID@2026-11-03T00:00:00Z``, with an option ``backfill``, which nobody can set: an object with ``of``, the job, and
 ``due``. In ``-followers`` it has the follower ``<RS> ID``. As it ends, the next one is set in the same step.
+Unless the object has ``alone``, with it comes an occurrence of each job that follows this one, directly or not: a
+follower with such an id, option and schedule (``AFTER:ID@2026-11-03T00:00:00Z once:1793664000``). Its JSON has ``of``:
+``<RS> ID`` of the first of these jobs. Until it has ended, ``-followers`` has it as a follower of that, too.
 
 A group is its name behind the control character GS, so it is no job id. A job with the schedule ``GROUP`` follows it as
 if it were a job. Each of its jobs that has not ended has two links in ``-followers``: ``JOB <LF> <GS>NAME`` tells its

@@ -32,7 +32,9 @@ PARTS = (
     "_notes",  # notes changes
     "_read",  # reads what several scripts need
     "_following",  # reads and notes which jobs follow which
-    "_backfilled",  # reads and notes occurrences of backfills
+    "_above",  # reads what a job follows
+    "_occurrences",  # notes occurrences of backfills
+    "_backfilled",  # reads and notes what these have besides
     "_backfill",  # notes what is left of these
     "_follow",  # notes when they are due
     "_group",  # reads and notes what is left of groups

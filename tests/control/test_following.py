@@ -51,6 +51,8 @@ def fail(*jobids, until=99):
         ("AFTER:extract:etl Failed", "AFTER:extract:etl failed"),
         (r"AFTER:two\ words,a\,b,back\\slash any", r"AFTER:two\ words,a\,b,back\\slash any"),
         ("AFTER:für:etl", "AFTER:für:etl"),
+        ("AFTER:a, b failed once:1767582000.5", "AFTER:a,b failed once:1767582000.5"),
+        ("AFTER:once:5", "AFTER:once:5"),
         ("AFTER:" + ",".join(map(str, range(64))), "AFTER:" + ",".join(map(str, range(64)))),
     ],
 )
@@ -76,6 +78,7 @@ def test_ids_with_blanks_and_commas_are_read_back():
         ("AFTER:,", "a job id is missing"),
         ("AFTER:a soon", "'soon': behind the job ids is ok, failed or any"),
         ("AFTER:a b failed", "'b failed': behind"),
+        ("AFTER:a once:soon", "'once:soon': behind"),
         ("AFTER:" + ",".join(map(str, range(65))), "65 jobs, 64 are allowed"),
         ("AFTER:a\tb", "control characters"),
         ("AFTER:a," + "x" * 513, "has over 512 bytes, so it is no job id"),

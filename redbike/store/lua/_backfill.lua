@@ -1,17 +1,13 @@
 -- Backfills: as an occurrence of one ends, the next of what is left comes on the timeline, see
 -- keys.py.
--- keys   schedules, statuses, running, retry_states, spent, pauses, options, data, following,
---        followers
-local backfills
+-- keys   schedules, pauses, following, followers, _backfilled
 local function make_backfills()
   if backfills then return backfills end
-  local records, HEAD = {}, '\30'
+  local records = {}
   backfills = make_backfilled()
 
   -- The job for whose backfill this stands among the followers of a job; nil for a follower.
   function backfills.base_of(follower) return follower:match('^\30(.*)$') end
-  function backfills.link_of(base) return '\n' .. HEAD .. base end
-  function backfills.field_of(base, part) return HEAD .. base .. (part and '\n' .. part or '') end
 
   function backfills.record_of(base)  -- of one that is under way; false if none is
     if records[base] == nil then
@@ -42,18 +38,18 @@ local function make_backfills()
     change('HDEL', following, {backfills.field_of(base)})
   end
 
-  -- Begins as many occurrences as may be under way; while the job is paused, none.
-  function backfills.fill(base, is_resumed)
+  -- Begins as many as may be under way; none while the job is paused, or what follows it.
+  function backfills.fill(base, resumed)
     local record = backfills.record_of(base)
     if not record or record.open then return end
     record.is_new = true
     if call('HEXISTS', schedules, base) == 0 then return end  -- it was unset by its worker
-    local is_held = not is_resumed and call('HEXISTS', pauses, base) == 1
+    local is_held = backfills.is_held(base, record, resumed)
     while not is_held and #record.running < record.at_once do
       local due = backfills.next_due(base, record)
       if not due then break end
       record.begun, record.last = record.begun + 1, stamp(due)
-      if backfills.set(base, due, backfills.link_of(base)) then
+      if backfills.set(base, due, record) then
         table.insert(record.running, stamp(due))
       else
         backfills.note_bad(record, due, 'dropped')

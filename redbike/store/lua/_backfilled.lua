@@ -1,7 +1,7 @@
--- The occurrences of a backfill: each is a one-off of its own, see keys.py.
--- keys   schedules, statuses, running, retry_states, spent, options, data, following, followers
+-- What backfills have: their parts, their occurrences and those of what follows their jobs.
+-- keys   schedules, timeline, spent, pauses, following, followers, _occurrences
 local function make_backfilled()
-  local backfilled, parts = {}, {}
+  local backfilled, parts, trees, HEAD, MOST = {}, {}, {}, '\30', 1000
 
   function backfilled.encode(value)  -- as JSON, always in the same order
     if type(value) ~= 'table' or next(value) == nil then return cjson.encode(value) end
@@ -32,38 +32,35 @@ local function make_backfilled()
     return base .. '@' .. instant .. fraction .. 'Z'
   end
 
-  local function options_of(base, due)
-    -- Who watches the job does not hear of what should have run long ago, and it is not late.
-    local OTHERS = {
-      'spread', 'start-within', 'finish-within', 'finish-by', 'ping-url', 'stop-after', 'catchup',
-      'catchup-limit'
-    }
-    local KEPT = 3600  -- seconds, at most, for which one is kept that has ended well
-    local own = object_of(call('HGET', options, base))
-    for _, name in ipairs(OTHERS) do own[name] = nil end
-    own.grace, own.expires = 0, 0
-    own['forget-after'] = math.min(tonumber(own['forget-after']) or KEPT, KEPT)
-    own.backfill = {of = base, due = stamp(due)}
-    return backfilled.encode(own)
+  function backfilled.link_of(base) return '\n' .. HEAD .. base end
+  function backfilled.field_of(base, part) return HEAD .. base .. (part and '\n' .. part or '') end
+
+  -- The job, and what follows it, directly or not: each behind one of its parents.
+  function backfilled.tree_of(base)
+    local jobs, known, at = {base}, {[base] = true}, 1
+    while jobs[at] and #jobs <= MOST and not trees[base] do
+      for _, job in ipairs(follows.list_of(jobs[at])) do
+        if not (known[job] or job:find('%c')) then jobs[#jobs + 1], known[job] = job, true end
+      end
+      at = at + 1
+    end
+    trees[base] = trees[base] or jobs
+    return trees[base]
   end
 
-  -- Puts an occurrence on the timeline; returns false if another job has its id, or it still runs.
-  function backfilled.set(base, due, link)
-    local id = backfilled.id_of(base, due)
-    local event, value = event_of(call('HGET', statuses, id)), call('HGET', data, base)
-    local own = object_of(call('HGET', options, id)).backfill
-    local is_over = type(own) == 'table' and own.of == base and (event == STP or event == DIE)
-    local is_other = call('HEXISTS', schedules, id) == 1 and not is_over
-    if is_other or call('HEXISTS', running, id) == 1 then return false end
-    change('HSET', schedules, {id, 'AT:' .. stamp(due):gsub('%.?0+$', '')})
-    change('HSET', options, {id, options_of(base, due)})
-    change(value and 'HSET' or 'HDEL', data, {id, value or nil})
-    change('HDEL', retry_states, {id})
-    change('ZREM', spent, {id})
-    change('ZADD', followers, {0, id .. link})
-    note(waits, stamp(now), id)
-    mark(id, TML)
-    return true
+  -- What waits for its parents is over, as it is never due, and so is what waits for it.
+  function backfilled.drop(id)
+    local record, pause = follows.record_of(id), pause_of(call('HGET', pauses, id))
+    local at = tonumber(pause and pause.due or call('ZSCORE', timeline, id) or nil)
+    if not (record and record.of and at and at >= AWAITED) then return end
+    follows.leave(id)
+    if pause then hold(id, pause, '-') end
+    change('ZREM', timeline, {id})
+    -- As `end_one_off` does, which would cost every script.
+    change('HSET', schedules, {id, 'STOP'})
+    change('ZADD', spent, {stamp(now), id})
+    mark(id, STP)
+    for _, each in ipairs(follows.list_of(id)) do backfilled.drop(each) end
   end
 
   function backfilled.add_part(base, number, text)
@@ -86,5 +83,6 @@ local function make_backfilled()
     end
   end
 
+  make_occurrences(backfilled)
   return backfilled
 end

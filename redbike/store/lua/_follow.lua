@@ -30,7 +30,9 @@ local function make_follows()
       local base = job:byte() == 30 and make_backfills().base_of(job)
       if base then backfills.note_end(base, parent, ended) end
       local record = not base and follows.record_of(job)
-      if record and (record.when == 'any' or record.when == ended) then
+      local fits = record and (record.when == 'any' or record.when == ended)
+      if not fits and ended ~= 'failed' and record and record.of then make_backfills().drop(job) end
+      if fits then
         if has_all(record, record.ended) then
           -- It is still busy with what was due before that.
           record.again = type(record.again) == 'table' and record.again or {}
@@ -50,8 +52,8 @@ local function make_follows()
   -- A job does not run as an occurrence of a backfill any more: it was dropped.
   function follows.note_dropped(job)
     for _, follower in ipairs(follows.list_of(job)) do
-      local base = follower:byte() == 30 and make_backfills().base_of(follower)
-      if base then backfills.note_end(base, job, 'any') end
+      local base = make_backfills().base_of(follower)
+      if base then backfills.note_end(base, job, 'any') else backfills.drop(follower) end
     end
   end
 
@@ -65,13 +67,11 @@ local function make_follows()
         for _, each in pairs(record.ended) do due = math.max(due, tonumber(each) or 0) end
         record.ended, record.again, record.is_new = {}, nil, true
       end
-      local at = stamp(is_due and due or AWAITED)
-      if not (is_due or place.is_new) then
-        at = nil  -- it stays there
-      elseif place.pause then
+      local at, moves = stamp(is_due and due or AWAITED), is_due or place.is_new
+      if moves and place.pause then
         if place.replaces then count(PAUSED, job, 1) end
         hold(job, place.pause, at)
-      else
+      elseif moves then
         -- One by one: a parent may have more followers than a command has arguments.
         change('ZADD', timeline, {at, job})
         soonest = math.min(soonest, is_due and due or AWAITED)

@@ -1,7 +1,7 @@
 -- Which jobs follow which, see keys.py. Most systems have no followers, and each function costs a
 -- script at every call: so these are made only where there are some. `settle` makes the changes.
 -- keys   following, followers
-local follows
+local follows, backfills
 local function make_links()  -- its functions that read and write who follows whom
   local links, lists, added = {}, {}, {}
   follows = {}
@@ -21,8 +21,7 @@ local function make_links()  -- its functions that read and write who follows wh
   -- no job: the group of which it is one.
   function follows.list_of(parent)
     if lists[parent] then return lists[parent] end
-    local first, last = '[' .. parent .. '\n', '(' .. parent .. '\v'
-    local found = call('ZRANGE', followers, first, last, 'BYLEX')
+    local found = call('ZRANGE', followers, '[' .. parent .. '\n', '(' .. parent .. '\v', 'BYLEX')
     local new = {}
     for _, job in ipairs(added[parent] or {}) do new[job] = true end
     for i, link in ipairs(found) do
@@ -53,6 +52,7 @@ local function make_links()  -- its functions that read and write who follows wh
     for _, parent in ipairs(record and record.parents or {}) do
       change('ZREM', followers, {follows.link_of(parent, job)})
     end
+    if record and record.of then change('ZREM', followers, {follows.link_of(record.of, job)}) end
     change('HDEL', following, {job})  -- also a damaged one
     links[job] = false
   end
@@ -76,15 +76,15 @@ local function make_links()  -- its functions that read and write who follows wh
     if type(record.group) == 'table' then
       again = again .. ',"group":{' .. follows.counts_of(record.group) .. '}'
     end
+    if record.of then again = again .. ',"of":' .. cjson.encode(record.of) end
     return '{"parents":' .. cjson.encode(record.parents) .. ',"when":' .. cjson.encode(record.when)
       .. ',"ended":' .. members_of(record.ended) .. again .. '}'
   end
 
   function follows.write_links()
     for job, record in pairs(links) do
-      if record and record.is_new then
-        change('HSET', following, {job, follower_record_of(record)})
-      end
+      local is_new = record and record.is_new
+      if is_new then change('HSET', following, {job, follower_record_of(record)}) end
     end
   end
 end

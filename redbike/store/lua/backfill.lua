@@ -1,13 +1,13 @@
 #!lua
 -- backfill: the occurrences of a backfill are noted in parts, beside the schedule of their job.
 --           With the last part the first of them come on the timeline.
--- keys   schedules, options, following, _backfill, _write
+-- keys   schedules, options, following, _follow, _write
 -- given  job; schedule, options: with which they were computed, false for none; record: of the
 --        backfill, see keys.py; first: the number of the first part that is given; parts: JSON of
 --        each; last: whether these are the last ones
 -- returns {'ok'}; {'stale'}: the job has changed; {'gone'}: the job; {'busy', record}:
 --         another one is under way; {'lost'}: another one has been begun meanwhile
-local job, record, backfills = given.job, given.record, make_backfills()
+local job, record, backfills = given.job, given.record, make_follows() and make_backfills()
 local found, text = backfills.record_of(job), call('HGET', schedules, job)
 if not text then return {'gone'} end
 local was_begun = found and found.id == record.id and not found.open
@@ -28,6 +28,8 @@ record.parts, record.is_new, record.open = given.first + #given.parts, true, not
 record.since = found and found.id == record.id and found.since or stamp(now)
 backfills.keep(job, record)
 if given.last then backfills.fill(job) end
-backfills.write()
-if given.who and given.last then log_change('backfill', {job}) end
+follows.settle()
+if given.who and given.last then
+  log_change('backfill', record.alone and {job} or backfills.tree_of(job))
+end
 return write({'ok'})

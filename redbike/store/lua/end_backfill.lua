@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
 -- end_backfill: what waits of a backfill is forgotten, and what is left of it; its runs in flight
 --               are marked, as those that are cancelled.
--- keys   _stop_backfill, _write
--- given  job; queues: its own
--- returns {'ok', record}, or {'gone'} if none is under way
+-- keys   following, _stop_backfill, _write
+-- given  job; queues: its own, and those of what follows it
+-- returns {'ok', record}; {'gone'} if none is under way, and nothing is left of what follows
 local job = given.job
-local record = stop_backfill(job, true)
-if not record then return {'gone'} end
-record.how = 'cancelled'
-local reply = cjson.encode(record)
+local record = make_follows() and stop_backfill(job, true)
+local done = object_of(call('HGET', following, make_backfills().field_of(job, 'done')))
+local follows_on = not record and done[#done] and stop_followers(job, true)
+if not (record or follows_on) then return {'gone'} end
+local reply = cjson.encode(record or done[#done])
+if record then record.how = 'cancelled' end
 make_backfills().fill(job)
-make_backfills().write()
+follows.settle()
 if given.who then log_change('cancel', {job}, 'its backfill') end
 return write({'ok', reply})

@@ -11,10 +11,11 @@
 --         output, has_output, has_saved, progress, group (records), now, worker: record of the
 --         process that runs it, if data are told, following (record), listed: for each of its
 --         parents whether that knows it, backfill (record), backfilled: those that have ended, if
---         data are told, followers: ids with newlines between, member: the group of which it is
---         one, counts: whether that knows it, left: how many are left of the one that it follows,
---         awaited: its record, entries: how often it is in each list, dead: for each list 1 if it
---         has a tombstone there}; what is not there is missing; and its history, if it has one}
+--         data are told, trails: whether occurrences of what follows it are left of a backfill,
+--         followers: ids with newlines between, member: the group of which it is one, counts:
+--         whether that knows it, left: how many are left of the one that it follows, awaited: its
+--         record, entries: how often it is in each list, dead: for each list 1 if it has a
+--         tombstone there}; what is not there is missing; and its history, if it has one}
 local job, entries, dead, past = given.job, {}, {}, call('HGET', history, given.job)
 local record, text = call('HGET', running, job) or nil, call('HGET', schedules, job) or nil
 if past and not text and call('LPOS', journal, 'F' .. job) then past = nil end  -- it is about to go
@@ -23,7 +24,7 @@ for i, home in ipairs(queue) do
   entries[i] = #call('LPOS', home.list, job, 'COUNT', 0)
   dead[i] = call('SISMEMBER', home.tombstones, job)
 end
-local listed, left, awaited = {}, nil, nil
+local listed, head, left, awaited = {}, '[\30' .. job, nil, nil
 make_links()
 for _, parent in ipairs((follows.record_of(job) or {}).parents or {}) do
   listed[parent] = call('ZSCORE', followers, follows.link_of(parent, job)) ~= false
@@ -55,5 +56,6 @@ return {'ok', cjson.encode({
   backfilled = given.data and call('HGET', following, '\30' .. job .. '\ndone') or nil,
   followers = table.concat(follows.list_of(job), '\n'),
   member = member, counts = is_whole, left = left, awaited = awaited,
+  trails = #call('ZRANGE', followers, head .. '\n', head .. '\v', 'BYLEX', 'LIMIT', 0, 1) > 0,
   now = stamp(now), entries = entries, dead = dead
 }), past or nil}

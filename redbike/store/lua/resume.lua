@@ -49,7 +49,10 @@ change('HDEL', pauses, {job})
 change('ZREM', timers, {'job:' .. job})
 -- Where a job is in the place that it had, its status stays.
 marks[event_of(call('HGET', statuses, job)) or ''] = nil
-if call('HLEN', following) > 0 then make_follows() make_backfills().fill(job, true) end
+if call('HLEN', following) > 0 then
+  make_follows()
+  for _, each in ipairs(list_above(job)) do make_backfills().fill(each, job) end
+end
 if follows then follows.settle() end
 if given.who then log_change('resume', {job}) end
 return write({'ok', place})

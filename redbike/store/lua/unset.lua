@@ -23,8 +23,11 @@ if home then leave_queue(queue[1], job) else change('HDEL', queued, {job}) end
 change('ZREM', timeline, {job})
 forget(job)
 if call('ZCARD', followers) > 0 then
-  make_groups().leave(job)
+  local above = make_groups() and list_above(job)
+  follows.leave(job)
   follows.note_dropped(job)
+  -- Its pause does not hold a backfill of these any more.
+  for i = 2, #above do make_backfills().fill(above[i], job) end
   follows.part(job, 'dropped')
   follows.settle()
 end
