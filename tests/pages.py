@@ -34,7 +34,7 @@ PRESUMED = [
     (r"–+", "-"),
     DIFFERS[-1],
 ]
-ON_A_TERMINAL = {"agenda", "jobs", "tail"}  # what a page shows of them is what they show there
+ON_A_TERMINAL = {"agenda", "backfill", "jobs", "tail"}  # what a page shows of them is what they show there
 
 
 @dataclass(frozen=True)
