@@ -245,10 +245,10 @@ class Backfills(Part):
 
     def _check_progress(self, jobid: str, repairs: bool) -> list[str]:
         """Return which occurrences do not run that should; let the next ones do so if it `repairs`."""
-        reply = self._namespace.run("repair_backfill", job=jobid, looks=not repairs)
-        found = json.loads(decode(reply[1])) if reply[0] == "ok" else {}
-        lines = [f"it waits for {each!r}, which does not run" for each in found.get("gone") or ()]
-        return lines or ["what is left of it does not begin"] * bool(found.get("stalls"))
+        found = json.loads(decode(self._namespace.run("repair_backfill", job=jobid, looks=not repairs)[1]))
+        lines = [f"it waits for {each!r}, which does not run" for each in found["gone"]]
+        lines += [f"it has {each!r}, which does not follow it" for each in found["strays"]]
+        return lines or ["what is left of it does not begin"] * bool(found["stalls"])
 
     def _list_there(self, fields: Sequence[str]) -> list[str]:
         found = list[str]()

@@ -188,6 +188,24 @@ def test_while_a_follower_is_paused_nothing_further_begins(redbike, go_on):
     assert count(ran) == list_nights(2, [jobid for jobid, _ in bike.get_schedules() if "@" not in jobid])
 
 
+def test_fsck_finds_what_is_damaged_and_repairs_it(redbike):
+    bike, ran = make(redbike)
+    start(bike, 1)
+    ids, keys = {job: make_jobid(job, START - DAY) for job in ("extract", *NIGHT)}, bike.store.keys
+    assert list(fsck(bike.store)) == []
+    bike.client.zrem(keys.timeline, ids["orders"])
+    bike.client.hdel(keys.following, ids["users"])
+    bike.client.zrem(keys.followers, f"{ids['extract']}\n{ids['stock']}")
+    problems = "\n".join(fsck(bike.store))
+    assert all(f"{ids[job]!r}: " in problems for job in ("orders", "users", "stock"))
+    assert f"the backfill of 'extract': it has {ids['users']!r}, which does not follow it" in problems
+    for _ in range(2):
+        list(bike.repair())
+    work_all(bike)
+    assert count(ran) == list_nights(1)
+    assert is_clean_of(bike)
+
+
 def test_alone_it_runs_without_them(redbike):
     bike, ran = make(redbike)
     assert start(bike, 2, alone=True).followers == []
