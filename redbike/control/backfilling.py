@@ -11,6 +11,7 @@ from itertools import islice
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import MAX_TEXT
 from redbike.store.backfills import MOST as MOST_FOLLOWERS
 from redbike.store.backfills import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.enums import Outcome
@@ -22,8 +23,11 @@ from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
-MOST = 1_000_000  # occurrences of one backfill, with those of what follows
+MOST = 1_000_000  # occurrences of one backfill
+MOST_RUNS = 100_000  # with those of what follows: one step ends them all
+MOST_BEGUN = 10_000  # of these at once: one step begins them
 MOST_AT_ONCE = 1000
+MOST_ADDED = 30  # characters that the schedule of a follower has more for each of its parents, and besides
 TRIES = 5  # for a job that changes all the time
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 
@@ -119,7 +123,7 @@ def plan(
     done = len(rest) - len(dues)
     if not dues:
         raise BadConfig(_explain_nothing(jobid, start, end, done, len(busy), clock))
-    followers = [] if alone else _find_followers(store, jobid, dues)
+    followers = [] if alone else _find_followers(store, jobid, dues, at_once)
     backfill = Backfill(jobid, start, end, dues, at_once, done, len(busy), known.since, followers)
     state = known.state
     new = NewBackfill(jobid, state.schedule or "", state.options, start, end, dues, at_once, store.who, busy)
@@ -186,7 +190,7 @@ def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int,
     return f"nothing to run: of the occurrences of {jobid!r} {span}, {', '.join(why)}"
 
 
-def _find_followers(store: Store, jobid: str, dues: Sequence[float]) -> list[str]:
+def _find_followers(store: Store, jobid: str, dues: Sequence[float], at_once: int) -> list[str]:
     """Return the jobs that follow this one, directly or not, and have occurrences for `dues` after it.
 
     Raise `BadConfig` for too many of them, and `BadJobId` as `_find_there` does.
@@ -194,10 +198,14 @@ def _find_followers(store: Store, jobid: str, dues: Sequence[float]) -> list[str
     followers = store.backfills.list_followers(jobid)
     if len(followers) > MOST_FOLLOWERS:
         raise BadConfig(f"{jobid!r} has more than {MOST_FOLLOWERS:,} followers: --alone runs it without them")
-    if (1 + len(followers)) * len(dues) > MOST:
-        what = f"{name_number(len(dues), 'occurrence')} with {name_number(len(followers), 'follower')}"
-        raise BadConfig(f"bad range: {jobid!r} has {what} in it, more than {MOST:,} runs: --alone leaves these out")
+    for name, number, most in (("range", len(dues), MOST_RUNS), ("at_once", min(at_once, len(dues)), MOST_BEGUN)):
+        if followers and (1 + len(followers)) * number > most:
+            what = f"{name_number(number, 'occurrence')} with {name_number(len(followers), 'follower')}"
+            raise BadConfig(f"bad {name}: {jobid!r} has {what}, over {most:,} runs: --alone leaves these out")
     for each in followers:
+        text = store.questions.read_schedule(each) or ""
+        if len(text.encode()) + MOST_ADDED * (2 + text.count(",")) > MAX_TEXT:
+            raise BadConfig(f"{each!r} follows too many jobs for a backfill of {jobid!r}: --alone runs it without them")
         _find_there(store, each, [make_jobid(each, due) for due in dues])
     return followers
 

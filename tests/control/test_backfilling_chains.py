@@ -188,6 +188,14 @@ def test_while_a_follower_is_paused_nothing_further_begins(redbike, go_on):
     assert count(ran) == list_nights(2, [jobid for jobid, _ in bike.get_schedules() if "@" not in jobid])
 
 
+@pytest.mark.parametrize(("name", "given"), [("range", {"days": 1000}), ("at_once", {"days": 200, "at_once": 100})])
+def test_so_many_runs_that_a_step_would_take_long_are_refused(redbike, name, given):
+    bike, _ = make(redbike)
+    with pytest.raises(BadConfig, match=f"bad {name}: 'extract' has .* with 150 followers, over 10"):
+        start(bike, parents={f"f{number}": "extract" for number in range(150)}, **given)
+    assert "backfill" not in bike.tell("extract")
+
+
 def test_fsck_finds_what_is_damaged_and_repairs_it(redbike):
     bike, ran = make(redbike)
     start(bike, 1)
@@ -217,6 +225,7 @@ def test_alone_it_runs_without_them(redbike):
 @pytest.mark.parametrize(
     ("followers", "error", "said"),
     [
+        ({"a": ",".join(["extract", *(f"{number:0118}" for number in range(63))])}, BadConfig, "'a' follows too many"),
         ({f"f{number}": "extract" for number in range(1001)}, BadConfig, "more than 1,000 followers: --alone"),
         ({"a": "extract", "b" * 500: "a"}, BadJobId, "521 bytes"),
     ],
