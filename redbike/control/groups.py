@@ -27,8 +27,8 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
     setter.store.queue_to_set(check_own_jobid(then))
     if isinstance(jobs, str | bytes | Mapping):
         raise TypeError(f"bad jobs {quote(jobs)}: pairs of a job id and a schedule are needed")
-    if isinstance(jobs, list | tuple):
-        jobs = list(_join(name, jobs, then))  # before anything is changed
+    # What is wrong is said before anything is changed, as far as it is known then.
+    jobs = list(_join(name, jobs, then)) if isinstance(jobs, list | tuple) else iter(jobs)
     setter.store.groups.open(name)
     number = 0
     for jobid, result in setter.set_anew(_join(name, jobs, then)):

@@ -84,11 +84,11 @@ class Request:
     def _find_links(self, schedule: Schedule) -> dict[str, object] | None:
         """Return its parents, and the group that it is to be one of from now on, "" for none; None if neither is."""
         links = dict(schedule.find_parents() or {})
-        if GROUP_OF in self.changes.options:
-            before, name = parse_options(self.known).get(GROUP_OF), self.changes.options[GROUP_OF]
-            # What a row has already was counted, and may have ended.
-            if name != before or (name and not self.stays):
-                links["member"] = name or ""
+        before = parse_options(self.known).get(GROUP_OF) if GROUP_OF in self.known else None
+        name = self.changes.options.get(GROUP_OF, before)
+        # What a row has already was counted, and may have ended.
+        if name != before or (name and not self.stays):
+            links["member"] = name or ""
         return links or None
 
     def _choose_mode(self, keeps_place: bool) -> SetMode:

@@ -121,6 +121,30 @@ def test_what_waits_in_a_queue_and_never_runs_counts_too(redbike, drop):
     assert leftovers(bike) == []
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_job_that_is_cancelled_before_a_retry_is_not_waited_for(redbike, is_paused):
+    bike, ran = make(redbike, behave)
+    bike.group(NAME, [("failing", "NOW", {"on_error": "retry", "retries": 2, "backoff": 3600})], then="report")
+    bike.run_due(START, reraise=False)
+    if is_paused:
+        bike.pause("failing")
+    bike.cancel("failing")
+    assert bike.tell("report")["next_run"] == START
+    bike.run_due(START)
+    assert ran == [("failing", 0), ("report", 0)]
+
+
+def test_a_job_that_is_set_again_is_waited_for_again(redbike):
+    bike, ran = make(redbike)
+    bike.group(NAME, [("first", "NOW"), ("last", f"AT:{START + HOUR}")], then="report")
+    bike.run_due(START)
+    assert count(bike) == (1, 2, 0, 0)
+    bike.set("first", f"AT:{START + 2 * HOUR}")  # it keeps its group, as its other options
+    assert count(bike) == (2, 3, 0, 0)
+    bike.run_due(START + 3 * HOUR)
+    assert ran == [("first", 0), ("last", HOUR), ("first", 2 * HOUR), ("report", 2 * HOUR)]
+
+
 def test_a_paused_job_is_waited_for(redbike):
     bike, ran = make(redbike)
     bike.group(NAME, [("first", "NOW"), ("last", f"AT:{START + HOUR}")], then="report")

@@ -18,10 +18,12 @@ if run and run.cancelled then return {'ok', 'unchanged'} end
 
 local function drop()  -- its occurrence
   if found.queued then leave_queue(queue[1], job) end
+  local tried = tonumber(retry_state_of(call('HGET', retry_states, job)).due)
   change('HDEL', retry_states, {job})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
-  drop_member(job, due_of(found.queued) or tonumber((pause or {}).due) or found.timeline)
+  -- A try waits for an instant of its own, which is to come.
+  drop_member(job, tried or due_of(found.queued) or tonumber((pause or {}).due) or found.timeline)
   if pause then hold(job, pause, given.due and stamp(given.due) or '-') end
   if given.due then
     if not pause then wait_on(given.due, job) end
