@@ -14,6 +14,7 @@ from redbike.errors import RedbikeError
 from redbike.importers.seen import open_seen
 from redbike.store.inspection.fsck import fsck
 from tests.states import dump
+from tests.waiting import wait_until
 
 HOURLY = "EVERY:1h@0"
 
@@ -104,6 +105,16 @@ def test_a_one_off_that_has_had_its_run_does_not_run_again(bike):
     # Another instant is another occurrence.
     assert bike.sync([("past:A", "AT:2021-01-01T00:00:00Z")]).changed == {"past:A": "STOP -> AT:2021-01-01T00:00:00Z"}
     assert bike.work_one() == "past:A"
+
+
+def test_a_row_with_a_duration_runs_once_however_often_it_is_loaded(bike):
+    pairs = [("in:A", "IN:0.01s")]
+    bike.sync(pairs)
+    assert bike.sync(pairs) == Changes(unchanged=1)
+    wait_until(lambda: (bike.dispatch_due(), bike.work_one())[1] == "in:A")
+    for _ in range(2):
+        assert bike.sync(pairs) == Changes(unchanged=1)
+        assert bike.tell("in:A")["schedule"] == "STOP"
 
 
 @pytest.mark.parametrize("schedule", ["NOW", "AT:2020-01-01T00:00:00Z"])

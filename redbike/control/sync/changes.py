@@ -201,8 +201,10 @@ def _make_pause(row: Row, now: float) -> Pause | None:
 
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
     """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more."""
-    is_over = stored.schedule == Stop.text and schedule.runs_once and schedule.next(now) is None
-    return is_over and schedule.is_stored_as(Membership.parse(stored.membership).one_off)
+    one_off = Membership.parse(stored.membership).one_off
+    if stored.schedule != Stop.text or not schedule.runs_once or not schedule.is_stored_as(one_off):
+        return False
+    return parse_stored(one_off).next(now) is None  # of IN the instant that it was when the row was loaded first
 
 
 def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str]:
@@ -230,11 +232,18 @@ def put_groups_last(rows: Iterable[Row]) -> Iterator[Row]:
     yield from last
 
 
+def _name_one_off(schedule: Schedule, stored: str) -> str:
+    """Return the text of a one-off, "" for another schedule; of IN that with the instant at which it was stored."""
+    if not schedule.runs_once:
+        return ""
+    return stored if schedule.is_stored_as(stored) else schedule.text
+
+
 def make_membership(stored: StoredRow, schedule: Schedule, group: str | None) -> str | None:
     """Return the record of whose row a job is; None if it is stored already."""
     known = Membership.parse(stored.membership)
     # A file that was written by "schedules" has a one-off that has had its run as STOP.
     has_ended = stored.schedule == schedule.text == Stop.text
-    one_off = known.one_off if has_ended else schedule.text if schedule.runs_once else ""
+    one_off = known.one_off if has_ended else _name_one_off(schedule, stored.schedule or "")
     record = Membership(known.group if group is None else group, one_off).format()
     return None if record == stored.membership else record
