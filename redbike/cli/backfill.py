@@ -61,7 +61,7 @@ def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
     if found.done:
         yield f"{name_number(found.done, 'occurrence')} left out, as ended well before; --again runs them too"
     if found.busy:
-        yield f"{name_number(found.busy, 'occurrence')} left out, as the schedule runs them now"
+        yield f"{name_number(found.busy, 'occurrence')} left out, as they wait or run now"
     if found.known_since is None:
         yield "no run of its schedule is known"
     elif found.known_since > found.start:

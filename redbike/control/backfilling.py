@@ -18,6 +18,7 @@ from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.names import check_known_jobid
+from redbike.store.namespace import PAGE, split
 from redbike.store.records import RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
@@ -115,9 +116,10 @@ def plan(
     found = list(islice(known.schedule.list_due(max(0.0, start) - JUST_BEFORE, end), MOST + 1))
     if len(found) > MOST:
         raise BadConfig(f"bad range: {jobid!r} has more than {MOST:,} occurrences in it")
-    busy = [due for due in found if due in known.busy]
-    rest = [due for due in found if due not in known.busy]
-    own = _list_own(store, jobid, rest)
+    own, own_busy = _list_own(store, jobid, [due for due in found if due not in known.busy])
+    all_busy = known.busy | own_busy
+    busy = [due for due in found if due in all_busy]
+    rest = [due for due in found if due not in all_busy]
     is_done = set[float]() if again else {due for due in rest if known.has_done(due)} | own
     dues = [due for due in rest if due not in is_done]
     done = len(rest) - len(dues)
@@ -224,11 +226,14 @@ def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> set[float]:
-    """Return those of `dues` that have ended well as jobs of an earlier backfill which are still there.
+def _list_own(store: Store, jobid: str, dues: Sequence[float]) -> tuple[set[float], set[float]]:
+    """Return those of `dues` whose jobs of an earlier backfill are still there: which ended well, and wait or run.
 
-    Raise `BadJobId` as `_find_there` does.
+    Raise `BadJobId` if the id of an occurrence is too long, or that of another job.
     """
     ids = {make_jobid(jobid, due): due for due in dues}
     found = _find_there(store, jobid, list(ids))
-    return {ids[run.jobid] for run in store.journal.list_runs(found) if run.outcome == Outcome.OK}
+    done = {ids[run.jobid] for run in store.journal.list_runs(found) if run.outcome == Outcome.OK}
+    # As those that were run again by hand.
+    states = (state for page in split(found, PAGE) for state in store.questions.inspect(page))
+    return done, {ids[each.jobid] for each in states if each.run or each.waiting or each.held or each.due}

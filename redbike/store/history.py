@@ -139,7 +139,8 @@ def pack_run(
 
 def _pack_waited(seconds: float) -> int:
     ticks = round(max(0.0, seconds) * TICKS)
-    return ticks if ticks < LONG else LONG + min(round(seconds), LONG - 1)
+    # Rounded down: no run begins after it ends.
+    return ticks if ticks < LONG else LONG + min(int(seconds), LONG - 1)
 
 
 def _read_waited(packed: int) -> float:

@@ -187,6 +187,24 @@ def test_a_job_that_its_worker_unsets_has_no_backfill_any_more(redbike):
     assert len(ran) == 2
 
 
+def test_what_is_run_again_by_hand_is_left_out_while_it_waits(redbike):
+    def work(run):
+        if run.due == START - HOUR and not fixed:
+            raise OSError("not yet")
+
+    fixed = []
+    bike, ran = make(redbike, work)
+    start(bike, 2)
+    bike.run_due(reraise=False)
+    fixed.append(True)
+    bike.run(make_jobid("a", START - HOUR))
+    with pytest.raises(BadConfig, match=r"2 have ended well .*, 1 waits or runs now"):
+        bike.backfill("a", START - 2 * HOUR, START)
+    bike.run_due()
+    assert [hour for _, hour in ran].count(-1) == 2
+    assert is_clean(bike)
+
+
 def test_it_disturbs_no_count_of_what_is_late(redbike):
     bike, _ = make(redbike)
     start(bike, 1)
