@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from redbike.errors import Unreachable
+from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Outcome
 from redbike.store.records import RetryState
 from redbike.worker.worker import Worker
@@ -143,8 +144,12 @@ def as_text(scene: Scene, value: Any) -> str:
         value = sorted(value.items())
     elif isinstance(value, set) or (isinstance(value, list) and value and isinstance(value[0], tuple)):
         value = sorted(value)
-    text = TIME.sub(lambda found: f"T{round((float(found.group()) - scene.began) / 100):+d}", repr(value))
-    return ATTEMPT.sub("…", text)
+
+    def name(found: re.Match[str]) -> str:
+        time = float(found.group())
+        return "AWAITED" if time >= AWAITED else f"T{round((time - scene.began) / 100):+d}"
+
+    return ATTEMPT.sub("…", TIME.sub(name, repr(value)))
 
 
 def lasting(state: dict[str, str]) -> dict[str, str]:

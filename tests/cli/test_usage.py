@@ -95,7 +95,7 @@ def is_served(port):
 def prepared(shell):
     """A folder with all files and programs of the examples."""
     write(shell, "app.py", "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n")
-    write(shell, "jobs.csv", "load:A,EVERY:1h\n")
+    write(shell, "jobs.csv", "load:A,EVERY:1h@0\n")
     calendar = (answers.FOLDER / "apple.ics").read_text().replace(":2026", f":{datetime.now(UTC).year}")
     write(shell, "holidays.ics", calendar)
     write(shell, "team.ics", calendar)
