@@ -103,9 +103,8 @@ Commands:
   tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop what waits or runs of jobs; their schedules go on, and nothing has failed. A backfill ends first.
-  backfill   Run the occurrences of a job that are past, beside its schedule: oldest first, each with its own due time,
-             and none that has ended well. For each, what follows the job runs, too. show says how far it is, and
-             cancel ends it.
+  backfill   Run the occurrences of a job that are past, and what follows each, beside its schedule: oldest first, and
+             none that has ended well. show says how far it is, and cancel ends it.
   pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete. With --every and --for
              it is paused for so long at each time of a schedule: a blackout.
   resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides. With --every,

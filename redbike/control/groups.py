@@ -35,7 +35,7 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
         if isinstance(result, Exception):
             raise _explain(result, jobid, name, then)
         number += 1
-    setter.follow_group(then, Group(name), changes)
+    setter.follow_group(then, Group(name).text, changes)
     return number
 
 

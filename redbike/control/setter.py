@@ -17,7 +17,6 @@ from redbike.control.remarks import describe_owner, describe_waiting, log_if_due
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
-from redbike.schedule.group import Group
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
@@ -149,9 +148,9 @@ class Setter:
         """`set_many`, but each job is to run again, even if it has failed for good."""
         return self._set_many(map(_read_pair, pairs), None, None, wants_run=True)
 
-    def follow_group(self, jobid: str, schedule: Group, changes: OptionChanges) -> None:
+    def follow_group(self, jobid: str, schedule: str, changes: OptionChanges) -> None:
         """Set a job that is due when a group has ended. Raise `BadSchedule`."""
-        self._set(jobid, schedule.text, None, None, changes)
+        self._set(jobid, schedule, None, None, changes)
 
     def _set_many(
         self, stream: Iterator[_Wanted], after: float | None, tz: str | None, wants_run: bool = False

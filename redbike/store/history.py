@@ -139,8 +139,7 @@ def pack_run(
 
 def _pack_waited(seconds: float) -> int:
     ticks = round(max(0.0, seconds) * TICKS)
-    # Rounded down: no run begins after it ends.
-    return ticks if ticks < LONG else LONG + min(int(seconds), LONG - 1)
+    return ticks if ticks < LONG else LONG + min(int(seconds), LONG - 1)  # down: no run begins after it ends
 
 
 def _read_waited(packed: int) -> float:

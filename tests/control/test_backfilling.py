@@ -12,19 +12,9 @@ from redbike.control.setter import Setter
 from redbike.store.backfills import make_jobid
 from redbike.store.inspection.fsck import fsck
 from redbike.store.store import Store
-from tests.testing.worker import Worker
+from tests.control.test_following import HOUR, HOURLY, START, One
 
 DAY = 86400.0
-START = 1_790_000_000.0 // DAY * DAY
-HOUR = 3600.0
-HOURLY = "EVERY:1h@0"
-
-
-class One(Worker):
-    """Works all jobs in one queue."""
-
-    def queue_for(self, jobid):
-        return "work-A"
 
 
 def make(redbike, work=lambda run: None, **settings):

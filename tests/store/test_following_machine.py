@@ -42,6 +42,20 @@ ENDS = {
 }
 
 
+def end_so(bike, run, how):
+    """End a run as `ENDS` has it; return what the job was, the answer, and the ending that counts."""
+    decide, ending = ENDS[how]
+    [known] = bike.store.questions.inspect([run.jobid])
+    if known.run and known.run.cancelled and how not in ("ok", "stopped", "unset"):
+        ending = "any"
+    if how in ("lost", "overrun"):
+        # A dispatcher may end it: it was not heard of.
+        bike.store.client.zrem(bike.store.keys.leases, run.tag)
+        bike.store.client.delete(bike.store.keys.inflight(run.tag))
+    now = bike.now + (1e7 if how == "overrun" else 0.0)
+    return known, end(bike.store.at(now), run, decide(run, bike.settings, bike.now), now), ending
+
+
 class World:
     """The jobs, those in flight, and for each follower what has ended since it was due last."""
 
@@ -82,17 +96,7 @@ class World:
         if not self.runs:
             return
         run = self.runs.pop(number % len(self.runs))
-        decide, ending = ENDS[how]
-        known = self.inspect(run.jobid)
-        if known.run and known.run.cancelled and how not in ("ok", "stopped", "unset"):
-            ending = "any"
-        if how in ("lost", "overrun"):
-            # A dispatcher may end it: it was not heard of.
-            self.store.client.zrem(self.store.keys.leases, run.tag)
-            self.store.client.delete(self.store.keys.inflight(run.tag))
-        late = 1e7 if how == "overrun" else 0.0
-        next_state = decide(run, self.bike.settings, self.bike.now)
-        answer = end(self.store.at(self.bike.now + late), run, next_state, self.bike.now + late)
+        known, answer, ending = end_so(self.bike, run, how)
         if answer.word != "ok":
             self.runs.append(run)
         elif known.schedule is not None and ending:

@@ -11,8 +11,7 @@ import pytest
 from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Left
 from redbike.store.inspection.fsck import fsck
-from tests.states import end
-from tests.store.test_following_machine import ENDS, START, Never
+from tests.store.test_following_machine import ENDS, START, Never, end_so
 from tests.verbs import take_one
 
 STEPS = 120
@@ -130,15 +129,7 @@ class World:
         if not self.runs:
             return
         run = self.runs.pop(number % len(self.runs))
-        decide, ending = ENDS[how]
-        known = self.inspect(run.jobid)
-        if known.run and known.run.cancelled and how not in ("ok", "stopped", "unset"):
-            ending = "any"
-        if how == "lost":
-            self.store.client.zrem(self.store.keys.leases, run.tag)
-            self.store.client.delete(self.store.keys.inflight(run.tag))
-        next_state = decide(run, self.bike.settings, self.bike.now)
-        answer = end(self.store.at(self.bike.now), run, next_state, self.bike.now)
+        _, answer, ending = end_so(self.bike, run, how)
         if answer.word == "ok" and answer.detail == "unset":
             self.options.pop(run.jobid, None)
         if answer.word != "ok":
