@@ -17,6 +17,7 @@ from redbike.control.remarks import describe_owner, describe_waiting, log_if_due
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
@@ -234,6 +235,8 @@ class Setter:
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)
+        if log.isEnabledFor(logging.DEBUG):
+            log_set(log, jobs.values())
         for jobid, job in jobs.items():
             if job.due is not None and not job.error:
                 for why in self._takers.explain(jobid, job.queue):

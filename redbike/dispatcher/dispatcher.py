@@ -34,6 +34,7 @@ from redbike.loop.pings import Pings, Switch
 from redbike.loop.policies import decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
+from redbike.loop.steps import log_enqueued
 from redbike.process import watchdog
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
@@ -100,7 +101,7 @@ class Dispatcher:
         store = self.store if now is None else self.store.at(now)
         moved, due, before = 0, self._list_expected() if now is None else [], None
         while True:
-            replies, survey = self._move_and_survey(store, due, ahead=before is None or not before.lost)
+            replies, survey = self._move_and_survey(store, due, before is None or not before.lost)
             watchdog.feed()
             self.presence.renew()
             moved += sum(map(store.timeline.read_dispatch, replies))
@@ -126,8 +127,9 @@ class Dispatcher:
     def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
         """Skip occurrences that are late or have expired; move those that are not, and return how many."""
         left = self._find_queues(skip_late(store, self.settings, late, now))
-        calls = [self._pack_dispatch(store, step, late_too=True) for step in split(left, STEP)]
-        replies = self._pipeline.run(calls)
+        steps = _split(left)
+        replies = self._pipeline.run([self._pack_dispatch(store, step, late_too=True) for step in steps])
+        self._log_enqueued(store, steps, replies)
         return sum(map(store.timeline.read_dispatch, replies))
 
     def _move_and_survey(self, store: Store, due: Sequence[DueJob], ahead: bool) -> tuple[list[Reply], Survey]:
@@ -135,8 +137,9 @@ class Dispatcher:
 
         With `ahead` the survey passes over the last steps of many, which are moved while its reply is read.
         """
-        steps = list(split(due, STEP))
-        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD else []
+        steps = _split(due)
+        # With a line for each job, the replies are to be those to these steps.
+        late = steps[-AHEAD:] if ahead and len(steps) > AHEAD and not _logs_each() else []
         early = steps[: len(steps) - len(late)]
         calls, moved = (self._pack_dispatch(store, step) for step in early), list[Reply]()
         if len(early) == 1:
@@ -145,6 +148,7 @@ class Dispatcher:
         asked = time.monotonic()
         *rest, surveyed = self._pipeline.run(itertools.chain(calls, [store.timeline.pack_survey(sum(map(len, late)))]))
         moved += rest
+        self._log_enqueued(store, steps, moved)
         self._surveyed_at = time.monotonic()
         for step in late:
             self._pipeline.send(self._pack_dispatch(store, step))
@@ -154,6 +158,11 @@ class Dispatcher:
         if not survey.due:
             moved += self._pipeline.run([])
         return moved, survey
+
+    def _log_enqueued(self, store: Store, steps: Sequence[Sequence[DueJob]], replies: Sequence[Reply]) -> None:
+        if steps and _logs_each():
+            answered = zip(steps, replies, strict=False)
+            log_enqueued(log, (step[0] for step, reply in answered if store.timeline.read_dispatch(reply)))
 
     def _pack_dispatch(self, store: Store, step: Sequence[DueJob], late_too: bool = False) -> Call:
         settings = self.settings
@@ -268,3 +277,12 @@ class Dispatcher:
                 return
             if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more or is_ripe else min(NAP, pause - EARLY / 2)):
                 return
+
+
+def _logs_each() -> bool:
+    return log.isEnabledFor(logging.DEBUG)
+
+
+def _split(due: Sequence[DueJob]) -> list[list[DueJob]]:
+    """Return the jobs in steps: one in each if each has a line in the log, as a reply only counts those that moved."""
+    return list(split(due, 1 if _logs_each() else STEP))

@@ -184,7 +184,7 @@ class Run:
         It is ASCII, as a header of a request needs; what is not, and blanks and ``%``, stand there as in a URL. An
         occurrence of a backfill has the key that it has by the schedule of its job.
         """
-        return f"{urllib.parse.quote(self.base, SAFE)}@{format_due(self.due)}"
+        return format_key(self.base, self.due)
 
     @property
     def has_begun(self) -> bool:
@@ -259,6 +259,11 @@ class NextState:
 
 
 EndedRun = tuple[Run, NextState]
+
+
+def format_key(jobid: str, due: float) -> str:
+    """Return the key of the occurrence of a job that is due then, see `Run.key`."""
+    return f"{urllib.parse.quote(jobid, SAFE)}@{format_due(due)}"
 
 
 class Answer(NamedTuple):

@@ -16,6 +16,7 @@ import traceback
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
+from redbike.loop.steps import list_fields
 from redbike.schedule.clock import format_length, format_took
 from redbike.store.run import Answer, EndedRun
 from redbike.store.runs import measure
@@ -104,8 +105,7 @@ def describe(ended: Sequence[EndedRun]) -> tuple[str, dict[str, object]]:
     each = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
     details = f": {each}" if len(outcomes) > 1 else ""
     others = f" ({len(ended):,} runs{details})" if len(ended) > 1 else ""
-    fields: dict[str, object] = {
-        "job": run.jobid,
+    fields = list_fields("ended", run.jobid, run.queue, run.worker, run.key) | {
         "due": run.due,
         "late": round(late, 6),
         "took": round(took, 6),

@@ -21,6 +21,7 @@ from redbike.errors import RedbikeError
 from redbike.loop.changes import decide_cancelled
 from redbike.loop.pings import Pings
 from redbike.loop.policies import decide_done, decide_failed, decide_handed_back, decide_unwanted, describe
+from redbike.loop.steps import log_started
 from redbike.loop.worker_class import WorkerClass, takes_data
 from redbike.process import leaving
 from redbike.process.leaving import leave_fork
@@ -228,6 +229,8 @@ class Runner:
         run.began, run.thread = time.monotonic(), threading.get_ident()
         leaving.cover(run.local_deadline)
         self.last_jobid = run.jobid
+        if log.isEnabledFor(logging.DEBUG):
+            log_started(log, run)
 
     def _note_over(self, run: Run) -> None:
         """Note when the work of `run` was over, and what it has left in the process."""

@@ -6,6 +6,7 @@ No cluster is asked, so nothing here shows that the objects do what they are for
 import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -17,11 +18,16 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
+from redbike.queries.metrics import Metrics
+from tests import states
 from tests.commandline import ROOT
 from tests.deploy.machine import COMPOSE, run
 from tests.deploy.test_files import list_queries
 from tests.pages import find_block
+from tests.states import OLD, START
+from tests.verbs import set_job
 
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -202,6 +208,37 @@ def test_the_alarms_and_the_queries_of_the_dashboard_are_right(promtool, tmp_pat
     assert len(queries) > 15
     (tmp_path / "queries.yaml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": queries}]}))
     run(promtool, "check", "rules", tmp_path / "queries.yaml")
+
+
+def join(labels: dict[str, str]) -> str:
+    return ",".join(f'{name}="{value}"' for name, value in labels.items())
+
+
+@pytest.mark.parametrize("name", ["keda", "hpa"])
+def test_an_autoscaler_finds_the_load_in_what_the_monitor_shows(promtool, built, store, tmp_path, name):
+    states.queue(store)
+    for jobid in ("run:A", "more:A", "far:B", "held:P"):
+        set_job(store.at(START), jobid, OLD, START)
+    states.take(store, queues=[("work-A", 500.0)])
+    store.queue_limits.pause("work-P")
+    prefix = "reports" if name == "keda" else "redbike"
+    figures = text_string_to_metric_families(Metrics(lambda: store, prefix).format())
+    samples = [each for family in figures for each in family.samples]
+    series = [{"series": f"{each.name}{{{join(each.labels)}}}", "values": f"{each.value:g}x5"} for each in samples]
+    if name == "keda":
+        [trigger] = find(built["example"], "ScaledObject", "redbike-worker")["spec"]["triggers"]
+        query = trigger["metadata"]["query"]
+    else:
+        [metric] = find(built["hpa"], "HorizontalPodAutoscaler", "redbike-worker")["spec"]["metrics"]
+        wanted = metric["external"]["metric"]["selector"]["matchLabels"]
+        rule = re.search("metricsQuery: (.*)", (KUBERNETES / "components" / "hpa" / "hpa.yaml").read_text())
+        assert rule
+        query = f"sum({rule[1]})".replace("<<.LabelMatchers>>", join(wanted))
+    expected = [{"expr": query, "eval_time": "1m", "exp_samples": [{"labels": "{}", "value": 3}]}]
+    test = {"interval": "15s", "input_series": series, "promql_expr_test": expected}
+    rules = {"rule_files": [str(DEPLOY / "prometheus" / "alerts.yaml")], "evaluation_interval": "15s"}
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(rules | {"tests": [test]}))
+    run(promtool, "test", "rules", tmp_path / "cases.yaml")
 
 
 def test_the_page_on_alerting_configures_prometheus(promtool, tmp_path):

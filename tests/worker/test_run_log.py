@@ -163,7 +163,8 @@ def test_as_an_object(bike, lines):
     write(*end(bike))
     [record] = lines()
     found = json.loads(_JsonFormatter("work-1").format(record))
-    assert " ".join(sorted(found)) == "attempt due job late level message outcome process runs time took"
+    names = "attempt due event job key late level message outcome process queue runs time took worker"
+    assert " ".join(sorted(found)) == names
     assert (found["job"], found["outcome"], found["attempt"], found["runs"]) == ("job:A", "ok", 1, 1)
 
 

@@ -1,0 +1,43 @@
+"""A line in the log for each step of a job's life, at level ``debug``: it was set, enqueued, started.
+
+Whoever calls these asks first whether the level is on: a process that does not log them makes no text for them. The
+line of an ended run, at level ``info``, has the same fields; see `redbike.worker.run_log`.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Literal
+
+from redbike.store.jobs import JobToSet
+from redbike.store.run import Run, format_key
+from redbike.store.timeline import DueJob
+
+Step = Literal["set", "enqueued", "started", "ended"]
+
+
+def list_fields(step: Step, jobid: str, queue: str, worker: str, key: str) -> dict[str, object]:
+    """Return what every line of a step has; `worker` and `key` are "" where nobody knows them."""
+    return {"event": step, "job": jobid, "queue": queue, "worker": worker, "key": key}
+
+
+def log_set(log: logging.Logger, jobs: Iterable[JobToSet]) -> None:
+    """Log that jobs were set. The key is that of the first run, if its due time is known."""
+    for job in jobs:
+        if not job.error:
+            key = format_key(job.jobid, job.due) if isinstance(job.due, float) else ""
+            _log(log, list_fields("set", job.jobid, job.queue, "", key))
+
+
+def log_enqueued(log: logging.Logger, jobs: Iterable[DueJob]) -> None:
+    """Log that jobs went from the timeline to their queues. The key has the instant that they had on the timeline."""
+    for jobid, due, queue in jobs:
+        _log(log, list_fields("enqueued", jobid, queue, "", format_key(jobid, float(due))))
+
+
+def log_started(log: logging.Logger, run: Run) -> None:
+    """Log that a run has begun."""
+    _log(log, list_fields("started", run.jobid, run.queue, run.worker, run.key) | {"attempt": run.attempt})
+
+
+def _log(log: logging.Logger, fields: dict[str, object]) -> None:
+    log.debug("%s: %s", fields["job"], fields["event"], extra={"fields": fields})
