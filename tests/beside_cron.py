@@ -220,7 +220,7 @@ def run_once(world: World, worker: Commands, job: Job) -> Record:
         _current.reset(token)
     [record] = world.take()
     own = {name for name, _ in record.env if name.startswith("REDBIKE_")}
-    assert own == {"REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY"}
+    assert own == {f"REDBIKE_{name}" for name in ("JOBID", "QUEUE", "DUE", "ATTEMPT", "DEADLINE", "KEY")}
     return record._replace(env=frozenset(pair for pair in record.env if pair[0] not in own))
 
 

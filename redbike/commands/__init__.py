@@ -62,9 +62,17 @@ Without ``shell``, a command line is split into words like in a shell, but no sh
 ``*``, ``|`` and ``>`` have no special meaning, neither there nor in ``cwd`` and ``env.NAME``. To use them, name a
 ``shell``, or write ``sh -c '…'``. ``%`` has no special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
-A command gets its job id and due time (epoch seconds) as the environment variables ``REDBIKE_JOBID`` and
-``REDBIKE_DUE``; ``REDBIKE_KEY`` is unique to an occurrence, and the same in each try of it. No part of a job id becomes
-part of a command line, so a shell never reads one as code. The variables ``REDBIKE_URL``, ``REDIS_URL``,
+A command hears of its run by environment variables. Those that do not apply are not there, also if the worker has them:
+
+- ``REDBIKE_JOBID`` and ``REDBIKE_QUEUE``.
+- ``REDBIKE_DUE``: the due time, in epoch seconds. ``REDBIKE_ATTEMPT``: the number of this try of it, from 1.
+- ``REDBIKE_KEY``: unique to an occurrence, and the same in each try of it.
+- ``REDBIKE_DEADLINE``: when the command is ended, in epoch seconds, if it has a timeout; not for ``on-failure``.
+- ``REDBIKE_DATA``: the data of the job, as JSON. Data over 32 KiB are in a file, which ``REDBIKE_DATA_FILE`` names.
+  Only the user of the worker can read it, and it is removed after the run.
+- ``REDBIKE_BACKFILL``: the id of this occurrence, in a backfill.
+
+No part of a job id or of data becomes part of a command line, so a shell never reads one as code. The variables ``REDBIKE_URL``, ``REDIS_URL``,
 ``REDBIKE_DISPATCHER_PING_URL`` and ``REDBIKE_WEB_TOKEN`` are not passed on, as they may contain secrets.
 
 - Exit status 0: the run has succeeded.

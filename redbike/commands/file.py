@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from redbike.config.file import OF_RUN
 from redbike.config.parameters import OPTIONS, read_choice
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json, measure_duration
 
-RESERVED_VARIABLES = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 MAX_SECONDS = 1e8
 MAX_RETRIES = 1_000_000
 POLICIES = ("timeout", "on-error", "on-timeout", "retries", "backoff")
@@ -257,7 +257,7 @@ def parse_variable(key: str, value: str) -> tuple[bytes, bytes]:
     name = key.removeprefix("env.")
     if not VARIABLE.fullmatch(name):
         raise BadConfig(f"bad name of a variable {key!r:.80}: letters, digits and '_' are allowed")
-    if name in RESERVED_VARIABLES:
+    if name in OF_RUN:
         raise BadConfig(f"{key!r} is set for each job, it cannot be set here")
     return name.encode(), encode(value)
 

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Mapping
 
+from redbike.commands.environment import open_environment
 from redbike.commands.file import Command
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup
-from redbike.commands.start import make_environment, open_input
+from redbike.commands.start import open_input
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
 
@@ -53,11 +54,11 @@ def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) ->
 
 def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: bytes) -> str:
     """Return what went wrong; "" for nothing."""
-    env = make_environment(command, run.base, run)
-    env |= {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
+    more = {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
     with (
+        open_environment(command, run.base, run) as env,
         open_input(output) as stdin,
-        _start(command, run, env, stdin) as group,
+        _start(command, run, env | more, stdin) as group,
         Output(group.process, run.jobid) as printed,
     ):
         if printed.read_until_exit(time.monotonic() + TIMEOUT):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redbike.commands.file import Command
-from redbike.config.file import SECRETS
+from redbike.config.file import OF_RUN, SECRETS
 from redbike.errors import BadConfig, CommandFailed
 
 KEYS = ("argv", "cwd", "env", "umask")
@@ -21,8 +21,8 @@ SHELL = "/bin/sh"  # which runs a script
 LEFT_OUT = {
     *("TERM", "TERMCAP", "DISPLAY", "WAYLAND_DISPLAY", "_", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"),
     *("EUID", "GROUPS", "PPID", "UID", *SECRETS),
+    *(*OF_RUN, "REDBIKE_OUTCOME", "REDBIKE_ERROR"),
 }
-OF_RUN = re.compile(r"REDBIKE_(JOBID|QUEUE|DUE|ATTEMPT|DEADLINE|KEY|DATA|DATA_FILE|OUTCOME|ERROR)")
 _UMASK = re.compile(r"0?[0-7]{1,3}", re.ASCII)
 
 
@@ -31,7 +31,7 @@ def make_record(argv: Sequence[str], cwd: str, env: Mapping[str, str], umask: in
     for name, text in [*(("argument", word) for word in argv), ("folder", cwd)]:
         if not _is_utf8(text):
             raise BadConfig(f"bad {name} {text!r:.80}: it is not UTF-8")
-    kept = {name: value for name, value in env.items() if name not in LEFT_OUT and not OF_RUN.fullmatch(name)}
+    kept = {name: value for name, value in env.items() if name not in LEFT_OUT}
     if wrong := [name for name, value in kept.items() if not _is_utf8(name + value)]:
         raise BadConfig(f"bad variable {wrong[0]!r:.80}: it is not UTF-8; env -u leaves it out")
     record = {"argv": list(argv), "cwd": cwd, "env": kept, "umask": f"{umask:04o}"}

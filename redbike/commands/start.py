@@ -1,26 +1,39 @@
-"""What a process of a command is started with: its environment, its standard input, and what this host lacks for it."""
+"""Start the process of a command: its standard input, and what this host lacks for it."""
 
 import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from redbike.commands.file import Command
-from redbike.config.file import SECRETS
-from redbike.store.run import Run, format_due
+from redbike.commands.job_lock import JobLock
+from redbike.commands.process_group import ProcessGroup
+from redbike.errors import CommandFailed
+from redbike.process.signals import reap_children
 
-HIDDEN = frozenset(name.encode() for name in SECRETS)
 NAMED = 3  # commands that are named of each
 
 
-def make_environment(command: Command, jobid: str, run: Run) -> dict[bytes, bytes]:
-    """Return the environment of `command` for a run; a class may give it the `jobid` of another one."""
-    own = {b"REDBIKE_JOBID": jobid, b"REDBIKE_DUE": format_due(run.due), b"REDBIKE_KEY": run.key}
-    if run.backfill_of:
-        own[b"REDBIKE_BACKFILL"] = run.jobid
-    inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in HIDDEN}
-    return {**inherited, **command.env, **{name: value.encode() for name, value in own.items()}}
+def start_command(command: Command, env: Mapping[bytes, bytes], lock: JobLock) -> ProcessGroup:
+    """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
+    ensure_reaping()
+    try:
+        with open_input(command.input) as stdin:
+            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin, command.umask)
+    except OSError as error:
+        path = os.fsdecode(error.filename or command.argv[0])
+        raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None
+    lock.record_group(group.pgid)
+    return group
+
+
+def ensure_reaping() -> None:
+    """Undo an ignored SIGCHLD: with it, every exit status reads as 0. Raise `CommandFailed` if that is impossible."""
+    try:
+        reap_children()
+    except ValueError:
+        raise CommandFailed("SIGCHLD is ignored in this process, so no exit status can be read") from None
 
 
 @contextlib.contextmanager

@@ -3,19 +3,20 @@
 import logging
 import math
 import os
-import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from redbike.commands import on_failure
+from redbike.commands.environment import open_environment, remove_files
 from redbike.commands.file import Command, list_commands
-from redbike.commands.job_lock import JobLock, hold_lock, make_name
+from redbike.commands.job_lock import hold_lock, make_name
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
 from redbike.commands.shell import read_command
-from redbike.commands.start import find_missing, make_environment, open_input
+from redbike.commands.start import find_missing, start_command
+from redbike.commands.status import check_status
 from redbike.commands.summary import summarize_all
 from redbike.config.options import parse_options
 from redbike.config.settings import Settings, override
@@ -23,7 +24,6 @@ from redbike.errors import BadConfig, CommandFailed, Overrun
 from redbike.loop.naming import knows_commands
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.worker_class import Checkable, RoundRobin
-from redbike.process.signals import reap_children
 from redbike.schedule.parser import parse_stored
 from redbike.store import shell
 from redbike.store.enums import Outcome
@@ -130,7 +130,8 @@ class Commands(Checkable, RoundRobin):
         name = make_name(path, run.prefix, own)
         with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             with (
-                start_command(command, jobid, run, lock) as group,
+                open_environment(command, jobid, run, deadline - time.monotonic()) as env,
+                start_command(command, env, lock) as group,
                 Output(group.process, own, command.output) as output,
             ):
                 is_in_time = self._wait_for_end(run, group, output, deadline)
@@ -186,6 +187,7 @@ class Commands(Checkable, RoundRobin):
     def abort(self) -> None:
         """End every command that runs, and its children, within about a second: this process is about to end."""
         end_all()
+        remove_files()
 
     def name_commands(self) -> list[str]:
         """Return the names of the commands in the file. Raise `BadConfig` if the file is invalid."""
@@ -246,54 +248,3 @@ class Commands(Checkable, RoundRobin):
             self._groups.pop((run.tag, run.jobid), None)
         group.end(self.grace, output.read)
         return False
-
-
-def start_command(command: Command, jobid: str, run: Run, lock: JobLock) -> ProcessGroup:
-    """Start `command`, which inherits `lock`. Raise `CommandFailed` if it cannot be started."""
-    ensure_reaping()
-    env = make_environment(command, jobid, run)
-    try:
-        with open_input(command.input) as stdin:
-            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin, command.umask)
-    except OSError as error:
-        path = os.fsdecode(error.filename or command.argv[0])
-        raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None
-    lock.record_group(group.pgid)
-    return group
-
-
-def ensure_reaping() -> None:
-    """Undo an ignored SIGCHLD: with it, every exit status reads as 0. Raise `CommandFailed` if that is impossible."""
-    try:
-        reap_children()
-    except ValueError:
-        raise CommandFailed("SIGCHLD is ignored in this process, so no exit status can be read") from None
-
-
-def check_status(command: Command, status: int, output: Output, allows_pause: bool) -> float | None:
-    """Return the pause in seconds after exit status 75 if the schedule allows one; None if the command succeeded.
-
-    Raise `CommandFailed` for every other status; a negative one is a signal.
-    """
-    if status == 0:
-        return None
-    if status == os.EX_TEMPFAIL and allows_pause:
-        log.warning("%s: exit status 75; it is due again in %g s", output.jobid, command.backoff)
-        return command.backoff
-    raise make_failure(status, escape_lines(output.tail))
-
-
-def make_failure(status: int, lines: list[str]) -> CommandFailed:
-    """Return the error for a failed command: the message quotes its last line, and the output is all of `lines`."""
-    reason = f"exit status {status}" if status > 0 else f"killed by {get_signal_name(-status)}"
-    if not lines:
-        return CommandFailed(reason)
-    return CommandFailed(f"{reason}: {lines[-1].strip()[:300]}", "\n".join(lines))
-
-
-def get_signal_name(number: int) -> str:
-    """Return ``SIGKILL`` for 9. A real-time signal has only a number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

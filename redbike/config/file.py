@@ -17,6 +17,11 @@ DEFAULT_FILE = ".redbike.conf"
 VARIABLE = "REDBIKE_"  # what stands before the name of a setting in the environment
 # Variables that may have secrets: no process of a job or of an alert gets them.
 SECRETS = ("REDBIKE_URL", "REDIS_URL", "REDBIKE_DISPATCHER_PING_URL", "REDBIKE_WEB_TOKEN", "REDBIKE_ALERT")
+# What a command hears of its run: no file of commands and no crontab can set these, and nothing inherits them.
+OF_RUN = tuple(
+    f"{VARIABLE}{name}"
+    for name in ("JOBID", "QUEUE", "DUE", "ATTEMPT", "DEADLINE", "KEY", "DATA", "DATA_FILE", "BACKFILL")
+)
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 
 

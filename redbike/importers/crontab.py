@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from redbike.config.file import OF_RUN
 from redbike.errors import BadSchedule
 from redbike.importers.crontab_lines import Comment, Entry, Line, Refused, Variable, is_plain, is_unicode, read_lines
 from redbike.importers.crontab_names import name_entries
@@ -31,7 +32,6 @@ SHELL, PATH = "/bin/sh", "/usr/bin:/bin"
 # What cron itself sets, whatever the system says.
 OWN = ("HOME", "LOGNAME", "PATH", "SHELL")
 USABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-RESERVED = ("REDBIKE_JOBID", "REDBIKE_DUE", "REDBIKE_KEY")
 
 Settings = dict[str, str]  # of a command, as the INI file has them
 
@@ -122,7 +122,7 @@ def _write_setting(key: str, value: str) -> Settings:
 
 def _find_fault(name: str, value: str) -> str | None:
     """Return why a variable cannot be set; None if it can."""
-    if not USABLE.fullmatch(name) or name in RESERVED:
+    if not USABLE.fullmatch(name) or name in OF_RUN:
         return "no command can have a variable of this name here"
     if "\0" in value or not is_unicode(value):
         return "its value is not UTF-8"

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import redbike.commands.file
 import redbike.commands.output
+import redbike.commands.status
 import redbike.commands.worker
 from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
@@ -191,7 +192,7 @@ def test_a_failure_has_the_tail_of_the_output_bounded(work):
 
 def test_a_real_time_signal_is_numbered():
     number = signal.SIGRTMIN + 1
-    assert str(redbike.commands.worker.make_failure(-number, [])) == f"killed by signal {number}"
+    assert str(redbike.commands.status.make_failure(-number, [])) == f"killed by signal {number}"
 
 
 # Overruns

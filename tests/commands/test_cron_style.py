@@ -31,9 +31,12 @@ def test_the_environment_of_cron_has_nothing_of_the_workers(work, tmp_path, monk
         "LANG": "C",
         "LOGNAME": USER.pw_name,
         "PATH": "/usr/bin:/bin",
+        "REDBIKE_ATTEMPT": "1",
+        "REDBIKE_DEADLINE": found["REDBIKE_DEADLINE"],
         "REDBIKE_DUE": "1000000000",
         "REDBIKE_JOBID": "x:A",
         "REDBIKE_KEY": "x:A@1000000000",
+        "REDBIKE_QUEUE": "work-A",
         "SHELL": "/bin/sh",
     }
 
