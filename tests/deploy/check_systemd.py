@@ -118,8 +118,8 @@ def test_a_suspended_dispatcher_is_ended_and_started_again_and_no_run_is_lost(fa
     wait_until(lambda: "ends often:A" in farm.journal(WORKER), timeout=30)
     farm.run("kill", "-STOP", farm.show(DISPATCHER, "MainPID"))
     redbike(farm, "set", "meanwhile:A", f"AT:{int(farm.run('date', '+%s')) + 2}")
-    wait_until(lambda: "ends meanwhile:A" in farm.journal(WORKER), timeout=WATCHDOG + 20)
-    assert farm.show(DISPATCHER, "NRestarts") == "1"
+    wait_until(lambda: farm.show(DISPATCHER, "NRestarts") == "1", timeout=WATCHDOG + 20)
+    wait_until(lambda: "ends meanwhile:A" in farm.journal(WORKER), timeout=30)
     ran = farm.journal(WORKER).count("ends often:A")
     wait_until(lambda: farm.journal(WORKER).count("ends often:A") > ran, timeout=30)
     assert redbike(farm, "fsck") == ""
