@@ -109,7 +109,7 @@ def _check_alternatives(command: str, line: str, given: Sequence[str], options: 
         return
     names = group[1].split(OR)
     chosen = [name for name in names if any(name.startswith(option) for option in options)]
-    if given and not any("<PATTERN>" in name for name in chosen):
+    if given and not any("[<" in name for name in chosen):
         chosen = names[:1] + chosen
     if not chosen:
         raise UsageError(f"{command} needs {_join(names, 'or')}")

@@ -8,8 +8,9 @@ Usage:
                         [--start-within=<DURATION>] [--finish-within=<DURATION>] [--finish-by=<HH:MM>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>] [--history=<N>]
                         [--keep-result=<POLICY>] [--group-of=<NAME>] [--ping-url=<URL>] [--traceparent=<TRACEPARENT>]
+                        [--tags=<TAGS>] [--owner=<NAME>] [--note=<TEXT>]
                         [--except=<ICS>] [--] <JOBID> <SCHEDULE>
-  redbike [options] unset [--] <JOBID>
+  redbike [options] unset [--dry-run] [--] (<JOBID> | --tag=<TAG>)
   redbike [options] at <TIME> [--] [<PROGRAM> [<ARG>...]]
   redbike [options] in <DURATION> [--] [<PROGRAM> [<ARG>...]]
   redbike [options] now [--] [<PROGRAM> [<ARG>...]]
@@ -20,13 +21,13 @@ Usage:
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
   redbike [options] work [<WORKER>] [--concurrency=<N>] [--processes=<N>]
   redbike [options] up [<WORKER>] [--schedules=<CSV>] [--concurrency=<N>] [--processes=<N>] [--ping-url=<URL>]
-  redbike [options] statuses [--before=<TIMESTAMP>]
-  redbike [options] schedules [--full]
+  redbike [options] statuses [--before=<TIMESTAMP>] [--tag=<TAG>]
+  redbike [options] schedules [--full] [--tag=<TAG>] [--] [<PATTERN>...]
   redbike [options] tell [--] <JOBID>
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--except=<ICS>] [--] <SCHEDULE>
-  redbike [options] failures
-  redbike [options] jobs [--queue=<QUEUE>] [--status=<CODE>] [--failed] [--paused] [--overdue] [--never-ran]
-                         [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] failures [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] jobs [--queue=<QUEUE>] [--tag=<TAG>] [--status=<CODE>] [--failed] [--paused] [--overdue]
+                         [--never-ran] [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] incident [--] [<WINDOW>]
@@ -34,20 +35,22 @@ Usage:
   redbike [options] alert --test
   redbike [options] metrics [--listen=<HOST:PORT>]
   redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
-  redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--tag=<TAG>] [--limit=<N>] [--format=<FORMAT>] [--]
+                         [<PATTERN>...]
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
-  redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
   redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
-  redbike [options] run [--dry-run] [--] (<JOBID>... | --failed [<PATTERN>])
-  redbike [options] cancel [--dry-run] [--] <JOBID>...
+  redbike [options] run [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
+  redbike [options] cancel [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...])
   redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--alone]
                              [--dry-run] [--format=<FORMAT>] [--] <JOBID>
   redbike [options] pause [--until=<TIME>] [--every=<SCHEDULE>] [--for=<DURATION>] [--reason=<TEXT>] [--dry-run] [--]
-                          (<JOBID>... | --queue=<QUEUE> | --all)
-  redbike [options] resume [--every] [--dry-run] [--] (<JOBID>... | --queue=<QUEUE> | --all)
+                          (<JOBID>... | --tag=<TAG> [<JOBID>...] | --queue=<QUEUE> | --all)
+  redbike [options] resume [--every] [--dry-run] [--]
+                          (<JOBID>... | --tag=<TAG> [<JOBID>...] | --queue=<QUEUE> | --all)
   redbike [options] limit [--at-once=<N>] [--rate=<RATE>] [--] <QUEUE>
   redbike [options] check [<WORKER>]
   redbike [options] fsck [--repair]
@@ -61,7 +64,7 @@ Usage:
 
 Commands:
   set        Enter a job: its id and when it runs. It need not wait for a dispatcher. The options from --data to
-             --traceparent are those of the job, and override the settings. It keeps those that are not given;
+             --note are those of the job, and override the settings. It keeps those that are not given;
              "default" takes one back, and "null" the data.
   unset      Take a job out of the rotation; a run in flight completes.
   at         Run a command once at a time, or the script on standard input, in this folder, with this environment and
@@ -82,7 +85,8 @@ Commands:
              pauses.
   tell       All about one job, as JSON.
   next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
-  failures   The jobs that have failed and not succeeded since, a JSON object a line.
+  failures   The jobs that have failed and not succeeded since, the oldest failure first. To a pipe or a file, a JSON
+             object a line, with the traceback.
   jobs       All jobs, or those that are named: status, next run, last run, schedule.
              What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
@@ -152,10 +156,14 @@ Options:
   --group-of=<NAME>        The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   --traceparent=<TRACEPARENT>  The span that its runs are linked to, in the format of W3C Trace Context.
+  --tags=<TAGS>            Words by which --tag finds it, such as billing,nightly.
+  --owner=<NAME>           Who answers for it, for whoever looks at it.
+  --note=<TEXT>            What one should know of it, for whoever looks at it.
   --except=<ICS>           Leave out the holidays of a calendar, such as holidays.ics, of the next two years.
   -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
   --count=<N>              How many instants [default is 5].
-  --format=<FORMAT>        csv or json; without it text for people on a terminal, otherwise csv. show is always a page.
+  --format=<FORMAT>        csv, json or table; without it table on a terminal, otherwise csv, with failures a JSON
+                           object a line. show is always a page.
   --at=<TIMESTAMP>         An instant that is past.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
   --test                   Send a test.
@@ -178,6 +186,7 @@ Options:
                            events a second [default is 1000].
   --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do. With import the
                            end of each job id [default is cron-HOST, and calendar for calendars].
+  --tag=<TAG>              Only jobs that have this tag, or with a,b one of these; without ids or patterns, all of them.
   --system                 The lines of the crontab name a user, as in /etc/crontab and /etc/cron.d.
   --out=<PATH>             Where import crontab writes its files [default is the current folder], and import ics its
                            rows [default is standard output].

@@ -24,7 +24,7 @@ COMMANDS = {
     "schedules": "look.print_schedules",
     "tell": "look.tell_job",
     "next": "next.print_next",
-    "failures": "look.print_failures",
+    "failures": "list.print_failures",
     "jobs": "list.print_jobs",
     "show": "show.show_job",
     "why": "look.explain_job",

@@ -39,10 +39,12 @@ EXAMPLES = """\
 redbike set backup:A '0 3 * * *' --tz=Europe/Berlin  Each night at three o'clock in Berlin.
 redbike set sync:A EVERY:15m --timeout=5m --on-error=retry  Every 15 minutes; retry it if it fails.
 redbike set mail:B AT:2030-01-01T09:00:00Z --data='{"to": 7}'  Once, with data for its worker.
+redbike set bill:A '0 6 1 * *' --tags=billing --owner='Ann, 4711' --note='Call her first'  Say whose it is.
 redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID  Be told if it does not run.
 redbike set post:B '0 9 * * mon-fri' --except=holidays.ics  Not on the days of a calendar.
 redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'  On the last Friday of each month.
 redbike unset mail:B  It will not run again.
+redbike unset --tag=trial --dry-run  Which jobs have this tag?
 redbike at 23:00 -- pg_dump foo --file=foo.sql  Once, tonight.
 redbike at 'mon 9:00' < report.sh  A script, on Monday.
 redbike in 2h -- ./clean --all  Once, two hours from now.
@@ -60,12 +62,16 @@ redbike work 'app:Worker("A:B")' --concurrency=10 --processes=2  Run up to 20 jo
 redbike up 'app:Worker("A:B")' --schedules=jobs.csv  All that one machine needs.
 redbike statuses --before=2030-01-01  What has not moved since then.
 redbike schedules --full > backup.csv  Jobs, options and data, for load.
+redbike schedules --tag=billing  Those of the jobs that have a tag.
 redbike tell backup:A  As JSON, for programs; see show for people.
 redbike next '0 3 * * mon-fri' --tz=Europe/Berlin  Try a schedule before you set it.
 redbike next backup:A --count=10  The next ten runs of a job, as it is now.
-redbike failures  With the traceback of each.
+redbike failures  What failed last, and has not succeeded since.
+redbike failures --tag=billing > failures.jsonl  With the traceback of each.
+redbike failures --format=table | less  The table, for another program.
 redbike jobs --failed  What needs somebody.
 redbike jobs --late  What has not begun, or not ended, in the time that its options give it.
+redbike jobs --tag=billing,mail  Those that have one of these tags.
 redbike jobs --overdue --queue=A  What is due in a queue and does not run.
 redbike jobs 'report:*' --format=json  Jobs by a pattern, for a program.
 redbike show backup:A  Did it run, when does it run next, what went wrong?
@@ -97,6 +103,8 @@ redbike cancel sync:A  Drop its occurrence that waits or runs.
 redbike backfill load:A --from=2026-11-01 --to=2026-11-08 --dry-run  What of that week has not run?
 redbike backfill load:A --from='mon 0:00' --to=now --at-once=4  Run it, four at a time.
 redbike pause backup:A --until=2030-01-01 --reason='the disk is full'  One job, for a time.
+redbike pause --tag=billing --reason='the books are closed'  All jobs that have a tag.
+redbike pause --tag=billing --every='0 2 * * sat' --for=2h  Each of them, each Saturday.
 redbike pause --queue=B --until='mon 9:00'  No job of the queue is taken until then.
 redbike pause --queue=B --every='0 2 * * sat' --for=2h  Each Saturday from two to four o'clock.
 redbike resume --queue=B --every  Not any more.

@@ -1,6 +1,7 @@
 """Run the commands that list what is there, for people and for programs: jobs, runs, queues, workers, agenda, log."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import open_progress
-from redbike.cli.rows import choose_format, print_rows
+from redbike.cli.rows import choose_format, find_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
 from redbike.queries.forecast import MOST_HOURS
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
+from redbike.store.namespace import PAGE, split
 from redbike.store.processes import CommandLines
 
 HOURS = 24  # of the agenda, if nothing else is asked for
@@ -24,7 +26,8 @@ JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started
 PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
 QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate", "blackout")
 WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
-AGENDA = ("from", "queue", "runs")
+AGENDA = ("from", "queue", "runs", "jobs")
+FAILURES = ("failed", "jobid", "outcome", "attempt", "due", "error", "owner", "note", "tags")
 LOG = ("time", "who", "action", "jobid", "detail")
 
 
@@ -32,7 +35,7 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
     bike = open_to_look(config, names_queues=True)
-    flags = ("queue", "status", "failed", "paused", "overdue", "never-ran", "late")
+    flags = ("queue", "tag", "status", "failed", "paused", "overdue", "never-ran", "late")
     chosen = {name.replace("-", "_"): arguments[f"--{name}"] for name in flags}
     if choose_format(arguments):
         jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)
@@ -49,8 +52,31 @@ def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
     since, limit = parse_time(arguments["--since"], config, looks_back=True), _parse_limit(arguments) or RUNS
     bike = open_to_look(config)
-    runs = bike.runs(*arguments["<PATTERN>"], since=since, failed=arguments["--failed"], limit=limit)
+    chosen = {name: arguments[f"--{name}"] for name in ("failed", "tag")}
+    runs = bike.runs(*arguments["<PATTERN>"], since=since, limit=limit, **chosen)
     return _print(arguments, bike, runs, PAST_RUNS, "show_runs", show_more=PastRun.show_result)
+
+
+def print_failures(arguments: Arguments, config: Config) -> None:
+    """Print the failures that are kept: on a terminal as a table, otherwise as a JSON object a line."""
+    is_plain = not find_format(arguments) and choose_format(arguments)
+    bike = open_to_look(config)
+    found = bike.failures(*arguments["<PATTERN>"], tag=arguments["--tag"])
+    if is_plain:
+        for failure in found:
+            print(json.dumps(failure, ensure_ascii=False))
+        return None
+    return _print(arguments, bike, _list_failures(bike, found), FAILURES, "show_failures", show_more=vars)
+
+
+def _list_failures(bike: Redbike, found: Iterable[dict[str, Any]]) -> Iterator[SimpleNamespace]:
+    """Yield failures as rows, with how the last run of each job has ended; what is damaged of one is None."""
+    for page in split(found, PAGE):
+        jobs = bike.store.overview.read_named([str(kept.get("jobid", "")) for kept in page])
+        outcomes = {job.jobid: job.last_outcome for job in jobs}
+        for kept in page:
+            outcome = outcomes.get(str(kept.get("jobid", "")))
+            yield SimpleNamespace(**{**dict.fromkeys(FAILURES), "outcome": outcome, **kept})
 
 
 def print_queues(arguments: Arguments, config: Config) -> None:
@@ -71,15 +97,15 @@ def print_agenda(arguments: Arguments, config: Config) -> None:
     after = parse_time(arguments["--after"], config)
     bike = open_to_look(config, names_queues=True)
     with open_progress() as report:
-        agenda = bike.agenda(*arguments["<PATTERN>"], hours=hours, after=after, report=report)
+        agenda = bike.agenda(*arguments["<PATTERN>"], hours=hours, after=after, report=report, tag=arguments["--tag"])
 
     def show(_: object) -> None:
         from redbike.cli.chart import show_agenda
 
         show_agenda(agenda, Clock(agenda.start, bike.settings.timezone))
 
-    rows = (SimpleNamespace(**{"from": each.start, "queue": each.queue, "runs": each.runs}) for each in agenda)
-    print_rows(arguments, rows, AGENDA, show)
+    rows = ((each.start, each.queue, each.runs, each.jobs) for each in agenda)
+    print_rows(arguments, (SimpleNamespace(**dict(zip(AGENDA, row, strict=True))) for row in rows), AGENDA, show)
 
 
 def print_log(arguments: Arguments, config: Config) -> None:

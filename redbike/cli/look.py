@@ -18,7 +18,8 @@ READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    rows.writerows(open_bike(config).get_statuses(parse_time(arguments["--before"], config, looks_back=True)))
+    before = parse_time(arguments["--before"], config, looks_back=True)
+    rows.writerows(open_bike(config).get_statuses(before, arguments["--tag"]))
 
 
 def print_schedules(arguments: Arguments, config: Config) -> None:
@@ -27,9 +28,9 @@ def print_schedules(arguments: Arguments, config: Config) -> None:
     bike = open_bike(config)
     if arguments["--full"]:
         rows.writerow(ALL_COLUMNS)
-        rows.writerows(bike.get_rows())
+        rows.writerows(bike.get_rows(*arguments["<PATTERN>"], tag=arguments["--tag"]))
     else:
-        rows.writerows(bike.get_schedules())
+        rows.writerows(bike.get_schedules(*arguments["<PATTERN>"], tag=arguments["--tag"]))
 
 
 def tell_job(arguments: Arguments, config: Config) -> int:
@@ -38,12 +39,6 @@ def tell_job(arguments: Arguments, config: Config) -> int:
     print(json.dumps(job, indent=2, ensure_ascii=False))
     exists = job["status"] or job["schedule"] or job["working"]
     return DONE if exists else FAILED
-
-
-def print_failures(arguments: Arguments, config: Config) -> None:
-    """Print the failures that are kept, one JSON object a line."""
-    for failure in open_bike(config).failures():
-        print(json.dumps(failure, ensure_ascii=False))
 
 
 def explain_job(arguments: Arguments, config: Config) -> None:

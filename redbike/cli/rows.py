@@ -12,7 +12,8 @@ from redbike.errors import BadConfig
 from redbike.process.streams import buffer_output
 from redbike.text.printable import escape
 
-FORMATS = ("csv", "json")
+TABLE = "table"
+FORMATS = ("csv", "json", TABLE)
 AS_IT_IS = ("jobid", "queue", "schedule")  # fields that other commands read back
 
 
@@ -24,7 +25,7 @@ def print_rows(
     has_header: bool = True,
     show_more: Callable[[Any], dict[str, Any]] = lambda row: {},
 ) -> None:
-    """Print `rows` as ``--format`` says; without it, as a table on a terminal, and else as CSV.
+    """Print `rows` as ``--format`` says; without it, as a table on a terminal, and otherwise as CSV.
 
     `fields` are their attributes that are printed as data, in this order; as CSV under a row with their names, unless
     `has_header` is false; `show_more` gives what only JSON has of a row. `show` makes a table of them for people.
@@ -40,7 +41,8 @@ def print_rows(
 
 def choose_format(arguments: Arguments) -> str:
     """Return the format of rows, "" for a table. Raise `BadConfig` for an unknown one."""
-    return find_format(arguments) or ("" if sys.stdout.isatty() else "csv")
+    given = find_format(arguments)
+    return "" if given == TABLE else given or ("" if sys.stdout.isatty() else "csv")
 
 
 def find_format(arguments: Arguments) -> str:
@@ -49,7 +51,7 @@ def find_format(arguments: Arguments) -> str:
     if given is None:
         return ""
     if given.lower() not in FORMATS:
-        raise BadConfig(f"bad --format {given!r:.40}: {' and '.join(FORMATS)} are allowed")
+        raise BadConfig(f"bad --format {given!r:.40}: {', '.join(FORMATS)} are allowed")
     return given.lower()
 
 
@@ -90,7 +92,7 @@ def _format_field(name: str, value: object) -> str:
             return ""
         case float():
             return f"{value:.6f}".rstrip("0").rstrip(".")
-        case tuple():
+        case tuple() | list():
             return " ".join(value)
         case _:
             return str(value)

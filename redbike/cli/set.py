@@ -8,6 +8,7 @@ from redbike.cli.bike import open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
 from redbike.config.file import Config
+from redbike.config.labels import read_filter
 from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
@@ -15,6 +16,7 @@ from redbike.control.remarks import describe_owner
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.schedule.parser import parse
+from redbike.store.patterns import Steered, escape, expand
 from redbike.text.printable import quote
 
 
@@ -62,8 +64,17 @@ def read_flags(arguments: Arguments) -> JobOptions:
 
 
 def unset_job(arguments: Arguments, config: Config) -> None:
-    """Unset a job. Raise `NoSuchJob` if there is none."""
+    """Unset a job, or those that have a tag, and print these. Raise `NoSuchJob` if there is none."""
     jobid, bike = arguments["<JOBID>"], open_bike(config, needs_queues=True)
+    if tags := read_filter(arguments["--tag"]):
+        found = list(expand(bike.store.questions, (), tags=tags))
+        steered = [Steered(each, "") for each in found] if arguments["--dry-run"] else bike.unset_many(tag=tags)
+        for each in steered:
+            print(each.jobid)
+        return
+    if arguments["--dry-run"]:
+        print(*expand(bike.store.questions, [escape(jobid)], also_bad=True))
+        return
     if group := bike.tell(jobid).get("group"):
         complain(describe_owner(jobid, group))
     if not bike.unset(jobid):

@@ -16,6 +16,7 @@ from redbike.cli.rows import find_format
 from redbike.commands.shell import find_problem
 from redbike.commands.worker import NO_TIMEOUT
 from redbike.config.file import Config
+from redbike.config.labels import LABELS
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
@@ -129,7 +130,11 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
     yield from _list_backfills(job, clock)
     for each in job.get("blackouts", ()):
         yield "blackout" if each["of"] == "job" else f"blackout of {each['of']}", describe_details(each, clock)
-    if options := job.get("options"):
+    options = dict(job.get("options", {}))
+    for name in LABELS:
+        if text := options.pop(name, ""):
+            yield name, _show(text)
+    if options:
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
     if is_of_shell(jobid) and not find_problem(job.get("data")):
         # Its environment may hold secrets. tell prints all.

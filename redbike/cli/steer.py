@@ -8,6 +8,7 @@ from redbike.cli.arguments import Arguments, parse_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
+from redbike.config.labels import read_filter
 from redbike.config.limits import Limits
 from redbike.config.parameters import fold
 from redbike.control import jobs
@@ -37,11 +38,11 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
         return _run_named(bike, arguments)
     pattern = arguments["<PATTERN>"]
     wanted = "*" if pattern is None else pattern
-    if arguments["--dry-run"]:
-        failed = list(find_failed(bike.store.questions, wanted))
-    else:
-        tries = find_tries(bike.store, find_failed(bike.store.questions, check_pattern(wanted)))
-        failed = [jobid for jobid, _ in bike.run_failed(wanted)]
+    tag = arguments["--tag"]
+    failed = list(find_failed(bike.store.questions, wanted, read_filter(tag)))
+    if not arguments["--dry-run"]:
+        tries = find_tries(bike.store, failed)
+        failed = [jobid for jobid, _ in bike.run_failed(wanted, tag)]
         if number := sum(jobid in tries for jobid in failed):
             complain(f"{name_number(number, 'job')}: a new try of the occurrence that failed")
         if number := sum(jobid not in tries for jobid in failed):
@@ -50,6 +51,8 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
         if not is_pattern(pattern):
             raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")
         complain(f"no job that has failed for good matches {pattern!r}")
+    elif tag is not None and not failed:
+        complain(f"no job that has failed for good has the tag {tag!r}")
     return _print(failed)
 
 
@@ -164,13 +167,13 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 def _steer_named(
     bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
 ) -> None:
-    """Call `verb` with the jobs of the command line; print what its patterns match, if one is a pattern.
+    """Call `verb` with the jobs of the command line; print what its patterns or its tags match, if it has any.
 
     Each of them has to name a job. `messages` are printed for the ids to which `verb` has answered with their names;
     that of `told`, once, also for those that a pattern has matched.
     """
-    texts = arguments["<JOBID>"]
-    jobids = expand(bike.store.questions, texts)
+    texts, tags = arguments["<JOBID>"], read_filter(arguments["--tag"])
+    jobids = expand(bike.store.questions, texts, tags=tags)
     if arguments["--dry-run"]:
         return _print(jobids)
     steered = verb(bike.store.noted_as(name_operator()), list(jobids))
@@ -179,7 +182,7 @@ def _steer_named(
             complain(f"{jobid}: {messages[word]}")
     if number := sum(word == told and jobid not in texts for jobid, word in steered):
         complain(f"{number:,} of those that match: {messages[told]}")
-    if any(map(is_pattern, texts)):
+    if tags or any(map(is_pattern, texts)):
         _print(jobid for jobid, _ in steered)
 
 

@@ -93,6 +93,30 @@ def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) ->
     _print(columns, list(runs))
 
 
+def show_failures(failures: Iterable[Any], clock: Clock) -> None:
+    """Show failures in the order in which they come."""
+    found = list(failures)
+    columns = [
+        Column(f"FAILED ({clock.zone})", lambda each: _show_moment(each.failed, clock)),
+        Column("JOB", lambda each: str(each.jobid or NOTHING), Width.FOLDED),
+        Column("OUTCOME", lambda each: make_text(each.outcome or NOTHING, WRONG)),
+        Column("TRY", lambda each: str(each.attempt or NOTHING), is_number=True, is_extra=True),
+        Column("ERROR", lambda each: make_text(" ".join(str(each.error or NOTHING).split()), WRONG), Width.CUT),
+        Column("OWNER", lambda each: str(each.owner or NOTHING), Width.CUT),
+        Column("NOTE", lambda each: str(each.note or NOTHING), Width.CUT, is_extra=True),
+    ]
+    kept = [each for each in columns if each.title not in ("OWNER", "NOTE") or _has_any(found, each.title.lower())]
+    _print(kept, found)
+
+
+def _has_any(rows: Iterable[Any], name: str) -> bool:
+    return any(getattr(row, name) for row in rows)
+
+
+def _show_moment(moment: object, clock: Clock) -> str:
+    return clock.format(moment) if isinstance(moment, int | float) else NOTHING
+
+
 def show_queues(queues: Iterable[Queue], clock: Clock) -> None:
     """Show queues: the one whose oldest job waits longest stands first."""
     shown = sort_queues(queues)

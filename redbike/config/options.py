@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypedDict
 
+from redbike.config.labels import LABELS, TAGS
 from redbike.config.parameters import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
@@ -23,6 +24,7 @@ _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
 
 
+Labels = dict[str, str | list[str]]  # what people say of a job: its tags, a list, its owner and its note
 PAUSED = "paused"
 COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # what is set of a job
 BLACKOUT = "blackout"
@@ -56,6 +58,9 @@ class JobOptions(TypedDict, total=False):
     group_of: str | None
     ping_url: str | None
     traceparent: str | None
+    tags: str | Collection[str] | None
+    owner: str | None
+    note: str | None
     data: Any
 
 
@@ -87,7 +92,11 @@ def read_changes(given: Mapping[str, Any]) -> OptionChanges:
 
 def read_option(name: str, value: Any) -> Value | None:
     """Return the value of the option `name`; None for its default. Raise `BadConfig`."""
-    return None if value is None or fold(value) == DEFAULT else OPTIONS[name].read(value)
+    if value is None or fold(value) == DEFAULT:
+        return None
+    read = OPTIONS[name].read(value)
+    # Of words for people, nothing is the same as none.
+    return None if read == "" else read
 
 
 def format_options(options: Mapping[str, Value]) -> str:
@@ -124,6 +133,18 @@ def list_texts(stored: str) -> list[str]:
 
 def _format_value(value: Value) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def list_tags(stored: str) -> list[str]:
+    """Return the tags of a job that has these options."""
+    return str(parse_options(stored).get(TAGS, "")).split() if f'"{TAGS}"' in stored else []
+
+
+def list_labels(stored: str) -> Labels:
+    """Return what people say of a job with these options, for JSON: those of `LABELS` that it has, tags as a list."""
+    found = parse_options(stored) if any(f'"{name}"' in stored for name in LABELS) else {}
+    said = {name: str(found[name]) for name in LABELS if name in found}
+    return {name: text.split() if name == TAGS else text for name, text in said.items()}
 
 
 def is_readable(stored: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from redbike.config.labels import read_line, read_tags
 from redbike.config.ping_urls import check_ping_url
 from redbike.errors import BadConfig
 from redbike.text.group_names import find_problem
@@ -28,6 +29,7 @@ Overlap = Literal["skip", "queue"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["text", "json"]
 NoOrYes = Literal["no", "yes"]
+Kind = Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "tags", "line", "text"]
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
@@ -45,12 +47,12 @@ class Parameter:
     """A setting, an option of a job, or both. If its default is None, the worker class decides, or it has no value."""
 
     name: str
-    kind: Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "text"]
+    kind: Kind
     default: Any
     help: str
     choices: tuple[str, ...] = ()
     least: float = 0
-    most: int = MAX_COUNT  # of a count
+    most: int = MAX_COUNT  # of a count, and characters of a line
     is_setting: bool = True
     is_option: bool = True
     zero: str = ""  # a word for 0
@@ -74,6 +76,10 @@ class Parameter:
             return read_clock_time(self.name, value)
         if self.kind == "group":
             return read_group_name(self.name, value)
+        if self.kind == "tags":
+            return read_tags(self.name, value)
+        if self.kind == "line":
+            return read_line(self.name, value, self.most)
         if self.kind == "share":
             return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
@@ -95,6 +101,9 @@ _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
 _RESULT_HELP = "Whether what work returns is kept with the run"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
 _GROUP_HELP = "The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due"
+_TAGS_HELP = "Words by which --tag finds it, such as billing,nightly"
+_OWNER_HELP = "Who answers for it, for whoever looks at it"
+_NOTE_HELP = "What one should know of it, for whoever looks at it"
 _TRACEPARENT_HELP = "The span that its runs are linked to, in the format of W3C Trace Context"
 
 PARAMETERS = {
@@ -133,6 +142,9 @@ PARAMETERS = {
         Parameter("alert", "text", None, "A command, or a URL, that is told what is wrong", is_option=False),
         Parameter("alert-every", "duration", 3600.0, "How long the same alert is not repeated", is_option=False),
         Parameter("traceparent", "traceparent", None, _TRACEPARENT_HELP, is_setting=False),
+        Parameter("tags", "tags", None, _TAGS_HELP, is_setting=False),
+        Parameter("owner", "line", None, _OWNER_HELP, most=100, is_setting=False),
+        Parameter("note", "line", None, _NOTE_HELP, most=500, is_setting=False),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
         Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),
         Parameter("log-level", "choice", "info", "The lowest level to log", get_args(LogLevel), is_option=False),

@@ -1,10 +1,11 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import islice
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
+from redbike.control.setter import Setter
 from redbike.loop import resuming
 from redbike.loop.requests import compute_cancellation
 from redbike.store.enums import Event
@@ -89,9 +90,15 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def find_failed(questions: Questions, pattern: str) -> Iterator[str]:
-    """Yield the jobs that have failed for good, and whose id matches `pattern`. Raise `BadJobId` for an invalid one."""
-    for jobid, record in questions.list_statuses(check_pattern(pattern)):
-        status = Status.parse(record)
-        if status and status.event == Event.DIE:
-            yield jobid
+def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
+    """Unset jobs one by one. The word of each is ``unset`` or ``missing``: somebody else has unset it meanwhile."""
+    return [Steered(jobid, "unset" if setter.unset(jobid) else "missing") for jobid in jobids]
+
+
+def find_failed(questions: Questions, pattern: str, tags: Set[str] = frozenset()) -> Iterator[str]:
+    """Yield the jobs that have failed for good, whose id matches `pattern`, and that have one of `tags`, if any.
+
+    Raise `BadJobId` for an invalid pattern.
+    """
+    found = ((jobid, Status.parse(record)) for jobid, record in questions.list_statuses(check_pattern(pattern)))
+    return questions.keep_tagged((jobid for jobid, status in found if status and status.event == Event.DIE), tags)

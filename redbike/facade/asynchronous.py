@@ -228,6 +228,7 @@ class AsyncRedbike(Overridable):
     set_many = paged(Redbike.set_many, must_be_read=True)
     group = awaited(Redbike.group)
     unset = awaited(Redbike.unset)
+    unset_many = awaited(Redbike.unset_many)
     load = paged(Redbike.load, must_be_read=True)
     sync_file = paged(Redbike.sync_file, must_be_read=True)
     sync = awaited(Redbike.sync)

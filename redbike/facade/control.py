@@ -1,18 +1,19 @@
 """The methods of `redbike.facade.redbike.Redbike` that steer what exists.
 
 Patterns are job ids, or patterns of them with ``*``, ``?`` and ``[…]``; `escape` makes one that matches one id alone. A
-pattern may match nothing. Each method raises `NoSuchJob` for an id of no job, and `BadJobId` for what is invalid; then
-it has changed nothing. An instant is epoch seconds, or an aware datetime.
+pattern may match nothing. `tag` is a tag, or several, as a text or a list: then only jobs count that have one of them,
+and without patterns all of these. Each method raises `NoSuchJob` for an id of no job, and `BadJobId` for what is
+invalid; then it has changed nothing. An instant is epoch seconds, or an aware datetime.
 
 Those of `Maintenance` check and repair what is in Redis.
 """
 
 from collections.abc import Iterable, Iterator
 
-from redbike.config.settings import Settings
+from redbike.config.labels import TagLike, read_filter
 from redbike.control.backfilling import Backfill, backfill, check_range, plan
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
-from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs
+from redbike.control.jobs import cancel_jobs, find_failed, pause_jobs, resume_jobs, run_jobs, unset_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.repair import Repair
 from redbike.control.setter import Setter
@@ -28,33 +29,37 @@ from redbike.store.store import Store
 class Control(Part):
     """Steers the jobs of `store`. Its changes are noted in the log by `noted`, if they are a person's."""
 
-    def __init__(self, bike: Whole, noted: Store, settings: Settings) -> None:
+    def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
         super().__init__(bike)
-        self._noted, self.settings = noted, settings
+        self._noted, self._setter, self.settings = noted, setter, setter.settings
         self._control_at_start = bike.store.read_control()
 
-    def _find(self, patterns: Iterable[str]) -> list[str]:
-        return list(expand(self.store.questions, patterns, may_match_none=True))
+    def _find(self, patterns: Iterable[str], tag: TagLike | None) -> list[str]:
+        return list(expand(self.store.questions, patterns, may_match_none=True, tags=read_filter(tag)))
 
-    def run(self, *patterns: str) -> list[Steered]:
+    def run(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
 
         The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
         """
-        return run_jobs(self._noted, self._find(patterns))
+        return run_jobs(self._noted, self._find(patterns, tag))
 
-    def run_failed(self, pattern: str = "*") -> list[Steered]:
+    def run_failed(self, pattern: str = "*", tag: TagLike | None = None) -> list[Steered]:
         """`run` for the jobs that have failed for good, those with the status ``DIE``."""
-        return run_jobs(self._noted, list(find_failed(self.store.questions, pattern)))
+        return run_jobs(self._noted, list(find_failed(self.store.questions, pattern, read_filter(tag))))
 
-    def cancel(self, *patterns: str) -> list[Steered]:
+    def cancel(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
         """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
 
         If a backfill of a job is under way, this ends that, and nothing else. The words are ``cancelled``,
         ``unchanged`` (its run was cancelled before, but goes on), ``ended`` (its backfill), ``idle`` (nothing of it
         waits or runs) and ``missing``. A worker hears of it within five seconds.
         """
-        return cancel_jobs(self._noted, self._find(patterns), self.settings)
+        return cancel_jobs(self._noted, self._find(patterns, tag), self.settings)
+
+    def unset_many(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
+        """`unset` for jobs that patterns or tags name. The words are ``unset`` and ``missing``."""
+        return unset_jobs(self._setter, self._find(patterns, tag))
 
     def backfill(
         self, jobid: str, start: InstantLike, end: InstantLike, at_once: int = 1, again: bool = False,
@@ -79,7 +84,7 @@ class Control(Part):
 
     def pause(
         self, *patterns: str, until: InstantLike | None = None, reason: str = "",
-        every: ScheduleLike | None = None, lasting: DurationLike | None = None
+        every: ScheduleLike | None = None, lasting: DurationLike | None = None, tag: TagLike | None = None
     ) -> list[Steered]:  # fmt: skip
         """Pause jobs: what waits is held, a run in flight completes. They are resumed at `until`, if it is given.
 
@@ -94,19 +99,19 @@ class Control(Part):
         check_together(until, every, lasting)
         if every is not None:
             blackout = make_blackout(self._noted, every, lasting, reason, self.settings.timezone)
-            return set_for_jobs(self._noted, self._find(patterns), blackout)
+            return set_for_jobs(self._noted, self._find(patterns, tag), blackout)
         end = check_until(read_instant("until", until), self.store.timeline.read_clock())
-        return pause_jobs(self._noted, self._find(patterns), end, reason)
+        return pause_jobs(self._noted, self._find(patterns, tag), end, reason)
 
-    def resume(self, *patterns: str, every: bool = False) -> list[Steered]:
+    def resume(self, *patterns: str, every: bool = False, tag: TagLike | None = None) -> list[Steered]:
         """Resume jobs; ``catchup`` decides on what came due meanwhile. The words say where each is now.
 
         With `every`, end their blackouts, also those that are on. Without it, only one that is on, until the next one.
         Then the words are ``ended`` and ``unchanged``.
         """
         if every:
-            return end_for_jobs(self._noted, self._find(patterns), self.settings)
-        return resume_jobs(self._noted, self._find(patterns), self.settings)
+            return end_for_jobs(self._noted, self._find(patterns, tag), self.settings)
+        return resume_jobs(self._noted, self._find(patterns, tag), self.settings)
 
     def control(self, signal: str) -> None:
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+from redbike.config.labels import TagLike, read_filter
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoResult
 from redbike.facade.part import Part, Whole
@@ -28,7 +29,7 @@ from redbike.store.log import LogEntry
 from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.namespace import split
 from redbike.store.overview import Job, JobSearch
-from redbike.store.patterns import check_pattern, expand
+from redbike.store.patterns import check_pattern, compile_patterns, expand
 from redbike.store.processes import Process
 from redbike.store.totals import Queue
 from redbike.text.parsing import is_number, is_whole_number
@@ -108,35 +109,50 @@ class Queries(Part):
         """Whether a run of `jobid` is in flight."""
         return self._inspect(jobid).to_dict()["working"]
 
-    def get_statuses(self, before: InstantLike | None = None) -> Iterator[tuple[str, EventName, int]]:
-        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`."""
-        return self.store.questions.list_events(read_instant("before", before))
+    def get_statuses(
+        self, before: InstantLike | None = None, tag: TagLike | None = None
+    ) -> Iterator[tuple[str, EventName, int]]:
+        """(job id, event, epoch seconds) of every job, or of those whose last event was before `before`.
 
-    def get_schedules(self) -> Iterator[tuple[str, str]]:
-        """(job id, schedule in its complete form) of every job, but for the occurrences of backfills."""
-        return self.store.backfills.leave_out(self.store.questions.list_schedules())
+        With `tag`, only of jobs that have one of these tags.
+        """
+        return self.store.questions.list_events(read_instant("before", before), self._find((), tag))
 
-    def get_rows(self) -> Iterator[tuple[str, ...]]:
-        """The columns of ``schedules --full`` of every job, as texts, which `load` reads back under that header."""
-        return self.store.rows.list_all()
+    def get_schedules(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, str]]:
+        """(job id, schedule in its complete form) of every job, but for the occurrences of backfills.
+
+        Or of those that `patterns` name, and that have one of the tags `tag`. What matches nothing is left out.
+        """
+        return self.store.backfills.leave_out(self.store.questions.list_schedules(self._find(patterns, tag)))
+
+    def get_rows(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, ...]]:
+        """The columns of ``schedules --full``, as texts, which `load` reads back; of the jobs of `get_schedules`."""
+        return self.store.rows.list_all(self._find(patterns, tag))
+
+    def _find(self, patterns: Sequence[str], tag: TagLike | None) -> Iterator[str] | None:
+        """Return the ids of the jobs that patterns and tags name; None if neither is given."""
+        tags = read_filter(tag)
+        if not (patterns or tags):
+            return None
+        return expand(self.store.questions, patterns, may_miss=True, tags=tags)
 
     def jobs(
         self, *patterns: str, queue: str | None = None, status: Event | EventName | None = None,
         failed: bool = False, paused: bool = False, overdue: bool = False, never_ran: bool = False, late: bool = False,
-        report: Callable[[int, int], None] | None = None, with_data: bool = False
+        report: Callable[[int, int], None] | None = None, with_data: bool = False, tag: TagLike | None = None
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
 
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
         known of a run. `late`: not begun, or not ended, in the time that its options give it. Where all jobs have to be
-        read, `report` hears now and then how many of how many were looked at. `with_data`: with the data of each. What
-        matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is read
-        `BadJobId` for a bad pattern.
+        read, `report` hears now and then how many of how many were looked at. `with_data`: with the data of each. `tag`
+        is a tag, or several of which a job has one: a text or a list. What matches nothing is left out. Raises
+        `BadConfig` for another status, `BadQueueName`, and while it is read `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         event = None if status is None else _find_event(status)
-        search = JobSearch(name, event, failed, paused, overdue, never_ran)
+        search = JobSearch(name, event, failed, paused, overdue, never_ran, read_filter(tag))
         jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
             found = [each.jobid for each in find_late(self.store, self.settings.timezone)]
@@ -154,18 +170,19 @@ class Queries(Part):
         return Reasons(self.store, self.settings.timezone, self.settings.grace).explain(jobid, read_instant("at", at))
 
     def runs(
-        self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100
-    ) -> list[PastRun]:
+        self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100,
+        tag: TagLike | None = None
+    ) -> list[PastRun]:  # fmt: skip
         """The last `limit` ended runs that are kept, the newest first: of all jobs, or of those that `patterns` name.
 
-        Only those that started at `since` or later, and with `failed` only those that went wrong. See
-        the option ``history``. What matches nothing is left out. Raises `BadJobId` for a bad pattern, and `BadConfig`
-        for another bad argument.
+        Only those that started at `since` or later, with `failed` only those that went wrong, and with `tag` only those
+        of jobs that have this tag, or one of these, by now. See the option ``history``. What matches nothing is left
+        out. Raises `BadJobId` for a bad pattern, and `BadConfig` for another bad argument.
         """
         if not is_whole_number(limit) or limit < 1:
             raise BadConfig(f"bad limit {quote(limit)}: a whole number from 1 is needed")
         start = read_instant("since", since)
-        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
+        jobids = self._find(patterns, tag)
         found = self.store.journal.list_runs(jobids)
         wanted = (run for run in found if (start is None or run.started >= start) and (run.has_failed or not failed))
         return heapq.nlargest(limit, wanted, key=_STARTED)
@@ -178,9 +195,13 @@ class Queries(Part):
         """
         return self.store.events.listen(is_over=self._is_closing)
 
-    def failures(self) -> Iterator[dict[str, Any]]:
-        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``."""
-        return self.store.past.list_failures()
+    def failures(self, *patterns: str, tag: TagLike | None = None) -> Iterator[dict[str, Any]]:
+        """The last failure of each job that has not succeeded since, oldest first; see ``failures-limit``.
+
+        Of all jobs, or of those that `patterns` name, and with `tag` of those that have this tag, or one of these. What
+        its options say of a job comes too: ``tags``, a list, ``owner`` and ``note``. Raises `BadJobId`.
+        """
+        return self.store.past.list_failures(compile_patterns(list(map(check_pattern, patterns))), read_filter(tag))
 
     def queues(self) -> list[Queue]:
         """Every queue that was ever used, or is paused or limited, by name.
@@ -216,14 +237,14 @@ class Queries(Part):
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,
-        report: Callable[[int, int], None] | None = None
+        report: Callable[[int, int], None] | None = None, tag: TagLike | None = None
     ) -> Forecast:  # fmt: skip
         """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
-        Of all jobs, or of those that `patterns` name, and of `queue` alone, as `jobs` takes it. It ends with a whole
-        quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What matches
-        nothing is left out. Raises `BadJobId` for a bad pattern, `BadQueueName`, and `BadConfig` for bad hours, at
-        most a week, or an instant that is past.
+        Of all jobs, or of those that `patterns` and `tag` name, and of `queue` alone, as `jobs` takes them. It ends
+        with a whole quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What
+        matches nothing is left out. Raises `BadJobId`, `BadQueueName`, and `BadConfig` for bad hours, at most a week,
+        or an instant that is past.
         """
         if not is_number(hours) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
@@ -236,7 +257,7 @@ class Queries(Part):
             )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
-        jobids = expand(self.store.questions, patterns, may_miss=True) if patterns else None
+        jobids = self._find(patterns, tag)
         name = None if queue is None else self._find_queue(queue)
         return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings)
 

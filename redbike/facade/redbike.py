@@ -168,7 +168,7 @@ class Redbike(Overridable):
         self._schedules = Schedules(noted, settings)
         self._sync = Sync(Syncer(noted, settings), settings)
         self._queries = Queries(self, settings, lambda: self._loops.is_closing)
-        self._control = Control(self, noted, settings)
+        self._control = Control(self, noted, self._schedules)
         self._maintenance = Maintenance(self, noted, self._schedules)
         self._loops = Loops(
             self, settings, self.client,
@@ -234,6 +234,7 @@ class Redbike(Overridable):
     set_many = _of("_schedules", Schedules.set_many)
     group = _of("_schedules", Schedules.group)
     unset = _of("_schedules", Schedules.unset)
+    unset_many = _of("_control", Control.unset_many)
     load = _of("_sync", Sync.load)
     sync_file = _of("_sync", Sync.sync_file)
     sync = _of("_sync", Sync.sync)

@@ -6,7 +6,7 @@ together. So a million of them are counted in seconds.
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -19,6 +19,7 @@ from redbike.store.schedules import find_jitter, read_schedule
 
 MINUTE, QUARTER = 60, 900  # seconds
 SAMPLES = 3  # jobs of a schedule that are named
+LISTED = 20  # jobs of a queue that are named of a quarter
 MOST_GROUPS, MOST_MINUTES = 20_000, 500_000  # of all groups, that are held at a time
 MOST_RUNS = 10**9  # of a job in a minute
 KEPT_GROUPS = 2000  # of them, when they are too many
@@ -47,7 +48,7 @@ class Group:
             self.unknown += 1
         else:
             self.seconds += job.duration
-        if len(self.samples) < SAMPLES:
+        if len(self.samples) < LISTED:
             self.samples.append(job.jobid)
 
 
@@ -58,6 +59,13 @@ class Load:
     runs: int = 0
     seconds: float = 0.0
     unknown: int = 0
+    jobs: dict[str, None] = field(default_factory=dict)  # ids of some of them
+
+    def name(self, jobids: Iterable[str]) -> None:
+        for jobid in jobids:
+            if len(self.jobs) >= LISTED:
+                break
+            self.jobs[jobid] = None
 
 
 class Counting:
@@ -218,4 +226,6 @@ class Counting:
                 load.runs += number * times
                 load.seconds += group.seconds * times
                 load.unknown += group.unknown * times
+                if len(load.jobs) < LISTED:
+                    load.name(group.samples)
         group.fresh, group.seconds, group.unknown = 0, 0.0, 0

@@ -37,6 +37,7 @@ class Quarter:
     queue: str  #: "" if nobody knows
     runs: int
     busy: float | None  #: how many workers are busy with that, on average, as runs took so far; None if nobody knows
+    jobs: tuple[str, ...] = ()  #: ids of some of its jobs, up to 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def _list_quarters(counting: Counting) -> Iterator[Quarter]:
         # Of runs of which nothing is known, as much as the others of their queue take on average.
         mean = total.seconds / total.runs if total.runs else None
         busy = None if mean is None else (load.seconds + load.unknown * mean) / QUARTER
-        yield Quarter(float(counting.base + number * QUARTER), queue, load.runs, busy)
+        yield Quarter(float(counting.base + number * QUARTER), queue, load.runs, busy, tuple(sorted(load.jobs)))
 
 
 def _list_plans(counting: Counting) -> list[Plan]:

@@ -9,7 +9,7 @@ Entries may come and go between two pages: one that is there all the time is on 
 
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from redbike.errors import BadConfig
 from redbike.store.namespace import Entry, Namespace, Ranks
@@ -59,6 +59,15 @@ class Step(NamedTuple):
     scanned: int  # entries
     done: int  # of all, from the beginning
     following: Cursor | None  # None: nothing is left
+
+
+class Source(NamedTuple):
+    """Where jobs may be that fit."""
+
+    kind: Literal["hash", "due", "next", "failures"]
+    key: str
+    only: str = ""  # what the value in a hash begins with, of those that may fit
+    without: str = ""  # a sorted set that has jobs of another source
 
 
 def walk_ranks(ranks: Ranks, cursor: Cursor, until: float = float("inf"), is_backwards: bool = False) -> Iterator[Step]:

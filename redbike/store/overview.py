@@ -5,19 +5,20 @@ however few of them fit. Where it ends, there is a `Cursor` from which the next 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import recurs
-from redbike.store.cursors import Cursor, Fields, Step, walk_hash, walk_ranks
+from redbike.store.cursors import Cursor, Fields, Source, Step, walk_hash, walk_ranks
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import PastRun, read_newest
 from redbike.store.journal import Journal
 from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, Part, Ranks, read_time, split
+from redbike.store.questions import Questions, has_tag
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
@@ -70,6 +71,7 @@ class JobSearch:
     paused: bool = False
     overdue: bool = False
     never_ran: bool = False
+    tags: Set[str] = frozenset()  # one of them, if there are any
     pattern: str | None = None  # of ids, for the server
     matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
     by_next: bool = False  # only those on the timeline, in the order in which they are due
@@ -98,21 +100,12 @@ class JobPage(NamedTuple):
     following: Cursor | None  # where the next page begins; None: nothing is left
 
 
-class _Source(NamedTuple):
-    """Where jobs may be that fit."""
-
-    kind: Literal["hash", "due", "next", "failures"]
-    key: str
-    only: str = ""  # what the value in a hash begins with, of those that may fit
-    without: str = ""  # a sorted set that has jobs of another source
-
-
 class JobLister(Part):
     """Lists jobs. What it holds at a time does not grow with their number."""
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__(namespace)
-        self._journal, self._limits = Journal(namespace), QueueLimiter(namespace)
+        self._journal, self._limits, self._questions = Journal(namespace), QueueLimiter(namespace), Questions(namespace)
 
     def list_jobs(
         self,
@@ -129,7 +122,8 @@ class JobLister(Part):
         newest, pauses, done, number = self._journal.read_newest(), self._list_pauses(), 0, 0
         if report and jobids is None and not (search.overdue or search.paused):
             number = sum(map(self._count, self._list_sources(search)))
-        for page in split(self._list_candidates(search) if jobids is None else jobids, PAGE):
+        wanted = self._list_candidates(search) if jobids is None else self._questions.keep_tagged(jobids, search.tags)
+        for page in split(wanted, PAGE):
             found = filter(search.fits, self._read(page, newest, pauses))
             yield from self._add_data(list(found)) if with_data else found
             done += len(page)
@@ -193,44 +187,48 @@ class JobLister(Part):
         lasts = (told.get(job.jobid, (job.last_started, job.last_outcome)) for job in jobs)
         return [replace(job, last_started=last, last_outcome=how) for job, (last, how) in zip(jobs, lasts, strict=True)]
 
-    def _list_sources(self, search: JobSearch) -> list[_Source]:
+    def _list_sources(self, search: JobSearch) -> list[Source]:
         """Return where those may be that are looked for: a small index, if there is one."""
         keys = self._namespace.keys
         indexes = (
-            (search.by_next, _Source("next", keys.timeline)),
-            (search.paused, _Source("hash", keys.pauses)),
-            (search.overdue, _Source("due", keys.timeline), _Source("hash", keys.queued)),
+            (search.by_next, Source("next", keys.timeline)),
+            (search.paused, Source("hash", keys.pauses)),
+            (search.overdue, Source("due", keys.timeline), Source("hash", keys.queued)),
             (
                 search.failed,
-                _Source("failures", keys.failure_times),
-                _Source("hash", keys.statuses, f"{Event.DIE}:", keys.failure_times),
+                Source("failures", keys.failure_times),
+                Source("hash", keys.statuses, f"{Event.DIE}:", keys.failure_times),
             ),
-            (search.status == Event.WRK, _Source("hash", keys.running)),
-            (search.status == Event.ENQ, _Source("hash", keys.queued)),
+            (search.status == Event.WRK, Source("hash", keys.running)),
+            (search.status == Event.ENQ, Source("hash", keys.queued)),
+            (bool(search.tags), Source("hash", keys.options)),
         )
-        everywhere = [_Source("hash", keys.statuses, f"{search.status}:" if search.status else "")]
+        everywhere = [Source("hash", keys.statuses, f"{search.status}:" if search.status else "")]
         return next((sources for is_needed, *sources in indexes if is_needed), everywhere)
 
-    def _count(self, source: _Source) -> int:
+    def _count(self, source: Source) -> int:
         return int(self._namespace.ask("hlen" if source.kind == "hash" else "zcard", source.key))
 
-    def _walk(self, source: _Source, cursor: Cursor, search: JobSearch) -> Iterator[Step]:
+    def _walk(self, source: Source, cursor: Cursor, search: JobSearch) -> Iterator[Step]:
         if source.kind == "hash":
             select = partial(self._select, source=source, search=search)
             yield from walk_hash(self._namespace, source.key, cursor, search.pattern, select)
             return
         now = self._namespace.read_clock() if source.kind == "due" else float("inf")
         for step in walk_ranks(Ranks(self._namespace, source.key), cursor, now, source.kind == "failures"):
-            yield step._replace(names=list(filter(search.matches, step.names)))
+            names = self._questions.keep_tagged(filter(search.matches, step.names), search.tags)
+            yield step._replace(names=list(names))
 
-    def _select(self, found: Fields, source: _Source, search: JobSearch) -> list[str]:
+    def _select(self, found: Fields, source: Source, search: JobSearch) -> list[str]:
         """Return those that may fit, as far as that can be told at little cost."""
+        if search.tags and source.key == self._namespace.keys.options:
+            return [decode(name) for name, value in found.items() if has_tag(value, search.tags)]
         names = [name for name, value in found.items() if value.startswith(source.only.encode())]
         if source.without and names:
             scores = self._namespace.ask("zmscore", source.without, names)
             names = [name for name, score in zip(names, scores, strict=True) if score is None]
         if search.queue is None or source.key != self._namespace.keys.statuses:
-            return list(map(decode, names))
+            return list(self._questions.keep_tagged(map(decode, names), search.tags))
         # Those that wait or run may be in any queue.
         return [
             jobid

@@ -2,11 +2,12 @@
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from redbike.config.options import list_labels
 from redbike.schedule.parser import recurs
 from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.entries import collect
@@ -14,6 +15,7 @@ from redbike.store.enums import Event
 from redbike.store.history import PastRun, read_runs
 from redbike.store.journal import Journal
 from redbike.store.namespace import Entry, Namespace, Ranks, split
+from redbike.store.questions import has_tag
 from redbike.store.records import decode
 from redbike.text.parsing import load_object
 
@@ -131,11 +133,20 @@ class PastRuns:
                 break
         return found
 
-    def list_failures(self) -> Iterator[dict[str, Any]]:
-        """Yield the failures that are kept, oldest first."""
-        names = self._namespace.ask("zrange", self._namespace.keys.failure_times, 0, -1)
+    def list_failures(
+        self, matches: Callable[[str], bool] = lambda jobid: True, tags: Set[str] = frozenset()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the failures that are kept, oldest first, each with what people say of its job.
+
+        Only of jobs whose id `matches`, and that have one of `tags`, if any is given.
+        """
+        keys = self._namespace.keys
+        names = [name for name in self._namespace.ask("zrange", keys.failure_times, 0, -1) if matches(decode(name))]
         for page in split(names, PAGE):
-            yield from self._list_readable(page)
+            records = self._namespace.ask("hmget", keys.options, page)
+            for found, record in zip(self._read_kept(page), records, strict=True):
+                if found is not None and (not tags or has_tag(record, tags)):
+                    yield found | list_labels(decode(record))
 
     def list_failures_between(self, since: float, until: float, most: int) -> list[dict[str, Any]]:
         """Return the last failures of jobs that failed from `since` to `until`, the oldest first; `most` at most."""

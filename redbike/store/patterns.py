@@ -4,7 +4,7 @@ The server matches the ids that it has. `compile_patterns` matches all others, i
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from redbike.errors import BadJobId, NoSuchJob
@@ -71,26 +71,42 @@ def expand(
     also_bad: bool = False,
     may_miss: bool = False,
     may_match_none: bool = False,
+    tags: Set[str] = frozenset(),
 ) -> Iterator[str]:
     """Yield the jobs that `texts` name, each once: an id names its job, a pattern all jobs whose id matches.
+
+    With `tags`, only those that have one of them; all of these, if there are no texts.
 
     Jobs are those that have a schedule, and those that are `also_bad`: their only schedule was refused. Raise
     `BadJobId` for an invalid text, before anything else, and `NoSuchJob` for an id or a pattern that names no job, as
     soon as its turn comes. With `may_miss`, pass over that one; with `may_match_none`, only over a pattern.
     """
-    texts = [check_pattern(text) for text in texts]
+    texts = [check_pattern(text) for text in texts] or (["*"] if tags else [])
     seen: set[str] = set()
     for text in texts:
         number = 0
         is_id = not is_pattern(text) or _unescape(text) is not None
-        found = _find(questions, text, also_bad) if is_id else questions.list_matching(text, also_bad)
-        for jobid in found:
+        for jobid in _list(questions, text, is_id, also_bad, tags):
             number += 1
             if jobid not in seen:
                 seen.add(jobid)
                 yield jobid
         if number == 0 and not (may_miss or (may_match_none and not is_id)):
-            raise NoSuchJob(f"no job matches {text!r}" if is_pattern(text) else f"no such job: {text!r}")
+            raise NoSuchJob(_explain_lack(text, tags))
+
+
+def _list(questions: Questions, text: str, is_id: bool, also_bad: bool, tags: Set[str]) -> Iterator[str]:
+    if is_id:
+        return questions.keep_tagged(_find(questions, text, also_bad), tags)
+    return questions.list_tagged(text, tags) if tags else questions.list_matching(text, also_bad)
+
+
+def _explain_lack(text: str, tags: Set[str]) -> str:
+    named = " or ".join(map(repr, sorted(tags)))
+    if tags and text == "*":
+        return f"no job has the tag {named}"
+    tagged = f" with the tag {named}" if tags else ""
+    return f"no job{tagged} matches {text!r}" if is_pattern(text) else f"no such job{tagged}: {text!r}"
 
 
 def _find(questions: Questions, text: str, also_bad: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from redbike.config.options import find_backfill, list_texts
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
+from redbike.store.questions import Questions
 from redbike.store.records import Membership, Pause, decode
 from redbike.store.scripts import Call, Reply
 
@@ -25,10 +26,13 @@ class StoredRow(NamedTuple):
 class Rows(Part):
     """Reads what files of jobs say too."""
 
-    def list_all(self) -> Iterator[tuple[str, ...]]:
-        """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have."""
+    def list_all(self, jobids: Iterable[str] | None = None) -> Iterator[tuple[str, ...]]:
+        """Yield for every job the texts of `redbike.config.options.ALL_COLUMNS`; "" for what it does not have.
+
+        Or only for those of `jobids` that are there.
+        """
         keys = self._namespace.keys
-        for page in split(self._namespace.scan(keys.schedules), DATA_PAGE):
+        for page in split(Questions(self._namespace).list_schedules(jobids), DATA_PAGE):
             jobids = [jobid for jobid, _ in page]
             asked = [("hmget", key, jobids) for key in (keys.options, keys.data, keys.pauses)]
             asked.append(("hmget", keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids]))

@@ -196,7 +196,7 @@ def name_default(name: str, settings: Settings) -> str:
     value = getattr(settings, option.key) if option.is_setting else option.default
     if option.kind == "url":
         return "that of the settings" if value else "none"
-    if option.kind in ("traceparent", "group"):
+    if option.kind in ("traceparent", "group", "tags", "line"):
         return "none"
     return "the worker class decides" if value is None else f"{option.zero if option.zero and not value else value}"
 

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self, cast
+from typing import Any, Self, cast
 from urllib.parse import urlencode
 
 from starlette.datastructures import ImmutableMultiDict
 
+from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.store.enums import EventName
@@ -24,6 +25,7 @@ from redbike.store.records import encode
 from redbike.web.rendering import show_text
 
 ALL = "*"
+TEXTS = ("pattern", "queue", "status", "tag")
 KINDS = ("jobs", "queue", "all")  # of targets
 FLAGS = ("failed", "paused", "overdue", "never_ran")
 MOST_IDS = 1000  # in one request
@@ -59,20 +61,24 @@ class Selection:
     paused: bool = False
     overdue: bool = False
     never_ran: bool = False
+    tag: str = ""  # or several, of which each job has one
 
     @classmethod
     def read(cls, params: ImmutableMultiDict[str, str]) -> Self:
         """Return what a query or a form says: ``id``, as often as there are ids; or ``pattern`` and filters.
 
-        With ids, all else is passed over. Raise `BadConfig` for more ids than one request may have, and `BadJobId`.
+        With ids, all else is passed over. Raise `BadConfig` for a bad tag, or more ids than one request may have, and
+        `BadJobId`.
         """
         jobids = dict.fromkeys(params.getlist("id"))
         if len(jobids) > MOST_IDS:
             raise BadConfig(f"bad selection: it has {len(jobids)} ids, {MOST_IDS} are allowed; a pattern names more")
         if jobids:
             return cls(tuple(map(check_known_jobid, jobids)))
-        flags = {name: bool(params.get(name)) for name in FLAGS}
-        return cls((), params.get("pattern", ""), params.get("queue", ""), params.get("status", ""), **flags)
+        given: dict[str, Any] = {name: params.get(name, "") for name in TEXTS}
+        read_filter(given["tag"] or None)
+        given |= {name: bool(params.get(name)) for name in FLAGS}
+        return cls((), **given)
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +87,7 @@ class Selection:
 
     def params(self) -> list[tuple[str, str]]:
         """Return it as the parameters that `read` reads, for links and forms."""
-        texts = [(name, getattr(self, name)) for name in ("pattern", "queue", "status")]
+        texts = [(name, getattr(self, name)) for name in TEXTS]
         flags = [(name, "1") for name in FLAGS if getattr(self, name)]
         return [*(("id", jobid) for jobid in self.jobids), *(pair for pair in texts if pair[1]), *flags]
 
@@ -118,8 +124,8 @@ class Selection:
         if self.jobids:
             # By its id alone: one with a star in it is no pattern here.
             return (job.jobid for job in bike.store.overview.list_jobs(jobids=self.jobids))
-        flags = {name: True for name in FLAGS if getattr(self, name)}
-        if not (self.queue or self.status or flags):
+        flags: dict[str, Any] = {name: True for name in FLAGS if getattr(self, name)}
+        if not (self.queue or self.status or self.tag or flags):
             # Ids alone are read much faster.
             return expand(bike.store.questions, [self.pattern], also_bad=True)
         patterns = [] if self.pattern in ("", ALL) else [self.pattern]
@@ -128,6 +134,7 @@ class Selection:
             *patterns,
             queue=self.queue or None,
             status=cast(EventName, self.status) if self.status else None,
+            tag=self.tag or None,
             report=lambda done, number: check_time(until),
             **flags,
         )

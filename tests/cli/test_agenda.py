@@ -30,10 +30,10 @@ def test_csv_and_json_say_the_same(bike, shell):
     after = time.time() // 86400 * 86400 + 86400
     words = ("agenda", f"--after={after:.0f}")
     rows = shell.list_rows(*words)
-    assert sum(int(runs) for _, queue, runs in rows if queue == "work-A") == 60
+    assert sum(int(runs) for _, queue, runs, _ in rows if queue == "work-A") == 60
     found = json.loads(shell.run(*words, "--format=json").stdout)
-    assert [list(row) for row in found] == [["from", "queue", "runs"]] * len(rows)
-    assert [[f"{row['from']:.0f}", row["queue"], str(row["runs"])] for row in found] == rows
+    assert [list(row) for row in found] == [["from", "queue", "runs", "jobs"]] * len(rows)
+    assert [[f"{row['from']:.0f}", row["queue"], str(row["runs"]), " ".join(row["jobs"])] for row in found] == rows
     assert {row["from"] % 900 for row in found} == {0}
     assert [(row["from"], row["queue"], row["runs"]) for row in found] == [
         (each.start, each.queue, each.runs) for each in bike.agenda(after=after)
@@ -74,7 +74,7 @@ def test_the_zone_is_that_of_the_settings_and_nothing_is_no_error(bike, shell):
     assert lines[0].endswith(" Asia/Kathmandu")
     assert [line.split()[0] for line in lines if "█" in line] == ["05:45"]
     bike.flush()
-    assert shell.run("agenda").stdout == "from,queue,runs\n"
+    assert shell.run("agenda").stdout == "from,queue,runs,jobs\n"
     assert shell.run("agenda", "--format=json").stdout == "[]\n"
     [line] = plain(run_on_terminal(shell, "agenda"))
     assert line.startswith("0 runs of 0 jobs, ")
@@ -84,7 +84,7 @@ def test_from_an_instant_on_and_for_some_hours(bike, shell):
     midnight = (time.time() // 86400 + 3) * 86400
     for words, number in ((["--hours=1"], 67), (["--hours=168"], 7 * 60 + 7 * 28), (["--hours=1", "東京7:A"], 1)):
         rows = shell.list_rows("agenda", f"--after={midnight:.0f}", *words)
-        assert sum(int(runs) for *_, runs in rows) == number
+        assert sum(int(runs) for *_, runs, _ in rows) == number
 
 
 def test_how_far_it_is_is_shown_where_there_are_many_jobs(bike, shell, monkeypatch, capfd):

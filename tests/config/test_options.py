@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 
@@ -44,6 +45,9 @@ FULL = {
     "forget-after": "never",
     "ping-url": "http://host/{jobid}",
     "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    "tags": "billing night",
+    "owner": "Ann, 4711",
+    "note": "Call her first",
 }
 # What is shown of them: who knows a URL can call it.
 SHOWN = FULL | {"ping-url": "http://host/…"}
@@ -72,11 +76,39 @@ def store(client, prefix):
         ("grace", "None", 0),
         ("on-error", "Retry", "retry"),
         ("catchup", "NONE", "none"),
+        ("tags", "night, Billing,night  etl/eu", "billing etl/eu night"),
+        ("tags", ["b", "A,c"], "a b c"),
+        ("tags", frozenset({"é"}), "é"),
+        ("tags", "", None),
+        ("tags", [], None),
+        ("owner", " Ann, 4711 ", "Ann, 4711"),
+        ("note", " ", None),
     ],
 )
 def test_a_value_is_stored_in_one_form(name, value, stored):
     found = read_changes({name: value}).options
     assert (found, type(found[name])) == ({name: stored}, type(stored))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("tags", "a;b", "'a;b': letters, digits and any of _.:/@+- are allowed"),
+        ("tags", "-x", "'-x': letters, digits"),
+        ("tags", "t" * 51, "51 characters, up to 50 are allowed in a tag"),
+        ("tags", ",".join(f"t{number}" for number in range(21)), "21 tags, up to 20 are allowed"),
+        ("tags", 7, "7: a text such as 'billing,nightly' is needed, or a list of texts"),
+        ("tags", [7], "or a list of texts"),
+        ("owner", "x" * 101, "one line of up to 100 characters is needed"),
+        ("note", "two\nlines", "one line of up to 500 characters is needed"),
+        ("note", 7, "one line"),
+    ],
+)
+def test_bad_words_for_people_are_refused_with_the_reason(bike, name, value, said):
+    bike.set("job:A", "EVERY:1h@0", tags="a")
+    with pytest.raises(BadConfig, match=rf"^bad {name} .*{re.escape(said)}"):
+        bike.set("job:A", "EVERY:2h@0", **{name: value})
+    assert bike.tell("job:A")["schedule"] == "EVERY:1h@0"
 
 
 def nest(depth):

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from collections.abc import Collection
 from typing import Literal, get_type_hints
 
 import pytest
@@ -25,6 +26,8 @@ PYTHON = {
     "traceparent": str,
     "clock": str,
     "group": str,
+    "tags": str | Collection[str],
+    "line": str,
     "text": str,
 }
 # For each setting, a value that is not its default, as a text and as it is read.
@@ -96,6 +99,8 @@ BAD = {
     ],
     "clock": ["", "6", "24:00", "06:60", "06:00:00", "6:5", "\u0666:00", " 06:00", 6.5, 600, True],
     "group": [7, "", "a\nb", " a", "x" * 201, "ü" * 101, "\ud800"],
+    "tags": ["a;b", "-x", "t" * 51, "\ud800", "a\0", 7, [7], {"a": 1}],
+    "line": ["x" * 501, "two\nlines", "\ud800", "\x1b[1m", 7, ["a"]],
     "text": [7],
 }
 MORE = {
@@ -145,7 +150,7 @@ def test_the_page_has_every_setting_with_its_default():
 def test_the_page_has_each_option_with_its_kind():
     rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
     kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
-    kinds |= {"traceparent": "text", "clock": "time", "group": "name"}
+    kinds |= {"traceparent": "text", "clock": "time", "group": "name", "tags": "tags", "line": "text"}
     assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
 
 

@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -111,7 +112,9 @@ def test_it_counts_what_each_job_will_run(bike, seed, ahead, hours):
 def test_with_very_many_groups_it_counts_the_same(bike, monkeypatch):
     def count():
         found = look(bike)
-        return found.quarters, found.jobs, found.runs, found.continuous, [(e.start, e.runs) for e in found.densest]
+        # Of very many groups, some have other samples.
+        quarters = [replace(quarter, jobs=()) for quarter in found.quarters]
+        return quarters, found.jobs, found.runs, found.continuous, [(e.start, e.runs) for e in found.densest]
 
     fill(bike, 150, 7)
     before = count()

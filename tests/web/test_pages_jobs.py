@@ -15,7 +15,7 @@ MANY = 700  # more than a server keeps in one piece
 def some(bike):
     bike.set("alpha:A", "0 3 * * *")
     bike.set("beta:B", "EVERY:1h")
-    bike.set("gamma:A", "EVERY:1m")
+    bike.set("gamma:A", "EVERY:1m", tags="eu,night")
     bike.set("failing:A", "NOW", data={"error": "no luck"})
     assert bike.work_one() == "failing:A"
     bike.set("queued:A", "NOW")
@@ -40,6 +40,11 @@ def test_each_filter_shows_its_jobs(page, some):
         ("?pattern=*m*:A", ["gamma:A"]),
         ("?pattern=ta", ["beta:B"]),
         ("?pattern=nothing", []),
+        ("?tag=NIGHT,other", ["gamma:A"]),
+        ("?tag=night&sort=next", ["gamma:A"]),
+        ("?tag=night&failed=1", []),
+        ("?tag=night&status=TML&queue=A&pattern=amm", ["gamma:A"]),
+        ("?tag=other", []),
         ("?pattern=a&status=TML&queue=work-A", ["alpha:A", "gamma:A"]),
     ]:
         assert listed(read(page.get(f"/jobs{query}"))) == jobs, query

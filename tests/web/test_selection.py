@@ -17,6 +17,8 @@ def bike(client, prefix):
     bike = Redbike(Quiet("A:B"), prefix, client)
     for jobid in JOBS:
         set_job(bike.store, jobid, "EVERY:1h@0", 4e9)
+    for jobid in ("hourly:A", "nightly:A"):
+        bike.set(jobid, "EVERY:1h@0", tags="eu night")
     return bike
 
 
@@ -48,6 +50,10 @@ def find(bike, query, limit=100):
         ("", []),
         ("pattern=&queue=&status=&failed=", []),
         ("sort=next", []),
+        ("tag=Night", ["hourly:A", "nightly:A"]),
+        ("tag=night&pattern=n*", ["nightly:A"]),
+        ("tag=day,night&queue=A&pattern=*", ["hourly:A", "nightly:A"]),
+        ("tag=day", []),
     ],
 )
 def test_a_query_names_jobs(bike, query, named):
@@ -67,7 +73,12 @@ def test_flags_name_jobs(bike):
 
 @pytest.mark.parametrize(
     "query",
-    ["id=a:A&id=b%26%3D:B", "pattern=n%2A&queue=B&status=TML&failed=1&paused=1&overdue=1&never_ran=1", "pattern=*", ""],
+    [
+        "id=a:A&id=b%26%3D:B",
+        "pattern=n%2A&queue=B&status=TML&tag=a+b&failed=1&paused=1&overdue=1&never_ran=1",
+        "pattern=*",
+        "",
+    ],
 )
 def test_it_is_carried_on_as_it_is(query):
     selection = Selection.read(QueryParams(query))

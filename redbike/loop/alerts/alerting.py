@@ -21,7 +21,7 @@ from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.alerts.conditions import find_conditions, find_no_dispatcher, has_run_well
 from redbike.loop.alerts.deciding import decide, decide_missed
-from redbike.loop.alerts.sender import TIMEOUT, Sender, format_alert
+from redbike.loop.alerts.sender import TIMEOUT, Sender, add_labels, find_jobid, format_alert
 from redbike.process.signals import leave_to_others
 from redbike.store.alerts import MISSED, SENDING, SENT, WAITING, Change, Known, Message
 from redbike.store.enums import Alert
@@ -148,7 +148,7 @@ class Alerting:
 
     def _note(self, changes: list[Change], known: Known) -> None:
         since = SPACING if known.sent is None else max(0.0, known.now - known.sent)
-        self._store.alerts.alert(changes, gather=max(GATHER, SPACING - since))
+        self._store.alerts.alert(_add_labels(self._store, changes), gather=max(GATHER, SPACING - since))
 
     def _send(self, known: Known) -> None:
         """Send the messages whose time has come."""
@@ -184,6 +184,16 @@ class Alerting:
             "%s could not be sent to %s, to be tried again in %g s: %s", what, self._sender.name, pause, problem
         )
         return replace(message, at=now + pause)
+
+
+def _add_labels(store: Store, changes: list[Change]) -> list[Change]:
+    """Return changes whose lines say what people say of the jobs that they are about."""
+    named = list({jobid: None for change in changes for line in change.lines if (jobid := find_jobid(line))})
+    labels = store.questions.read_labels(named)
+    return [
+        change._replace(lines=[add_labels(line, labels.get(find_jobid(line), {})) for line in change.lines])
+        for change in changes
+    ]
 
 
 def _list_lines(message: Message, now: float) -> list[str]:

@@ -12,11 +12,12 @@ import subprocess
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
 from redbike.config.alert_targets import read_target
 from redbike.config.file import SECRETS, VARIABLE
+from redbike.config.labels import NOTE, OWNER
 from redbike.loop.web_client import call, make_opener
 from redbike.process.signals import leave_to_others
 from redbike.store.enums import Alert
@@ -111,6 +112,19 @@ def format_alert(alert: Alert, text: str, since: float, due: float | None = None
     """Return the line of an alert: a JSON object."""
     found = {"alert": alert.value, **({"jobid": jobid} if jobid else {}), "due": due, "since": since, "text": text}
     return json.dumps(found, ensure_ascii=False)
+
+
+def find_jobid(line: str) -> str:
+    """Return the job that a line is about; "" for none."""
+    return _read(line, "jobid")
+
+
+def add_labels(line: str, labels: Mapping[str, str | list[str]]) -> str:
+    """Return a line that also has what people say of its job: owner and note in its text, too."""
+    found = load_object(line) or {}
+    said = "; ".join(f"{name}: {labels[name]}" for name in (OWNER, NOTE) if name in labels)
+    text = {"text": f"{found.get('text', '')} ({said})"} if said else {}
+    return json.dumps({**found, **text, **labels}, ensure_ascii=False) if labels else line
 
 
 def _read(line: str, name: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, BadJobId
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
@@ -50,6 +51,7 @@ def show_jobs(site: Site, request: Request) -> Response:
     asked, sort = _read_selection(request), read_choice(request, "sort", "", "next")
     flags = {name: getattr(asked, name) for name in FLAGS}
     given = {"pattern": asked.pattern, "queue": asked.queue, "status": asked.status, "sort": sort, **flags}
+    given["tag"] = asked.tag
     cursor = Cursor.parse(read_text(request, "cursor"))
     # Both as they are meant: of a name that is typed, the full one.
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
@@ -58,6 +60,7 @@ def show_jobs(site: Site, request: Request) -> Response:
     # Those that have a time come in its order, all others by their ids.
     is_ordered = bool(sort or asked.overdue or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
+    labels = site.bike.store.questions.read_labels([job.jobid for job in page.jobs])
     return site.answer(
         request,
         "jobs.html",
@@ -65,6 +68,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         here="jobs",
         jobs=page.jobs if is_ordered else sorted(page.jobs, key=attrgetter("jobid")),
         page=page,
+        tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
         given=given,
         is_filtered=not asked.is_empty,
@@ -84,7 +88,8 @@ def _read_selection(request: Request) -> Selection:
     if status and status not in Event.__members__:
         raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
     flags = {name: bool(read_text(request, name)) for name in FLAGS}
-    return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags)
+    tag = " ".join(sorted(read_filter(read_text(request, "tag") or None)))
+    return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags, tag=tag)
 
 
 def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPage:
@@ -92,6 +97,7 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
         named.queue or None,
         Event[named.status] if named.status else None,
         **{name: getattr(named, name) for name in FLAGS},
+        tags=frozenset(named.tag.split()),
         pattern=named.pattern or None,
         matches=compile_pattern(named.pattern),
         by_next=sort == "next",

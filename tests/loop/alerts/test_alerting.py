@@ -108,6 +108,21 @@ def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
     assert (told(pinged), list(fsck(world.store))) == ([], [])
 
 
+def test_what_people_say_of_a_job_comes_with_its_alerts(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h", tags="night,billing", owner="Ann, 4711", note="Call her first")
+    bike.set("b:A", "EVERY:1h", tags="night")
+    bike.set("c:A", "EVERY:1h")
+    fail(bike, "a:A", "b:A", "c:A")
+    world.look(NOON)
+    [(_, body)] = pinged.posted
+    lines = {line["jobid"]: line for line in map(json.loads, body.decode().splitlines())}
+    said = {"tags": ["billing", "night"], "owner": "Ann, 4711", "note": "Call her first"}
+    assert lines["a:A"].items() >= said.items()
+    assert lines["a:A"]["text"].endswith("disk full (owner: Ann, 4711; note: Call her first)")
+    assert (lines["b:A"]["tags"], lines["b:A"]["text"]) == (["night"], "b:A has failed: disk full")
+    assert lines["c:A"].keys() == {"alert", "jobid", "due", "since", "text"}
+
+
 def test_a_job_is_late_once_for_each_time(world, bike, pinged):
     bike.set("a:A", "0 12 * * *", start_within="10m")
     bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
