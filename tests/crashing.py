@@ -19,7 +19,7 @@ LOST = "reply lost"  # the request is executed, and the connection breaks before
 TWICE = "sent twice"  # the server gets the request twice, and the second reply is read
 FAULTS = (BEFORE, AFTER, LOST, TWICE)
 
-VERBS = {script.digest.encode(): verb for verb, script in SCRIPTS.items()}
+VERBS = {text.digest.encode(): verb for verb, full in SCRIPTS.items() for text in (full, full.plain) if text}
 # Else each connection parses the metadata of redis-py for its version, which takes longer than all the rest.
 SILENT = {"driver_info": None}
 

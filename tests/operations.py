@@ -43,7 +43,7 @@ class Handler(RoundRobin):
         return super().queue_for(jobid)
 
     def work(self, jobid: str) -> Any:
-        self.worked.append(jobid)
+        self.worked.append(current_run().jobid)  # that of an occurrence, if it is one of a backfill
         return self.acts.get(jobid, lambda: None)()
 
     def timeout(self, queue_name: str) -> float:

@@ -56,6 +56,10 @@ class Left(StrEnum):
     WAS_PAUSED = "+paused:"
 
 
+NEEDS_FULL = "FULLTEXT"
+"""How the error begins with which the plain text of a script asks for its full one."""
+
+
 class Outcome(StrEnum):
     """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
 

@@ -10,6 +10,8 @@ It is put together of these parts, behind the ``#!lua`` line of the script's own
 A script has only those words of 1 and statements of 2 and 3 that it names, or that these name: each call of a script
 makes each of its functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its
 header lists, as the server looks at each key of each call.
+
+The scripts of `HOT` have a second, plain text for systems in which no job follows another: see ``_plain.lua``.
 """
 
 import hashlib
@@ -20,11 +22,12 @@ from importlib import resources
 
 from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import AWAITED
-from redbike.store.enums import Event, Left, Skip
+from redbike.store.enums import NEEDS_FULL, Event, Left, Skip
 from redbike.store.keys import GIVEN
 
 PARTS = (
     "_given",  # decodes what the script is given
+    "_plain",  # stands for what a plain text does not have
     "_records",  # reads and writes records
     "_ended",  # and those of runs that have ended
     "_options",  # reads options and other JSON
@@ -50,8 +53,14 @@ PARTS = (
     "_stop_backfill",  # notes that backfills have ended
     "_write",  # makes the changes
 )
+HOT = ("end", "set")  # each run and each job pays for what is in them
+# What these need of followers, groups and backfills: a plain text has `need_full` in place of each.
+LEFT_OUT = (
+    "make_follows", "make_groups", "make_backfills", "note_ends", "find_cycle", "set_links", "set_member"
+)  # fmt: skip
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
-WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)} | {"STOP": Stop.text, "AWAITED": AWAITED}
+WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)}
+WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL}
 
 
 @dataclass(frozen=True)
@@ -59,13 +68,15 @@ class Script:
     """The text of a transition, and the digest by which the server knows it.
 
     `keys` are those of `GIVEN` that it is given, in their order, before the keys of queues. If it `notes_changes`, and
-    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that.
+    a person asks for the change, it is given ``-log`` as its last key. Programs pay nothing for that. `plain` is the
+    same script with its plain text, if it has one: it is given the same, and replies the same, or `NEEDS_FULL`.
     """
 
     verb: str
     keys: tuple[str, ...]
     text: str
     notes_changes: bool
+    plain: "Script | None" = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,14 +95,19 @@ def read_files() -> dict[str, str]:
 
 
 def _make_script(verb: str, texts: Mapping[str, str]) -> Script:
-    listed, code = read_keys(verb, texts), join_parts(verb, texts)
+    listed = read_keys(verb, texts)
     keys = {key: name for key, name in NAMES.items() if name in listed}
-    names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
-    used = list_words(code)
-    words = {name: word for name, word in WORDS.items() if name in used}
-    constants = f"local {', '.join(words)} = {', '.join(map(repr, words.values()))}\n" if words else ""
     shebang = texts[verb].partition("\n")[0]
-    return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in used)
+    names = f"local FIXED, {', '.join(keys.values())} = {len(keys)}, unpack(KEYS)\n"
+
+    def make(code: str, plain: Script | None = None) -> Script:
+        used = list_words(code)
+        words = {name: word for name, word in WORDS.items() if name in used}
+        constants = f"local {', '.join(words)} = {', '.join(map(repr, words.values()))}\n" if words else ""
+        return Script(verb, tuple(keys), f"{shebang}\n{names}{constants}{code}", "log_change" in used, plain)
+
+    plain = make(join_parts(verb, texts, is_plain=True)) if verb in HOT else None
+    return make(join_parts(verb, texts), plain)
 
 
 def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:
@@ -106,22 +122,36 @@ def read_keys(name: str, texts: Mapping[str, str]) -> set[str]:
     return keys
 
 
-def join_parts(name: str, texts: Mapping[str, str]) -> str:
-    """Return the text of a file, without its ``#!lua`` line, behind what it needs of the parts before it."""
+def join_parts(name: str, texts: Mapping[str, str], is_plain: bool = False) -> str:
+    """Return the text of a file, without its ``#!lua`` line, behind what it needs of the parts before it.
+
+    In a plain text they have `need_full` in place of `LEFT_OUT`.
+    """
     verb = name.split("_")[1] if name.startswith("_") else name
     own = [part for part in sorted(texts) if part.startswith(f"_{verb}_") and part < name]
     parts = PARTS[: PARTS.index(name)] if name in PARTS else [*PARTS, *own]
     body = re.sub(r"^#!.*\n", "", texts[name])
-    return select("".join(texts[part] for part in parts), body) + body
+    before = "".join(texts[part] for part in parts)
+    if is_plain:
+        names = rf"\b(?:{'|'.join(LEFT_OUT)})\b"
+        defined = re.compile(rf"local function {names}")
+        before = "".join(statement for statement in split_statements(before) if not defined.match(statement))
+        before, body = (re.sub(names, "need_full", text) for text in (before, body))
+    return select(before, body) + body
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the statements that begin in the first column, each with the comments that follow it."""
+    return re.split(r"^(?=local |for )", text, flags=re.MULTILINE)
 
 
 def select(parts: str, body: str) -> str:
     """Return those statements of the parts that the body needs, in their order.
 
-    A statement begins in the first column. It is left out if it is local, and nothing behind it has one of its names.
+    A statement is left out if it is local, and nothing behind it has one of its names.
     """
     needed, selected = list_words(body), []
-    for statement in reversed(re.split(r"^(?=local |for )", parts, flags=re.MULTILINE)):
+    for statement in reversed(split_statements(parts)):
         local = re.match(r"local (?:function )?([\w, ]+)", statement)
         if local is None or needed & list_words(local[1]):
             selected.append(statement)

@@ -18,10 +18,12 @@ from redbike.connection.cluster import MOVE_TIMEOUT, MOVING, PAUSE
 from redbike.connection.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
 from redbike.connection.refusals import make_refusal, translate_errors
 from redbike.errors import NoSuchJob, Unreachable
+from redbike.store.enums import NEEDS_FULL
 from redbike.store.keys import FIXED, OF_QUEUE
-from redbike.store.lua_loader import SCRIPTS
+from redbike.store.lua_loader import SCRIPTS, Script
 
 Reply = list[Any]
+FULL_FOR = 300.0  # seconds for which full texts are sent, once the server has asked for one
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
@@ -132,7 +134,8 @@ class Pipeline:
     """A connection that one thread keeps. Scripts may be sent over it before earlier ones have been answered.
 
     After an error the next call gets a new connection. Then nobody knows whether the unanswered scripts have run.
-    While `is_stopping()`, it does not wait for a slot of a cluster that moves.
+    While `is_stopping()`, it does not wait for a slot of a cluster that moves. It sends the plain texts of scripts that
+    have one, until the server asks for a full one.
     """
 
     def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
@@ -140,6 +143,7 @@ class Pipeline:
         self._is_stopping = is_stopping
         self._line = Line(client)
         self._sent: list[Call] = []  # those without an answer
+        self._full_until = 0.0  # until when full texts are sent, by the monotonic clock
 
     @property
     def unanswered(self) -> int:
@@ -199,30 +203,35 @@ class Pipeline:
         It may not have known the script, or not have the slot of the keys any more, which is on the move then.
         """
         patience = time.monotonic() + MOVE_TIMEOUT
-        self._repeat_unknown(sent, replies)
+        self._repeat_unserved(sent, replies)
         while any(isinstance(reply, MOVING) for reply in replies) and time.monotonic() < patience:
             # The next request connects again, to the new master. It may not know the scripts either.
             self._line.drop()
             time.sleep(PAUSE)
-            self._repeat(sent, replies, MOVING)
-            self._repeat_unknown(sent, replies)
+            self._repeat(sent, replies, lambda reply: isinstance(reply, MOVING))
+            self._repeat_unserved(sent, replies)
             if self._is_stopping():
                 break
         for call, reply in zip(sent, replies, strict=True):
             if isinstance(reply, Exception):
                 raise name_wrong_key(self._client, call.list_kinds(), reply)
 
+    def _repeat_unserved(self, sent: list[Call], replies: list[Any]) -> None:
+        self._repeat_unknown(sent, replies)
+        if any(map(needs_full, replies)):
+            self._full_until = time.monotonic() + FULL_FOR
+            self._repeat(sent, replies, needs_full)
+            self._repeat_unknown(sent, replies)
+
     def _repeat_unknown(self, sent: list[Call], replies: list[Any]) -> None:
-        unknown = {
-            call.verb for call, reply in zip(sent, replies, strict=True) if isinstance(reply, exceptions.NoScriptError)
-        }
+        unknown = {call.verb for call, reply in zip(sent, replies, strict=True) if is_unknown(reply)}
         if unknown:
             self._load(unknown)
-            self._repeat(sent, replies, (exceptions.NoScriptError,))
+            self._repeat(sent, replies, is_unknown)
 
-    def _repeat(self, sent: list[Call], replies: list[Any], errors: tuple[type[Exception], ...]) -> None:
-        """Send those again that were refused with one of `errors`, and fill in their replies."""
-        again = [i for i, reply in enumerate(replies) if isinstance(reply, errors)]
+    def _repeat(self, sent: list[Call], replies: list[Any], is_meant: Callable[[Any], bool]) -> None:
+        """Send those again whose reply `is_meant`, and fill in the new replies."""
+        again = [i for i, reply in enumerate(replies) if is_meant(reply)]
         for i in again:
             self._send(sent[i])
         for i, reply in zip(again, self._receive_all()[1], strict=True):
@@ -231,14 +240,18 @@ class Pipeline:
     def _load(self, verbs: Iterable[str]) -> None:
         """Make these scripts known to the server at the end of this line, and to no other."""
         for verb in verbs:
-            self._line.send(pack(["SCRIPT", "LOAD", SCRIPTS[verb].text]))
+            self._line.send(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]))
         for _ in range(self._line.pending):
             reply = self._line.receive()
             if isinstance(reply, Exception):
                 raise reply
 
+    def _choose_text(self, verb: str) -> Script:
+        full = SCRIPTS[verb]
+        return full.plain if full.plain and time.monotonic() > self._full_until else full
+
     def _send(self, call: Call) -> None:
-        self._line.send(pack_call(call))
+        self._line.send(pack_call(call, self._choose_text(call.verb)))
         self._sent.append(call)
 
     def _receive_all(self) -> tuple[list[Call], list[Any]]:
@@ -248,16 +261,27 @@ class Pipeline:
         return sent, replies
 
 
-def pack_call(call: Call) -> bytes:
-    """Return the call as the server reads it."""
-    head = _pack_head(call.verb, call.keys, 1 + len(call.packed)) + pack_word(call.given)
+def is_unknown(reply: Any) -> bool:
+    """Tell whether the server has not known the script."""
+    return isinstance(reply, exceptions.NoScriptError)
+
+
+def needs_full(reply: Any) -> bool:
+    """Tell whether the plain text of a script has stopped, and the full one is to be sent."""
+    return isinstance(reply, exceptions.ResponseError) and str(reply).startswith(NEEDS_FULL)
+
+
+def pack_call(call: Call, script: Script | None = None) -> bytes:
+    """Return the call as the server reads it, with this text of the script, or the full one."""
+    digest = (script or SCRIPTS[call.verb]).digest
+    head = _pack_head(digest, call.keys, 1 + len(call.packed)) + pack_word(call.given)
     return b"".join([head, *map(pack_bytes, call.packed)]) if call.packed else head
 
 
 @lru_cache(1024)
-def _pack_head(verb: str, keys: tuple[str, ...], further: int) -> bytes:
+def _pack_head(digest: str, keys: tuple[str, ...], further: int) -> bytes:
     # The keys are most of a request, and mostly those of the last one.
-    return pack(["EVALSHA", SCRIPTS[verb].digest, str(len(keys)), *keys], further)
+    return pack(["EVALSHA", digest, str(len(keys)), *keys], further)
 
 
 def decode_word(reply: list[Any]) -> Reply:
