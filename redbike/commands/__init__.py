@@ -35,11 +35,21 @@ have the same key in a section of their own.
 - ``retries``: how often a failed run is retried before ``on-error`` applies. The first pause is the ``backoff`` of
   the config file, and the pauses grow. Without this key, ``retries`` of the config file counts, unless the command
   has ``on-error: stop`` or ``reschedule``.
+- ``success``: the exit statuses of a run that has succeeded, such as ``0 1 3-5``. The default is 0.
+- ``signal``: what asks the command to end: ``TERM`` (the default), ``INT``, ``HUP``, ``QUIT``, ``USR1``, ``USR2``,
+  ``WINCH``, ``ABRT`` or ``KILL``. Its whole process group gets it.
+- ``grace``: how long after that the group gets SIGKILL. The default is five seconds. That is the most after a
+  ``timeout`` of the job, and one second is the most when a second signal ends the worker.
 - ``on-timeout``: what happens after a timeout: ``reschedule``, ``stop`` or ``requeue``. The defaults are those of
   ``on-error``, with the ``on-timeout`` of the config file.
 - ``cwd``: the folder to run it in, relative to the folder of the INI file. The default is the worker's current
   folder. A program such as ``./run`` is looked for there.
 - ``env.NAME``: an environment variable, in addition to those of the worker.
+- ``env-file``: a file of lines ``NAME=VALUE``, relative to the folder of the INI file. It is read at each run, as
+  systemd reads an ``EnvironmentFile``: lines that begin with ``#`` or ``;`` are comments, a value may be in single or
+  double quotes, ``\\`` escapes the next character, and nothing is evaluated. Its variables override those of
+  ``env.NAME``. If the file cannot be read, or has an invalid line, the run fails. If every user may read it, the log
+  says so once. In the log, and in all output that is kept or shown, values of four bytes or more are masked: ``***``.
 - ``env``: ``worker``, the default, or ``cron``. With ``cron``, a command has none of the worker's variables. It has
   those that cron sets: HOME, LOGNAME, PATH (``/usr/bin:/bin``) and SHELL. ``env.NAME`` overrides them, but for LOGNAME.
   The default of ``cwd`` is HOME then.
@@ -72,16 +82,17 @@ A command hears of its run by environment variables. Those that do not apply are
   Only the user of the worker can read it, and it is removed after the run.
 - ``REDBIKE_BACKFILL``: the id of this occurrence, in a backfill.
 
-No part of a job id or of data becomes part of a command line, so a shell never reads one as code. The variables ``REDBIKE_URL``, ``REDIS_URL``,
-``REDBIKE_DISPATCHER_PING_URL`` and ``REDBIKE_WEB_TOKEN`` are not passed on, as they may contain secrets.
+No part of a job id or of data becomes part of a command line, so a shell never reads one as code. The variables
+``REDBIKE_URL``, ``REDIS_URL``, ``REDBIKE_DISPATCHER_PING_URL``, ``REDBIKE_ALERT`` and ``REDBIKE_WEB_TOKEN`` are not
+passed on, as they may contain secrets.
 
-- Exit status 0: the run has succeeded.
+- An exit status of ``success``, which is 0 by default: the run has succeeded.
 - Exit status 75 (``EX_TEMPFAIL``) with ``CONTINUE``: the run has succeeded, and the job is due again after
   ``backoff``.
 - Any other exit status, a signal, or a command that cannot be run: the run has failed, and ``on-error`` applies. The
   end of its output is kept with the failure: see ``redbike failures``.
-- A timeout: its process group gets SIGTERM and then SIGKILL, and ``on-timeout`` applies.
-- ``redbike cancel``: its process group gets SIGTERM and, five seconds later, SIGKILL. The run has not failed.
+- A timeout: its process group gets ``signal`` and, after ``grace``, SIGKILL; and ``on-timeout`` applies.
+- ``redbike cancel``: its process group is ended in the same way. The run has not failed.
 
 A worker runs ten commands at once, unless ``--concurrency`` says otherwise. After one signal or HALT, it waits until
 its commands have ended. After a second signal it ends their process groups at once, and their jobs run again. A

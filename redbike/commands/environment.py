@@ -4,9 +4,10 @@ import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from redbike.commands.file import MAX_SECONDS, Command
+from redbike.commands.file import Command
+from redbike.commands.values import MAX_SECONDS
 from redbike.config.file import OF_RUN, SECRETS, VARIABLE
 from redbike.errors import CommandFailed
 from redbike.store import shell
@@ -20,9 +21,12 @@ _files: set[str] = set()  # those with data that are there now
 
 
 @contextlib.contextmanager
-def open_environment(command: Command, jobid: str, run: Run, seconds: float = math.inf) -> Iterator[dict[bytes, bytes]]:
+def open_environment(
+    command: Command, jobid: str, run: Run, variables: Mapping[bytes, bytes], seconds: float = math.inf
+) -> Iterator[dict[bytes, bytes]]:
     """Yield the environment of `command` for a run; a class may give it the `jobid` of another one.
 
+    `variables` are those of its ``env-file``, and override those of its section.
     Raise `CommandFailed` if it cannot be made. `seconds` are left until the command is ended. Data over `MOST_DATA` are
     in a file, which is removed at the end.
     """
@@ -42,7 +46,7 @@ def open_environment(command: Command, jobid: str, run: Run, seconds: float = ma
     inherited = {name: value for name, value in os.environb.items() if command.inherits and name not in HIDDEN}
     with _open_data(data) as found:
         given = {f"{VARIABLE}{name}".encode(): value.encode() for name, value in own.items()}
-        yield {**inherited, **command.env, **found, **given}
+        yield {**inherited, **command.env, **variables, **found, **given}
 
 
 @contextlib.contextmanager

@@ -6,25 +6,31 @@ An environment is that of the worker, or the small one of cron (crontab(5)).
 import configparser
 import os
 import pwd
-import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from signal import SIGTERM, Signals
 
-from redbike.config.file import OF_RUN
-from redbike.config.parameters import OPTIONS, read_choice
+from redbike.commands.values import (
+    encode,
+    get_choice,
+    get_path,
+    make_argv,
+    parse_count,
+    parse_duration,
+    parse_signal,
+    parse_statuses,
+    parse_variable,
+)
+from redbike.config.parameters import read_choice
 from redbike.errors import BadConfig
-from redbike.text.parsing import load_json, measure_duration
+from redbike.text.parsing import load_json
 
-MAX_SECONDS = 1e8
-MAX_RETRIES = 1_000_000
 POLICIES = ("timeout", "on-error", "on-timeout", "retries", "backoff")
-KEYS = (*POLICIES, "cwd", "shell", "env", "input", "output", "on-failure")
+ENDS = ("success", "signal", "grace")
+KEYS = (*POLICIES, *ENDS, "cwd", "shell", "env", "env-file", "input", "output", "on-failure")
 COMMANDS, ALL = "commands", "*"  # the section of the command lines, and the one that holds for all commands
 JSON = "json."  # before a key whose value is a JSON string
 
-COUNT = re.compile(r"\d{1,7}", re.ASCII)
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORKER, CRON = "worker", "cron"  # the values of ``env``
 CRON_PATH = "/usr/bin:/bin"
 CRON_SHELL = "/bin/sh"
@@ -68,6 +74,10 @@ class Command:
     output: int = 0  # bytes of the output of the last run that are kept
     on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
     umask: int = -1  # -1: that of the worker
+    success: frozenset[int] = frozenset({0})  # the exit statuses of a run that has succeeded
+    env_file: str | None = None  # the path of a file with further variables
+    signal: Signals = SIGTERM  # which asks it to end
+    grace: float | None = None  # until SIGKILL; None: that of the worker class
 
 
 class IniParser(configparser.ConfigParser):
@@ -199,72 +209,8 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         retries=parse_count("retries", options["retries"]) if "retries" in options else None,
         output=parse_count("output", options.get("output", "0")),
         on_failure=make_argv(options["on-failure"], options.get("shell")) if "on-failure" in options else (),
+        success=parse_statuses("success", options.get("success", "0")),
+        env_file=os.path.join(folder, get_path("env-file", options)) if "env-file" in options else None,
+        signal=parse_signal("signal", options.get("signal", "TERM")),
+        grace=parse_duration("grace", options["grace"], minimum=0) if "grace" in options else None,
     )
-
-
-def make_argv(line: str, shell: str | None) -> tuple[bytes, ...]:
-    """Return the words to run: those of the line, or those that give the line to a shell. Raise `BadConfig`."""
-    if shell is None:
-        return split_command_line(line)
-    if "/" not in shell:
-        raise BadConfig(f"bad shell {shell!r:.80}: a path such as /bin/sh is needed")
-    if not line:
-        raise BadConfig("bad command line '': it is empty")
-    return encode(shell), b"-c", encode(line)
-
-
-def split_command_line(line: str) -> tuple[bytes, ...]:
-    """Return the words of a command line; the first is the program. Raise `BadConfig`."""
-    try:
-        argv = shlex.split(line)
-    except ValueError as error:
-        raise BadConfig(f"bad command line: {error}") from None
-    if not argv or not argv[0]:
-        raise BadConfig("bad command line: it names no program")
-    return tuple(encode(word) for word in argv)
-
-
-def parse_duration(key: str, text: str, minimum: float) -> float:
-    """Return the seconds of ``90``, ``1.5`` or ``1h30m``.
-
-    Raise `BadConfig` if the text is invalid, or if the seconds are not from `minimum` to `MAX_SECONDS`.
-    """
-    value = measure_duration(text)
-    if value is None:
-        raise BadConfig(f"bad {key} {text!r:.80}: seconds or a duration such as '15m' are needed")
-    if not minimum <= value <= MAX_SECONDS:
-        raise BadConfig(f"bad {key} {text!r:.80}: {minimum:g} to {MAX_SECONDS:g} seconds are allowed")
-    return value
-
-
-def get_choice(key: str, options: Mapping[str, str]) -> str | None:
-    """Return the value of `key`; None if it is not given.
-
-    The setting of the same name has the allowed values. Raise `BadConfig` for another value.
-    """
-    return read_choice(key, options[key], OPTIONS[key].choices) if key in options else None
-
-
-def parse_count(key: str, text: str) -> int:
-    """Return a whole number from 0 to `MAX_RETRIES`. Raise `BadConfig`."""
-    if not COUNT.fullmatch(text) or int(text) > MAX_RETRIES:
-        raise BadConfig(f"bad {key} {text!r:.80}: 0 to {MAX_RETRIES} are allowed")
-    return int(text)
-
-
-def parse_variable(key: str, value: str) -> tuple[bytes, bytes]:
-    """Return the name and the value of an environment variable; `key` is ``env.NAME``. Raise `BadConfig`."""
-    name = key.removeprefix("env.")
-    if not VARIABLE.fullmatch(name):
-        raise BadConfig(f"bad name of a variable {key!r:.80}: letters, digits and '_' are allowed")
-    if name in OF_RUN:
-        raise BadConfig(f"{key!r} is set for each job, it cannot be set here")
-    return name.encode(), encode(value)
-
-
-def encode(text: str) -> bytes:
-    """Return `text` in UTF-8. Raise `BadConfig` for a NUL: the system would take that for the end of the text."""
-    index = text.find("\0")
-    if index >= 0:
-        raise BadConfig(f"a NUL in {text[max(0, index - 40) : index + 40]!r}")
-    return text.encode(errors="surrogateescape")

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Mapping
 
+from redbike.commands.env_file import read_variables
 from redbike.commands.environment import open_environment
 from redbike.commands.file import Command
 from redbike.commands.output import Output
 from redbike.commands.process_group import ProcessGroup
 from redbike.commands.start import open_input
+from redbike.errors import CommandFailed
 from redbike.store.enums import Outcome
 from redbike.store.run import Run
 
@@ -56,7 +58,7 @@ def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: by
     """Return what went wrong; "" for nothing."""
     more = {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
     with (
-        open_environment(command, run.base, run) as env,
+        open_environment(command, run.base, run, _read_variables(command, run)) as env,
         open_input(output) as stdin,
         _start(command, run, env | more, stdin) as group,
         Output(group.process, run.jobid) as printed,
@@ -65,6 +67,15 @@ def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: by
             return f"exit status {group.process.returncode}" if group.process.returncode else ""
         group.end(GRACE, printed.read)
         return f"not done after {TIMEOUT:g} s"
+
+
+def _read_variables(command: Command, run: Run) -> Mapping[bytes, bytes]:
+    """Return the variables of its ``env-file``; none if it cannot be read, which may be why the run has failed."""
+    try:
+        return read_variables(command.env_file)
+    except CommandFailed as error:
+        log.warning("%s: on-failure runs without its env-file: %s", run.jobid, error)
+        return {}
 
 
 def _start(command: Command, run: Run, env: Mapping[bytes, bytes], stdin: int) -> ProcessGroup:

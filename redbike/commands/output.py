@@ -8,8 +8,10 @@ import select
 import subprocess
 import threading
 import time
+from collections.abc import Iterable
 from typing import IO
 
+from redbike.commands.masks import Mask
 from redbike.text.printable import escape
 
 log = logging.getLogger("redbike.commands")
@@ -30,14 +32,17 @@ PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
 class Output:
     """Reads the output of a process, logs it under the job id, and keeps its end in `tail`; all in bounded memory.
 
-    The end has `kept` bytes, or `TAIL_LIMIT` if that is more.
+    The end has `kept` bytes, or `TAIL_LIMIT` if that is more. Secrets are masked.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], jobid: str, kept: int = 0) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], jobid: str, kept: int = 0, secrets: Iterable[bytes] = ()
+    ) -> None:
         assert process.stdout is not None
         self.jobid = escape(jobid.encode())
         self.tail = b""
         self._tail_limit = max(kept, TAIL_LIMIT)
+        self._mask = Mask(secrets)
         self._process = process
         self._pipe: IO[bytes] = process.stdout
         self._poll = select.poll()  # opens no file, so it cannot fail once the process runs
@@ -55,6 +60,7 @@ class Output:
 
     def __exit__(self, *_: object) -> None:
         is_dry = self._drain()
+        self._feed(b"", is_last=True)
         self._close_pidfd()
         if self._is_at_end or not is_dry:
             self.close()
@@ -69,6 +75,7 @@ class Output:
     def close(self) -> None:
         """Log what is left, and read no more."""
         self._pipe.close()
+        self._feed(b"", is_last=True)
         if self._partial:
             self._log(self._partial)
         if self._received > self._logged:
@@ -130,7 +137,8 @@ class Output:
                 return True
         return False
 
-    def _feed(self, chunk: bytes) -> None:
+    def _feed(self, chunk: bytes, is_last: bool = False) -> None:
+        chunk = self._mask.feed(chunk, is_last)
         self._received += len(chunk)
         self.tail = (self.tail + chunk)[-self._tail_limit :]
         text, position = self._partial + chunk, 0

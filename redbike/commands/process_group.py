@@ -40,9 +40,11 @@ class ProcessGroup:
         descriptors: Sequence[int] = (),
         stdin: int = subprocess.DEVNULL,
         umask: int = -1,
+        ending: signal.Signals = signal.SIGTERM,
     ) -> None:
+        self.ending = ending
         self.process: subprocess.Popen[bytes]
-        self._is_told = False  # by SIGTERM, to end
+        self._is_told = False  # by a signal, to end
 
         def start() -> None:
             _starting.add(self)
@@ -87,14 +89,14 @@ class ProcessGroup:
         return is_group_alive(self.pgid)
 
     def end(self, grace: float, wait: Callable[[float], object]) -> None:
-        """Send SIGTERM, and SIGKILL to the processes that are left after `grace` seconds.
+        """Send the signal `ending`, and SIGKILL to the processes that are left after `grace` seconds.
 
-        Call `wait(seconds)` between two checks. Of several threads only the first sends SIGTERM.
+        Call `wait(seconds)` between two checks. Of several threads only the first sends `ending`.
         """
         try:
             if not self._is_told:
                 self._is_told = True
-                self._send(signal.SIGTERM)
+                self._send(self.ending)
             deadline = time.monotonic() + grace
             while self.is_alive() and time.monotonic() < deadline:
                 wait(POLL_INTERVAL)
@@ -143,7 +145,7 @@ def end_all() -> None:
         time.sleep(POLL_INTERVAL)
     groups = list(_running)
     for group in groups:
-        group._send(signal.SIGTERM)
+        group._send(group.ending)
     while any(group.is_alive() for group in groups) and time.monotonic() < deadline:
         time.sleep(POLL_INTERVAL)
     for group in groups:

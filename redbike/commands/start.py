@@ -4,8 +4,9 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from redbike.commands.env_file import find_problem
 from redbike.commands.file import Command
 from redbike.commands.job_lock import JobLock
 from redbike.commands.process_group import ProcessGroup
@@ -20,7 +21,7 @@ def start_command(command: Command, env: Mapping[bytes, bytes], lock: JobLock) -
     ensure_reaping()
     try:
         with open_input(command.input) as stdin:
-            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin, command.umask)
+            group = ProcessGroup(command.argv, env, command.cwd, lock.descriptors, stdin, command.umask, command.signal)
     except OSError as error:
         path = os.fsdecode(error.filename or command.argv[0])
         raise CommandFailed(f"cannot run {command.name!r}: {error.strerror}: {path!r}") from None
@@ -49,8 +50,8 @@ def open_input(data: bytes) -> Iterator[int]:
         yield file.fileno()
 
 
-def find_missing(commands: Iterable[Command]) -> Iterator[str]:
-    """Yield a sentence without an end for each folder that is not there, and each program with a full path."""
+def find_missing(commands: Collection[Command]) -> Iterator[str]:
+    """Yield a sentence without an end for each folder, program with a full path, and ``env-file`` with a problem."""
     users: dict[tuple[str, bytes], list[str]] = {}
     for command in commands:
         for need in sorted(set(_list_needs(command))):
@@ -60,6 +61,9 @@ def find_missing(commands: Iterable[Command]) -> Iterator[str]:
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             of = f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
             yield f"the {what} {os.fsdecode(path)!r} of {of} is missing on this host"
+    for name in dict.fromkeys(command.env_file for command in commands if command.env_file):
+        if problem := find_problem(name):
+            yield problem
 
 
 def _list_needs(command: Command) -> Iterator[tuple[str, bytes]]:

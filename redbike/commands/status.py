@@ -17,17 +17,17 @@ def check_status(command: Command, status: int, output: Output, allows_pause: bo
 
     Raise `CommandFailed` for every other status; a negative one is a signal.
     """
-    if status == 0:
-        return None
     if status == os.EX_TEMPFAIL and allows_pause:
         log.warning("%s: exit status 75; it is due again in %g s", output.jobid, command.backoff)
         return command.backoff
+    if status in command.success:
+        return None
     raise make_failure(status, escape_lines(output.tail))
 
 
 def make_failure(status: int, lines: list[str]) -> CommandFailed:
     """Return the error for a failed command: the message quotes its last line, and the output is all of `lines`."""
-    reason = f"exit status {status}" if status > 0 else f"killed by {get_signal_name(-status)}"
+    reason = f"exit status {status}" if status >= 0 else f"killed by {get_signal_name(-status)}"
     if not lines:
         return CommandFailed(reason)
     return CommandFailed(f"{reason}: {lines[-1].strip()[:300]}", "\n".join(lines))

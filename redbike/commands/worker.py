@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from redbike.commands import on_failure
+from redbike.commands.env_file import read_variables
 from redbike.commands.environment import open_environment, remove_files
 from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import hold_lock, make_name
@@ -64,7 +65,7 @@ class Commands(Checkable, RoundRobin):
         if filename is not None and not isinstance(filename, str):
             raise BadConfig(f"bad file name {filename!r:.80}: a text such as 'commands.ini' is needed")
         self._filename = filename
-        self._groups: dict[tuple[str, str], ProcessGroup] = {}  # of the commands that run, by tag and job id
+        self._groups: dict[tuple[str, str], tuple[ProcessGroup, float]] = {}  # and their graces, by tag and job id
         self._outputs: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # of runs that have failed, in the same way
         self.use_folder(os.getcwd())
 
@@ -86,12 +87,13 @@ class Commands(Checkable, RoundRobin):
         return self._file.get().revision
 
     def timeout(self, queue_name: str) -> float | None:
-        """Return the longest timeout of all commands plus `grace`, in seconds; `NO_TIMEOUT` if a command has none."""
+        """Return the longest timeout of all commands with its grace, in seconds; `NO_TIMEOUT` if a command has none."""
         if queue_name == shell.QUEUE and self.takes_shell_jobs:
             return NO_TIMEOUT
         # Every other queue may hold jobs for every command.
-        timeouts = [math.inf if each.timeout is None else each.timeout for each in self._commands.values()]
-        return min(NO_TIMEOUT, max(timeouts, default=math.inf) + self.grace)
+        commands = self._commands.values()
+        timeouts = [math.inf if each.timeout is None else each.timeout + self._get_grace(each) for each in commands]
+        return min(NO_TIMEOUT, max(timeouts, default=math.inf))
 
     def settings_for(self, run: Run, settings: Settings) -> Settings:
         """Return `settings`, overridden by those of the run's command, and these by the options of its job.
@@ -123,34 +125,42 @@ class Commands(Checkable, RoundRobin):
         seconds = min(limit or math.inf, run.deadline - run.now())
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
-        deadline = time.monotonic() + seconds
+        deadline, grace = time.monotonic() + seconds, self._get_grace(command)
+        if "timeout" in parse_options(run.options):
+            # Beyond the deadline of its run, it still holds a slot.
+            grace = min(grace, self.grace)
         # One-offs of a shell have no file: another one must not run beside what a killed worker has left of one.
         path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
         own = run.jobid if run.backfill_of else jobid  # occurrences of a backfill may run at once
         name = make_name(path, run.prefix, own)
         with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
+            variables = read_variables(command.env_file)
             with (
-                open_environment(command, jobid, run, deadline - time.monotonic()) as env,
+                open_environment(command, jobid, run, variables, deadline - time.monotonic()) as env,
                 start_command(command, env, lock) as group,
-                Output(group.process, own, command.output) as output,
+                Output(group.process, own, command.output, variables.values()) as output,
             ):
-                is_in_time = self._wait_for_end(run, group, output, deadline)
+                is_in_time = self._wait_for_end(run, group, output, deadline, grace)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
         if command.output:
             run.output = "\n".join(escape_lines(output.tail[-command.output :]))
         if run.cancelled:
             raise CommandFailed("it was cancelled")
-        if not is_in_time or group.process.returncode:
+        if not is_in_time or group.process.returncode not in command.success:
             self._keep_output(run, command, output)
         if not is_in_time:
             raise Overrun(f"not done after {seconds:g} s", "\n".join(escape_lines(output.tail)))
         return check_status(command, group.process.returncode, output, parse_stored(run.schedule).allows_pause)
 
     def cancel(self, run: Run) -> None:
-        """End the command of `run` and its children, with SIGTERM, and with SIGKILL after `grace` seconds."""
-        if group := self._groups.get((run.tag, run.jobid)):
-            group.end(self.grace, time.sleep)
+        """End the command of `run` and its children, by its signal, and by SIGKILL after its grace."""
+        if found := self._groups.get((run.tag, run.jobid)):
+            group, grace = found
+            group.end(grace, time.sleep)
+
+    def _get_grace(self, command: Command) -> float:
+        return self.grace if command.grace is None else command.grace
 
     @property
     def ended(self) -> Callable[[Run, End], None] | None:
@@ -226,25 +236,25 @@ class Commands(Checkable, RoundRobin):
             raise CommandFailed(f"no command {name!r} in {self._path or 'any file'}")
         return command
 
-    def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float) -> bool:
+    def _wait_for_end(self, run: Run, group: ProcessGroup, output: Output, deadline: float, grace: float) -> bool:
         """Wait for the command. If it has not ended by `deadline`, end its group and return False.
 
         An exception ends the group too, and so does a cancellation: it ends the command by `cancel`, in another thread.
         """
-        self._groups[run.tag, run.jobid] = group
+        self._groups[run.tag, run.jobid] = group, grace
         try:
             # Only now: whoever cancels it from now on finds the group.
             if not run.cancelled and output.read_until_exit(deadline):
                 if run.cancelled:
-                    group.end(self.grace, output.read)
+                    group.end(grace, output.read)
                 wait_if_ending()
                 return True
             if not run.cancelled:
                 log.warning("%s: its time is over, it is ended", output.jobid)
         except BaseException:
-            group.end(self.grace, output.read)
+            group.end(grace, output.read)
             raise
         finally:
             self._groups.pop((run.tag, run.jobid), None)
-        group.end(self.grace, output.read)
+        group.end(grace, output.read)
         return False

@@ -1,0 +1,118 @@
+"""Read the values of the keys in a file of commands. What is bad raises `BadConfig`, which quotes it in one line."""
+
+import re
+import shlex
+import signal
+from collections.abc import Mapping
+
+from redbike.config.file import OF_RUN
+from redbike.config.parameters import OPTIONS, read_choice
+from redbike.errors import BadConfig
+from redbike.text.parsing import measure_duration
+
+MAX_SECONDS = 1e8
+MAX_RETRIES = 1_000_000
+MAX_STATUS = 255
+SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ABRT", "KILL")  # those that programs end by
+
+COUNT = re.compile(r"\d{1,7}", re.ASCII)
+STATUSES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_statuses(key: str, text: str) -> frozenset[int]:
+    """Return the exit statuses of a text such as ``0 1 3-5``. Raise `BadConfig`."""
+    found = set[int]()
+    for word in text.replace(",", " ").split():
+        match = STATUSES.fullmatch(word)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last <= MAX_STATUS:
+            break
+        found.update(range(first, last + 1))
+    else:
+        if found:
+            return frozenset(found)
+    raise BadConfig(f"bad {key} {text!r:.80}: exit statuses from 0 to {MAX_STATUS} are needed, such as '0 1 3-5'")
+
+
+def parse_signal(key: str, text: str) -> signal.Signals:
+    """Return the signal of a name such as ``INT`` or ``SIGINT``. Raise `BadConfig`."""
+    name = text.upper().removeprefix("SIG")
+    if name not in SIGNALS:
+        raise BadConfig(f"bad {key} {text!r:.80}: {', '.join(SIGNALS)} are allowed")
+    return signal.Signals[f"SIG{name}"]
+
+
+def make_argv(line: str, shell: str | None) -> tuple[bytes, ...]:
+    """Return the words to run: those of the line, or those that give the line to a shell. Raise `BadConfig`."""
+    if shell is None:
+        return split_command_line(line)
+    if "/" not in shell:
+        raise BadConfig(f"bad shell {shell!r:.80}: a path such as /bin/sh is needed")
+    if not line:
+        raise BadConfig("bad command line '': it is empty")
+    return encode(shell), b"-c", encode(line)
+
+
+def split_command_line(line: str) -> tuple[bytes, ...]:
+    """Return the words of a command line; the first is the program. Raise `BadConfig`."""
+    try:
+        argv = shlex.split(line)
+    except ValueError as error:
+        raise BadConfig(f"bad command line: {error}") from None
+    if not argv or not argv[0]:
+        raise BadConfig("bad command line: it names no program")
+    return tuple(encode(word) for word in argv)
+
+
+def parse_duration(key: str, text: str, minimum: float) -> float:
+    """Return the seconds of ``90``, ``1.5`` or ``1h30m``.
+
+    Raise `BadConfig` if the text is invalid, or if the seconds are not from `minimum` to `MAX_SECONDS`.
+    """
+    value = measure_duration(text)
+    if value is None:
+        raise BadConfig(f"bad {key} {text!r:.80}: seconds or a duration such as '15m' are needed")
+    if not minimum <= value <= MAX_SECONDS:
+        raise BadConfig(f"bad {key} {text!r:.80}: {minimum:g} to {MAX_SECONDS:g} seconds are allowed")
+    return value
+
+
+def get_choice(key: str, options: Mapping[str, str]) -> str | None:
+    """Return the value of `key`; None if it is not given.
+
+    The setting of the same name has the allowed values. Raise `BadConfig` for another value.
+    """
+    return read_choice(key, options[key], OPTIONS[key].choices) if key in options else None
+
+
+def parse_count(key: str, text: str) -> int:
+    """Return a whole number from 0 to `MAX_RETRIES`. Raise `BadConfig`."""
+    if not COUNT.fullmatch(text) or int(text) > MAX_RETRIES:
+        raise BadConfig(f"bad {key} {text!r:.80}: 0 to {MAX_RETRIES} are allowed")
+    return int(text)
+
+
+def parse_variable(key: str, value: str) -> tuple[bytes, bytes]:
+    """Return the name and the value of an environment variable; `key` is ``env.NAME``. Raise `BadConfig`."""
+    name = key.removeprefix("env.")
+    if not VARIABLE.fullmatch(name):
+        raise BadConfig(f"bad name of a variable {key!r:.80}: letters, digits and '_' are allowed")
+    if name in OF_RUN:
+        raise BadConfig(f"{key!r} is set for each job, it cannot be set here")
+    return name.encode(), encode(value)
+
+
+def get_path(key: str, options: Mapping[str, str]) -> str:
+    """Return the value of `key`, which must name a file. Raise `BadConfig`."""
+    if not options[key] or "\0" in options[key]:
+        raise BadConfig(f"bad {key} {options[key]!r:.80}: the path of a file is needed")
+    return options[key]
+
+
+def encode(text: str) -> bytes:
+    """Return `text` in UTF-8. Raise `BadConfig` for a NUL: the system would take that for the end of the text."""
+    index = text.find("\0")
+    if index >= 0:
+        raise BadConfig(f"a NUL in {text[max(0, index - 40) : index + 40]!r}")
+    return text.encode(errors="surrogateescape")

@@ -1,0 +1,141 @@
+"""What ends a command, and which exit status is no failure: ``success``, ``signal``, ``grace``."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+
+from redbike.commands.process_group import ProcessGroup
+from redbike.errors import BadConfig, CommandFailed, Overrun
+from tests.commands.conftest import LONG, a_run
+from tests.pages import PAGES, find_block
+from tests.waiting import wait_until
+
+
+@pytest.mark.parametrize(
+    ("success", "good", "bad"),
+    [("0", [0], [1]), ("0 1 3-5", [0, 1, 3, 5], [2, 6]), ("1,2", [2], [0, 3]), ("255", [255], [0])],
+)
+def test_a_status_of_success_is_no_failure(work, success, good, bad):
+    for status in good:
+        assert work(f"sh -c 'exit {status}'", f"success = {success}", a_run(schedule="NOW")) is None
+    for status in bad:
+        with pytest.raises(CommandFailed, match=f"^exit status {status}$"):
+            work(f"sh -c 'exit {status}'", f"success = {success}")
+
+
+def test_what_is_a_success_pauses_a_job_that_continues_all_the_same(work):
+    assert work("sh -c 'exit 75'", "success = 0 75\nbackoff = 7", a_run(schedule="CONTINUE")) == 7
+    with pytest.raises(CommandFailed, match="killed by SIGKILL"):
+        work("sh -c 'kill -9 $$'", "success = 0-255")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        *[
+            (f"success = {text}", f"bad success '{text}'")
+            for text in ("", "x", "256", "5-3", "-1", "1-", "0x1", "1 2 a")
+        ],
+        *[(f"signal = {text}", f"bad signal '{text}'") for text in ("", "STOP", "9", "RTMIN", "SIG")],
+        *[(f"grace = {text}", f"bad grace '{text}'") for text in ("", "-1", "soon")],
+        *[(f"env-file = {text}", f"bad env-file '{text}'") for text in ("",)],
+    ],
+)
+def test_bad_values_are_refused_in_one_line(commands, line, said):
+    with pytest.raises(BadConfig) as caught:
+        commands(f"[commands]\nx = true\n[x]\n{line}\n").timeout("work-A")
+    assert said in str(caught.value).splitlines()[0]
+
+
+TRAPS = (
+    'for name in TERM INT HUP USR1; do trap "echo $name >got; exit" $name; done; '
+    "echo >ready; while :; do sleep 0.01; done"
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [("", "TERM"), ("signal = INT", "INT"), ("signal = SIGHUP", "HUP"), ("signal = usr1", "USR1")],
+)
+def test_the_signal_asks_it_to_end(work, tmp_path, options, expected):
+    with pytest.raises(Overrun):
+        work(TRAPS, f"shell = /bin/sh\ncwd = .\ntimeout = 1\n{options}")
+    assert (tmp_path / "got").read_text() == f"{expected}\n"
+
+
+def test_grace_is_the_time_until_sigkill(work, commands, monkeypatch):
+    given = []
+    monkeypatch.setattr(ProcessGroup, "end", lambda group, grace, wait: given.append(grace) or group._kill())
+    for options, own in [("", ""), ("grace = 1.5", ""), ("grace = 10m", ""), ("grace = 1h", '{"timeout":0.3}')]:
+        run = replace(a_run(seconds=0.3), options=own)
+        with pytest.raises(Overrun):
+            work("sleep 300", f"timeout = 0.1\n{options}", run, grace=5.0)
+    assert given == [5.0, 1.5, 600.0, 5.0], "the slot of a job with a timeout of its own is not held for longer"
+    worker = commands("[commands]\na = true\nb = true\n[a]\ntimeout = 60\n[b]\ntimeout = 10\ngrace = 2m\n")
+    assert worker.timeout("work-A") == 130, "it has its grace within the deadline of its run"
+
+
+def test_a_worker_that_is_ended_uses_the_signal_but_not_a_long_grace(jobs):
+    (jobs.folder / "commands.ini").write_text(
+        f"[commands]\nx = {TRAPS.replace('exit', ':')}\n[x]\nshell = /bin/sh\ncwd = .\nsignal = INT\ngrace = 1h\n"
+    )
+    jobs.run("set", "x:A", "NOW")
+    process = jobs.start("up")
+    wait_until((jobs.folder / "ready").exists)
+    process.terminate()
+    time.sleep(1.2)  # a second signal within a second counts as the first
+    process.terminate()
+    process.wait(LONG)
+    assert (jobs.folder / "got").read_text() == "INT\n"
+
+
+# What other programs do: the table of the page
+
+LINES = re.findall(r"^``(.+?\./report)``", PAGES["commands"].read_text(), re.MULTILINE)
+SAYS = {
+    "nice": ("nice", "10"),
+    "ionice": ("ionice", "idle"),
+    "setpriv --reuid": ("id -un", "www-data"),
+    "setpriv --no": ("grep -o 'NoNewPrivs.*' /proc/self/status", "NoNewPrivs:\t1"),
+    "systemd-run": ("echo done", "done"),
+    "timeout": ("echo done", "done"),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_lines_of_the_page_do_what_it_says(work, tmp_path, caplog, line):
+    caplog.set_level("INFO")
+    says, shown = next(found for name, found in SAYS.items() if line.startswith(name))
+    needs = line.split()[0]
+    if not shutil.which(needs) or (needs == "systemd-run" and not os.path.isdir("/run/systemd/system")):
+        pytest.skip(f"{needs} is not there")
+    if "reuid" in line and os.geteuid():
+        pytest.skip("only root can do that")
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    (tmp_path / "report").write_text(f"#!/bin/sh\n{says}\n")
+    (tmp_path / "report").chmod(0o755)
+    work(line, "cwd = .", a_run(schedule="NOW"))
+    assert any(shown in text for text in caplog.messages), caplog.messages
+
+
+def test_the_lines_of_the_page_are_all_there():
+    assert sorted({line.split()[0] for line in LINES}) == ["ionice", "nice", "setpriv", "systemd-run", "timeout"]
+
+
+def test_the_sections_and_the_script_of_the_page_are_good(commands, tmp_path):
+    sections = [
+        find_block("commands", "[bill]"),
+        find_block("commands", "[sync]"),
+        find_block("commands", "[database]"),
+    ]
+    commands("[commands]\nbill = true\nsync = true\ndatabase = true\n" + "".join(sections)).timeout("work-A")
+    (tmp_path / "hear").write_text(find_block("commands", "#!/bin/sh") + 'echo "$day $customer"\n')
+    given = {"REDBIKE_ATTEMPT": "1", "REDBIKE_KEY": "k", "REDBIKE_DUE": "86400", "REDBIKE_DATA": '"ACME"'}
+    done = subprocess.run(["sh", tmp_path / "hear"], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout == 'try 1 of k\n1970-01-02 "ACME"\n'
