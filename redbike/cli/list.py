@@ -23,7 +23,7 @@ RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for
 
 JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started", "last_outcome", "schedule")
-PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker")
+PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker", "cpu", "memory")
 QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate", "blackout")
 WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
 AGENDA = ("from", "queue", "runs", "jobs")

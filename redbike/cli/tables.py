@@ -88,9 +88,20 @@ def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) ->
         Column("ERROR", lambda run: make_text(run.error, WRONG), Width.CUT),
         Column("WORKER", lambda run: make_text(run.worker or NOTHING, DIM), is_extra=True),
     ]
+    shown = list(runs)
+    if any(run.cpu is not None for run in shown):
+        columns[3:3] = [
+            Column("CPU", lambda run: NOTHING if run.cpu is None else format_took(run.cpu), is_number=True),
+            Column("MEMORY", lambda run: format_size(run.memory), is_number=True),
+        ]
     if not names_jobs:
         del columns[1]
-    _print(columns, list(runs))
+    _print(columns, shown)
+
+
+def format_size(size: int | None) -> str:
+    """Return bytes in MiB; `NOTHING` for None."""
+    return NOTHING if size is None else f"{size / 2**20:,.1f} MiB"
 
 
 def show_failures(failures: Iterable[Any], clock: Clock) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
+from redbike.commands.child import Child
+
 ABORT_GRACE = 1.0  # seconds between SIGTERM and SIGKILL when the worker itself is about to end
 POLL_INTERVAL = 0.02  # seconds between two checks whether a process group has ended
 
@@ -43,13 +45,13 @@ class ProcessGroup:
         ending: signal.Signals = signal.SIGTERM,
     ) -> None:
         self.ending = ending
-        self.process: subprocess.Popen[bytes]
+        self.process: Child
         self._is_told = False  # by a signal, to end
 
         def start() -> None:
             _starting.add(self)
             try:
-                self.process = subprocess.Popen(
+                self.process = Child(
                     argv,
                     stdin=stdin,
                     stdout=subprocess.PIPE,

@@ -143,6 +143,7 @@ class Commands(Checkable, RoundRobin):
                 is_in_time = self._wait_for_end(run, group, output, deadline, grace)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
+        run.usage = group.process.usage
         if command.output:
             run.output = "\n".join(escape_lines(output.tail[-command.output :]))
         if run.cancelled:

@@ -21,7 +21,7 @@ from redbike.text.parsing import load_object
 
 # The number of the keys, records and scripts. Raise it when processes that have the old ones would damage what those
 # with the new ones do, or the other way round. Before it was 2, nobody noted it.
-PROTOCOL = 4
+PROTOCOL = 5
 STOCK, FUNCTIONS = "stock", "functions"  # rules: that of the stock workers, and the names of functions
 RULES, FUNCTION, NUMBER = "rules", "job:", "protocol"  # fields; the id of a function stands behind the second one
 REREAD = 1.0  # seconds for which what was read counts

@@ -9,14 +9,16 @@ bytes    field
 8        due time, a double
 4        from then until it started: tenths of milliseconds, or from `LONG` on seconds and `LONG`
 4        seconds that it took, a float
-1        outcome: its number in `Outcome`; `WITH_RESULT` for one that is ok, with a result behind the run
+1        outcome: its number in `Outcome`, with a mark for what stands behind the run: `WITH_USAGE`, `WITH_RESULT`
 1        number of this try, 255 for more
 1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
 \        the name of the worker, if it does not stand before; ``-`` if nobody knows it
 \        what went wrong, in one line
 =======  =====================================================================
 
-The size does not count a result: its own size (2 bytes), and then JSON, or `NOT_KEPT` and why it is not kept.
+The size does not count what stands behind the run. First what a command has used: seconds of CPU (4, a float), and the
+peak of its memory (4, KiB, 0 if nobody knows it). Then a result of a run that is ok: its own size (2), and then JSON,
+or `NOT_KEPT` and why it is not kept.
 
 The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
 """
@@ -26,7 +28,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from redbike.store.enums import Outcome
 from redbike.text.parsing import load_json
@@ -36,7 +38,7 @@ MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
 NAMED, MOST_NAMES = 128, 127
-WITH_RESULT = 128  # in place of the number of ``ok``
+WITH_USAGE, WITH_RESULT = 64, 128  # marks of an outcome
 NOT_KEPT = "!"  # no JSON begins like that
 FEW = 3  # runs that make an average
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
@@ -49,7 +51,15 @@ OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
+_USAGE, KIB, MOST_KIB = struct.Struct("<fI"), 1024, 2**32 - 1
 NAME_LENGTH = _HEAD.size - 1  # where it stands
+
+
+class Usage(NamedTuple):
+    """What a command has used, with its children."""
+
+    cpu: float  # seconds
+    memory: int | None  # bytes, of that of these processes which had most; None if nobody knows it
 
 
 class RunDetails(TypedDict):
@@ -64,6 +74,8 @@ class RunDetails(TypedDict):
     worker: str
     result: NotRequired[Any]  #: what ``work`` returned, with ``keep-result``
     result_error: NotRequired[str]  #: why that is not kept
+    cpu: NotRequired[float]  #: see `PastRun`
+    memory: NotRequired[int]  #: see `PastRun`
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,8 @@ class PastRun:
     error: str  #: what went wrong, in one line; "" if nothing did, or nobody knows
     worker: str  #: the id of its process, see `Process`; "" if nobody knows
     stored_result: str = field(default="", repr=False)  #: what follows the run, see above; "" for nothing
+    cpu: float | None = None  #: seconds that a command and its children have used; None if nobody knows
+    memory: int | None = None  #: bytes that it or a child had at most; None if nobody knows
 
     @property
     def has_result(self) -> bool:
@@ -111,7 +125,8 @@ class PastRun:
             "error": self.error,
             "worker": self.worker,
         }
-        return cast(RunDetails, found | self.show_result())
+        used = {name: value for name in ("cpu", "memory") if (value := getattr(self, name)) is not None}
+        return cast(RunDetails, found | self.show_result() | used)
 
     def show_result(self) -> dict[str, Any]:
         """Return its ``result``, or as ``result_error`` why that is not kept, for JSON; nothing if there is neither."""
@@ -121,20 +136,36 @@ class PastRun:
 
 
 def pack_run(
-    due: float, waited: float, took: float, outcome: Outcome, attempt: int, error: str, result: str = ""
+    due: float,
+    waited: float,
+    took: float,
+    outcome: Outcome,
+    attempt: int,
+    error: str,
+    result: str = "",
+    usage: Usage | None = None,
 ) -> bytes:
     """Return a run without the name of its worker; the error is cut to the bytes that there are for it.
 
     `result` is that of a run that is ok, as `PastRun.stored_result`.
     """
-    if result and outcome == Outcome.OK:
-        packed = pack_run(due, waited, took, outcome, attempt, error)
-        encoded = result.encode(errors="replace")
-        head, rest = packed[:_OUTCOME_AT], packed[_OUTCOME_AT + 1 :]
-        return b"%b%c%b%b%b" % (head, WITH_RESULT, rest, _RESULT_SIZE.pack(len(encoded)), encoded)
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
-    size = _HEAD.size + len(text)
-    return _HEAD.pack(size, due, _pack_waited(waited), took, _NUMBERS[outcome], min(attempt, MAX_ATTEMPT), 0) + text
+    size, number = _HEAD.size + len(text), _NUMBERS[outcome]
+    if usage:
+        text, number = text + _pack_usage(usage), number | WITH_USAGE
+    if result and outcome == Outcome.OK:
+        encoded = result.encode(errors="replace")
+        text, number = text + _RESULT_SIZE.pack(len(encoded)) + encoded, number | WITH_RESULT
+    return _HEAD.pack(size, due, _pack_waited(waited), took, number, min(attempt, MAX_ATTEMPT), 0) + text
+
+
+def _pack_usage(usage: Usage) -> bytes:
+    return _USAGE.pack(usage.cpu, min(math.ceil((usage.memory or 0) / KIB), MOST_KIB))
+
+
+def _read_usage(packed: bytes, position: int) -> tuple[float, int | None]:
+    cpu, memory = _USAGE.unpack_from(packed, position)
+    return round(cpu, 6), memory * KIB or None
 
 
 def _pack_waited(seconds: float) -> int:
@@ -155,7 +186,9 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
     _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
     error = packed[_HEAD.size : packed[0]].decode(errors="replace")
-    name = worker.decode(errors="replace")
+    name, more = worker.decode(errors="replace"), packed[0]
+    cpu, memory = _read_usage(packed, more) if outcome & WITH_USAGE else (None, None)
+    more += _USAGE.size if outcome & WITH_USAGE else 0
     return PastRun(
         jobid=jobid,
         due=due,
@@ -165,18 +198,22 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         attempt=attempt,
         error=error,
         worker="" if name == UNKNOWN else name,
-        stored_result=packed[packed[0] + _RESULT_SIZE.size :].decode(errors="replace"),
+        stored_result=packed[more + _RESULT_SIZE.size :].decode(errors="replace"),
+        cpu=cpu,
+        memory=memory,
     )
 
 
 def _get_number(outcome: int) -> int:
-    return _NUMBERS[Outcome.OK] if outcome == WITH_RESULT else outcome
+    return outcome & ~(WITH_USAGE | WITH_RESULT)
 
 
 def find_end(text: bytes, start: int) -> int:
-    """Return where a run that begins there ends, with its result. Raise `IndexError` or `struct.error`."""
-    end = start + text[start]
-    if text[start + _OUTCOME_AT] != WITH_RESULT:
+    """Return where a run that begins there ends, with what stands behind it. Raise `IndexError` or `struct.error`."""
+    end, outcome = start + text[start], text[start + _OUTCOME_AT]
+    if outcome & WITH_USAGE:
+        end += _USAGE.size
+    if not outcome & WITH_RESULT:
         return end
     return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])
 

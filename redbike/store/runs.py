@@ -265,7 +265,7 @@ def measure(run: Run) -> tuple[float, float]:
 def _pack_past(run: Run, next_state: NextState) -> bytes:
     """Return an ended run as it is kept."""
     waited, took = measure(run)
-    how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result
+    how = next_state.outcome or Outcome.OK, run.attempt, next_state.error, run.result, run.usage
     packed = pack_run(run.due, waited, took, *how)
     return mark_of_backfill(packed) if run.backfill_of else packed
 

@@ -63,10 +63,10 @@ class Story:
         rows = [(due, "ok", 1) if isinstance(due, int) else due for due in runs]
         workers = [f"web1:{pid}:x7Kd9QaZ" if pid else "" for _, _, pid in rows]
         lines = [
-            f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{how},1,,{worker}\n"
+            f"{JOB},{EPOCH + due},{EPOCH + due},0.1,{how},1,,{worker},,\n"
             for (due, how, _), worker in zip(rows, workers, strict=True)
         ]
-        header = "jobid,due,started,took,outcome,attempt,error,worker\n"
+        header = "jobid,due,started,took,outcome,attempt,error,worker,cpu,memory\n"
         (self.folder / "remembered.csv").write_text(header + "".join(lines))
 
     def snapshot(self, when, at, job=JOB, schedule=CRON, timeline=None, skipped=0, **more):

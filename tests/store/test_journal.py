@@ -16,6 +16,7 @@ from redbike.store.enums import Outcome
 from redbike.store.history import (
     MAX_SIZE,
     PastRun,
+    Usage,
     add_runs,
     pack_run,
     pack_worker,
@@ -107,6 +108,28 @@ def test_a_run_is_what_was_packed():
         "error": "ValueError: no luck",
         "worker": WORKER,
     }
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("result", ["", "5"])
+@pytest.mark.parametrize("memory", [None, 1024, 300 * 2**30 + 1, 2**52])
+def test_what_a_command_has_used_stands_behind_its_run(outcome, result, memory):
+    bare = (1000.25, 0.5, 2.0, outcome, 3, "no", result)
+    packed = pack_run(*bare, Usage(0.25, memory))
+    assert len(packed) == len(pack_run(*bare)) + 8
+    named, kept = pack_worker(WORKER), result if outcome == Outcome.OK else ""
+    value = add_runs(b"", [(pack_run(*bare), named), (packed, named), (pack_run(*bare, Usage(0.0, None)), named)], 5)
+    runs = read_runs(JOB, value)
+    rounded = memory and min(-(-memory // 1024), 2**32 - 1) * 1024
+    assert [(run.cpu, run.memory) for run in runs] == [(0.0, None), (0.25, rounded), (None, None)]
+    assert {(run.outcome, run.error, run.stored_result) for run in runs} == {(outcome, "no", kept)}
+    assert runs[1].to_dict().items() >= {"cpu": 0.25, **({"memory": rounded} if memory else {})}.items()
+    assert not {"cpu", "memory"} & runs[2].to_dict().keys()
+    entry = pack_entry(WORKER, [("a:A", QUEUE, 10, packed), ("b:A", QUEUE, 10, packed)])
+    assert [each.packed for each in read_entry(entry)] == [packed, packed]
+    assert count([entry])[f"runs:{outcome}:{QUEUE}"] == 2
+    assert read_duration(value) == 2.0
+    assert read_last_end(value) == 1002.75
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,6 @@ def test_json_and_show_have_it_and_csv_is_as_before(shell, client):
     runs = json.loads(shell.run("runs", "--format=json").stdout)
     assert [run.get("result", "none") for run in runs] == ["none", None, {"rows": 7}]
     assert runs[0]["result_error"].startswith("bad result {1}: ")
-    assert shell.run("runs").stdout.splitlines()[0] == "jobid,due,started,took,outcome,attempt,error,worker"
+    assert shell.run("runs").stdout.splitlines()[0] == "jobid,due,started,took,outcome,attempt,error,worker,cpu,memory"
     assert re.search("^  result +null$", shell.run("show", "x:A").stdout, re.MULTILINE)
     assert json.loads(shell.run("tell", "x:A").stdout)["result"] is None

@@ -9,8 +9,8 @@
 --         that has occurrences which were skipped, and does not run, its id, the due time of its
 --         last run that is kept, its schedule and its options, or false}
 local PART = 1000  -- jobs in one look
--- The numbers of an outcome, without and with a result; places in a history, see history.py.
-local OK, WITH_RESULT, TOOK, DUE = 0, 128, 18, 2
+-- The number of an outcome, below the marks of what stands behind a run; places: see history.py.
+local OK, MARKS, TOOK, DUE = 0, 64, 18, 2
 local found = call('HSCAN', statuses, given.cursor, 'MATCH', given.pattern, 'COUNT', given.count)
 local fields, bad, passed, reasons = found[2], {}, {}, {}
 -- What no job has is not looked up.
@@ -46,7 +46,7 @@ local function look(jobs, events)
     local late = held and held <= given.latest or not run and due and due <= given.latest
       or run and tonumber(run.deadline) <= given.latest
     local ended_badly = events[i] == BAD or events[i] == DIE
-      or outcome and outcome ~= OK and outcome ~= WITH_RESULT
+      or outcome and outcome % MARKS ~= OK
     if ended_badly or failed[i] or late or dropped then
       bad[#bad + 1] = job
     elseif not run then
