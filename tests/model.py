@@ -903,7 +903,7 @@ class Model:
             return "unset"
         job.skip("missed", end.missed)
         job.skip("running", end.running)
-        job.output = job.output if end.output is None else end.output
+        job.output = job.output if end.output is None or not job.kept else end.output
         if end.failure:
             job.failure = end.failure
         elif end.why == "" and not end.retried:

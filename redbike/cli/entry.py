@@ -7,8 +7,8 @@ Usage:
                         [--catchup-limit=<N>] [--stop-after=<N>] [--grace=<DURATION>] [--expires=<DURATION>]
                         [--start-within=<DURATION>] [--finish-within=<DURATION>] [--finish-by=<HH:MM>]
                         [--overlap=<POLICY>] [--spread=<DURATION>] [--forget-after=<DURATION>] [--history=<N>]
-                        [--keep-result=<POLICY>] [--group-of=<NAME>] [--ping-url=<URL>] [--traceparent=<TRACEPARENT>]
-                        [--tags=<TAGS>] [--owner=<NAME>] [--note=<TEXT>]
+                        [--keep-result=<POLICY>] [--output=<SIZE>] [--group-of=<NAME>] [--ping-url=<URL>]
+                        [--traceparent=<TRACEPARENT>] [--tags=<TAGS>] [--owner=<NAME>] [--note=<TEXT>]
                         [--except=<ICS>] [--] <JOBID> <SCHEDULE>
   redbike [options] unset [--dry-run] [--] (<JOBID> | --tag=<TAG>)
   redbike [options] at <TIME> [--] [<PROGRAM> [<ARG>...]]
@@ -29,6 +29,7 @@ Usage:
   redbike [options] jobs [--queue=<QUEUE>] [--tag=<TAG>] [--status=<CODE>] [--failed] [--paused] [--overdue]
                          [--never-ran] [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
+  redbike [options] output [--run=<N>] [--failed] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] incident [--] [<WINDOW>]
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
@@ -90,6 +91,8 @@ Commands:
   jobs       All jobs, or those that are named: status, next run, last run, schedule.
              What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
+  output     What the last run of a command has printed, as far as it is kept: see the option output. --run=2 is the
+             run before, and --failed one that went wrong.
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
   incident   What is known of a span of time, as text for a report, and the first unusual thing in it.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
@@ -153,6 +156,7 @@ Options:
   --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
   --history=<N>            How many ended runs are kept.
   --keep-result=<POLICY>   Whether what work returns is kept with the run: no, yes.
+  --output=<SIZE>          How much of the end of its output is kept with each run of a command, such as 16k.
   --group-of=<NAME>        The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due.
   --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
   --traceparent=<TRACEPARENT>  The span that its runs are linked to, in the format of W3C Trace Context.
@@ -164,6 +168,7 @@ Options:
   --count=<N>              How many instants [default is 5].
   --format=<FORMAT>        csv, json or table; without it table on a terminal, otherwise csv, with failures a JSON
                            object a line. show is always a page.
+  --run=<N>                Which run, counted from the newest [default is 1].
   --at=<TIMESTAMP>         An instant that is past.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
   --test                   Send a test.

@@ -27,6 +27,7 @@ COMMANDS = {
     "failures": "list.print_failures",
     "jobs": "list.print_jobs",
     "show": "show.show_job",
+    "output": "output.print_output",
     "why": "look.explain_job",
     "incident": "look.report_incident",
     "health": "watch.tell_health",

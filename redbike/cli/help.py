@@ -86,6 +86,8 @@ redbike metrics  The figures, once.
 redbike metrics --listen=9199  For Prometheus, at http://127.0.0.1:9199/metrics.
 redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.
 redbike web --write --listen=0.0.0.0:8080  For all who know REDBIKE_WEB_TOKEN, also to steer.
+redbike output backup:A  What the last run of a command has printed.
+redbike output backup:A --failed --run=2  That of the last run but one which went wrong.
 redbike runs backup:A  When it ran, how long, and how that ended.
 redbike runs --failed --since='yesterday 18:00'  All runs since then that went wrong.
 redbike queues  Where jobs wait, and since when.

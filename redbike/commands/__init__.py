@@ -55,8 +55,9 @@ have the same key in a section of their own.
   The default of ``cwd`` is HOME then.
 - ``shell``: the path of a shell, such as ``/bin/sh``. It gets the command line as it is: ``/bin/sh -c LINE``.
 - ``input``: the standard input. Without it, the standard input is empty.
-- ``output``: how many bytes of the output of the last run are kept, also after a success; ``redbike show`` prints them.
-  The default is 0.
+- ``output``: how much of the end of its output is kept with each run, such as ``16k``, also after a success; ``redbike
+  output`` prints it. The default is the setting ``output``; the option ``output`` of a job comes before both. Of a job,
+  1 MiB is kept in all at most.
 - ``on-failure``: a command line that runs after a run that has failed, overran, or lost its worker, but not before a
   retry. It has the output of the run as its standard input, and the variables REDBIKE_OUTCOME (``failed``,
   ``overrun`` or ``lost``) and REDBIKE_ERROR besides those of the command. It delays no job, and is ended after 60

@@ -21,7 +21,7 @@ from redbike.commands.values import (
     parse_statuses,
     parse_variable,
 )
-from redbike.config.parameters import read_choice
+from redbike.config.parameters import MAX_OUTPUT, read_choice, read_size
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json
 
@@ -71,7 +71,7 @@ class Command:
     on_error: str | None = None
     on_timeout: str | None = None
     retries: int | None = None
-    output: int = 0  # bytes of the output of the last run that are kept
+    output: int | None = None  # bytes of its output that are kept with each run; None: the setting
     on_failure: tuple[bytes, ...] = ()  # the words of another command; none for no command
     umask: int = -1  # -1: that of the worker
     success: frozenset[int] = frozenset({0})  # the exit statuses of a run that has succeeded
@@ -207,7 +207,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         on_error=get_choice("on-error", options),
         on_timeout=get_choice("on-timeout", options),
         retries=parse_count("retries", options["retries"]) if "retries" in options else None,
-        output=parse_count("output", options.get("output", "0")),
+        output=read_size("output", options["output"], MAX_OUTPUT) if "output" in options else None,
         on_failure=make_argv(options["on-failure"], options.get("shell")) if "on-failure" in options else (),
         success=parse_statuses("success", options.get("success", "0")),
         env_file=os.path.join(folder, get_path("env-file", options)) if "env-file" in options else None,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import IO
 
 from redbike.commands.masks import Mask
-from redbike.text.printable import escape
+from redbike.text.printable import escape, escape_lines
 
 log = logging.getLogger("redbike.commands")
 
@@ -27,6 +27,12 @@ MOST_LATE = 100  # commands whose output is read after their end, as processes a
 MAX_WAIT = 1e6  # seconds, as a poll takes milliseconds in 32 bits
 
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
+
+
+def show_end(tail: bytes, size: int) -> str:
+    """Return the last `size` bytes of an output in lines that are safe to show."""
+    shown = "\n".join(escape_lines(tail[-size:])).encode()
+    return shown[-size:].decode(errors="ignore")
 
 
 class Output:

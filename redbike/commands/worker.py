@@ -12,7 +12,7 @@ from redbike.commands.env_file import read_variables
 from redbike.commands.environment import open_environment, remove_files
 from redbike.commands.file import Command, list_commands
 from redbike.commands.job_lock import hold_lock, make_name
-from redbike.commands.output import Output
+from redbike.commands.output import Output, show_end
 from redbike.commands.process_group import ProcessGroup, end_all, wait_if_ending
 from redbike.commands.reloading import CommandFile
 from redbike.commands.shell import read_command
@@ -67,6 +67,7 @@ class Commands(Checkable, RoundRobin):
         self._filename = filename
         self._groups: dict[tuple[str, str], tuple[ProcessGroup, float]] = {}  # and their graces, by tag and job id
         self._outputs: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # of runs that have failed, in the same way
+        self._output_size = 0  # the setting
         self.use_folder(os.getcwd())
 
     def use_folder(self, folder: str) -> None:
@@ -101,6 +102,7 @@ class Commands(Checkable, RoundRobin):
         If none has a policy for failures or overruns, a recurring job is rescheduled, and a one-off is stopped.
         """
         own = parse_options(run.options)
+        self._output_size = int(settings.output)
         command = self._commands.get(get_command_name(run.base), Command("", ()))
         on_error = own.get("on-error") or command.on_error
         on_timeout = own.get("on-timeout") or command.on_timeout
@@ -133,19 +135,20 @@ class Commands(Checkable, RoundRobin):
         path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
         own = run.jobid if run.backfill_of else jobid  # occurrences of a backfill may run at once
         name = make_name(path, run.prefix, own)
+        kept = self._find_output_size(run, command)
         with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             variables = read_variables(command.env_file)
             with (
                 open_environment(command, jobid, run, variables, deadline - time.monotonic()) as env,
                 start_command(command, env, lock) as group,
-                Output(group.process, own, command.output, variables.values()) as output,
+                Output(group.process, own, kept, variables.values()) as output,
             ):
                 is_in_time = self._wait_for_end(run, group, output, deadline, grace)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
         run.usage = group.process.usage
-        if command.output:
-            run.output = "\n".join(escape_lines(output.tail[-command.output :]))
+        if kept:
+            run.output, run.output_size = show_end(output.tail, kept), kept
         if run.cancelled:
             raise CommandFailed("it was cancelled")
         if not is_in_time or group.process.returncode not in command.success:
@@ -159,6 +162,11 @@ class Commands(Checkable, RoundRobin):
         if found := self._groups.get((run.tag, run.jobid)):
             group, grace = found
             group.end(grace, time.sleep)
+
+    def _find_output_size(self, run: Run, command: Command) -> int:
+        """Return how many bytes of the output of a run are kept: by its job, its command or the setting."""
+        own = parse_options(run.options).get("output", command.output)
+        return self._output_size if own is None else int(own)
 
     def _get_grace(self, command: Command) -> float:
         return self.grace if command.grace is None else command.grace

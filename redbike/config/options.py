@@ -55,6 +55,7 @@ class JobOptions(TypedDict, total=False):
     forget_after: float | str | None
     history: int | None
     keep_result: bool | NoOrYes | None
+    output: int | str | None
     group_of: str | None
     ping_url: str | None
     traceparent: str | None

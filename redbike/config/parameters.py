@@ -29,15 +29,20 @@ Overlap = Literal["skip", "queue"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["text", "json"]
 NoOrYes = Literal["no", "yes"]
-Kind = Literal["duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "tags", "line", "text"]
+Kind = Literal[
+    "duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "size", "tags", "line", "text"
+]
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
+MAX_OUTPUT = 1024 * 1024  # bytes
+OFF, _UNITS = "off", {"": 1, "k": 1024, "m": 1024 * 1024}
 NO_OR_YES = get_args(NoOrYes)  # in Python False and True, too
 
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _SHARE = re.compile(r"\d{1,9}(\.\d{0,20})?|\.\d{1,20}", re.ASCII)
+_SIZE = re.compile(r"(\d{1,9})([km]?)", re.ASCII)
 # W3C Trace Context: the version, the trace, the span, and the flags. A trace or a span of zeros is none.
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -52,7 +57,7 @@ class Parameter:
     help: str
     choices: tuple[str, ...] = ()
     least: float = 0
-    most: int = MAX_COUNT  # of a count, and characters of a line
+    most: int = MAX_COUNT  # of a count or a size, and characters of a line
     is_setting: bool = True
     is_option: bool = True
     zero: str = ""  # a word for 0
@@ -80,6 +85,8 @@ class Parameter:
             return read_tags(self.name, value)
         if self.kind == "line":
             return read_line(self.name, value, self.most)
+        if self.kind == "size":
+            return read_size(self.name, value, self.most)
         if self.kind == "share":
             return read_share(self.name, value)
         if self.zero and fold(value) == self.zero:
@@ -99,6 +106,7 @@ _JITTER_HELP = "Shorten each pause between two tries at random by up to this sha
 _SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
 _FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
 _RESULT_HELP = "Whether what work returns is kept with the run"
+_OUTPUT_HELP = "How much of the end of its output is kept with each run of a command, such as 16k"
 _PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
 _GROUP_HELP = "The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due"
 _TAGS_HELP = "Words by which --tag finds it, such as billing,nightly"
@@ -137,6 +145,7 @@ PARAMETERS = {
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
         Parameter("history", "count", 10, "How many ended runs are kept", most=200),
         Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
+        Parameter("output", "size", 0, _OUTPUT_HELP, most=MAX_OUTPUT),
         Parameter("group-of", "group", None, _GROUP_HELP, is_setting=False),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
         Parameter("alert", "text", None, "A command, or a URL, that is told what is wrong", is_option=False),
@@ -174,6 +183,17 @@ def read_share(name: str, value: Any) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise BadConfig(f"bad {name} {quote(value)}: a share from 0 to 1, such as 0.25, is needed")
     return round(float(share), 6) + 0.0  # without the sign that a zero may have
+
+
+def read_size(name: str, value: Any, most: int) -> int:
+    """Return the bytes that `value`, a number or a text such as ``16k``, means; ``off`` is 0. Raise `BadConfig`."""
+    size = value
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(fold(value))
+        size = int(found[1]) * _UNITS[found[2]] if found else 0 if fold(value) == OFF else None
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= most:
+        raise BadConfig(f"bad {name} {quote(value)}: {OFF!r}, or a size such as 16k, up to {most} bytes, is needed")
+    return size
 
 
 def read_traceparent(name: str, value: Any) -> str:

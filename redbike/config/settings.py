@@ -54,6 +54,7 @@ class Settings:
     forget_after: float | str = 7 * 86400.0  #: seconds for which a one-off that has ended is kept, or never
     history: int = 10  #: the most ended runs that are kept of a job; 0 keeps none
     keep_result: bool | NoOrYes = "no"  #: whether what ``work`` returns is kept with the run: no, yes; or a bool
+    output: int | str = 0  #: bytes of the end of its output that are kept with each run of a command; or 16k, off
     ping_url: str | None = None  #: a URL that is called after each run, see `redbike.config.ping_urls`
     alert: str | None = None  #: a command, or a URL, that is told what is wrong
     alert_every: float = 3600.0  #: seconds for which the same alert of a job is not repeated
@@ -89,6 +90,7 @@ class KeywordSettings(TypedDict, total=False):
     forget_after: float | str
     history: int
     keep_result: bool | NoOrYes
+    output: int | str
     ping_url: str | None
     alert: str | None
     alert_every: float

@@ -245,6 +245,7 @@ class AsyncRedbike(Overridable):
     why = awaited(Redbike.why)
     runs = awaited(Redbike.runs)
     result = awaited(Redbike.result)
+    output = awaited(Redbike.output)
     failures = paged(Redbike.failures)
 
     async def wait(self, jobid: str, timeout: float | None = None) -> PastRun:

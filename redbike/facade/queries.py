@@ -88,6 +88,16 @@ class Queries(Part):
             raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
         return last.result
 
+    def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:
+        """What a run of the command of `jobid` has printed, as far as it is kept: see the option ``output``.
+
+        `run` counts from the newest run, which is 1; with `failed` only runs that went wrong count. Raises `NoResult`
+        if nothing is kept of that run, `BadConfig` for another `run`, and `BadJobId`.
+        """
+        if not is_whole_number(run) or run < 1:
+            raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")
+        return self.store.outputs.read(check_known_jobid(jobid), run, failed)
+
     def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
 

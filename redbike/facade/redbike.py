@@ -251,6 +251,7 @@ class Redbike(Overridable):
     why = _of("_queries", Queries.why)
     runs = _of("_queries", Queries.runs)
     result = _of("_queries", Queries.result)
+    output = _of("_queries", Queries.output)
     wait = _of("_queries", Queries.wait)
     events = _of("_queries", Queries.events)
     failures = _of("_queries", Queries.failures)

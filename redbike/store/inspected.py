@@ -13,6 +13,7 @@ from redbike.store.group_counts import GroupCounts, GroupDetails
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
+from redbike.store.outputs import read_newest
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import (
     COUNT,
@@ -261,7 +262,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         member_of=found.get("member", ""),
         is_counted=found.get("counts", True),
         awaited=_read_awaited(found),
-        output=found.get("output"),
+        output=read_newest(found.get("output")) if found["has_output"] else None,
         stored={name: found[name] for name in STORED if name in found},
     )
 

@@ -35,7 +35,7 @@ key (after the prefix)    type    content
 ``-options``              hash    job id → JSON object of the options that the job has; most have none
 ``-data``                 hash    job id → JSON that its worker is given
 ``-groups``               hash    job id → ``GROUP`` or ``GROUP <LF> SCHEDULE``: the file whose row it is, see below
-``-outputs``              hash    job id → the end of the output of its last run, of jobs that keep it
+``-outputs``              hash    job id → the ends of the outputs of its last runs, newest first, see outputs.py
 ``-saved``                hash    job id → ``KEY JSON``: what a run has saved for the next try, see below
 ``-progress``             hash    job id → ``TAG SHARE TEXT``: how far the run with this tag says it is; of no other run
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``

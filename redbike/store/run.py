@@ -77,6 +77,7 @@ class Run:
     queue_pause: tuple[float, float] | None = None  #: first and last instant of the last one in a day
     stored_data: str = field(default="", repr=False)  #: JSON
     output: str | None = field(default=None, compare=False, repr=False)  #: the end of it, if the job keeps it
+    output_size: int = field(default=0, compare=False, repr=False)  # bytes that it may have
     result: str = field(default="", compare=False, repr=False)  # JSON, if it is to be kept; see history.py
     usage: Any = field(default=None, compare=False, repr=False)  # a `Usage`, of its command
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended

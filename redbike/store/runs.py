@@ -16,6 +16,7 @@ from redbike.store.entries import NOT_BEGUN, mark_of_backfill, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.namespace import Namespace, name_process, number_queues, read_json
+from redbike.store.outputs import count_older, pack_output
 from redbike.store.records import Progress, RetryState, decode, encode, format_time
 from redbike.store.run import GRACE, LEASE, Answer, EndedRun, NextState, Poll, Run
 from redbike.store.scripts import Call, Reply
@@ -118,8 +119,9 @@ class Runs:
             how = _format_how(next_state)
             if ending := _name_ending(run, next_state):
                 how["ended"] = ending
-            if run.output is not None:
-                how["output"] = run.output
+            if run.output is not None and (kept := self._read_kept(run, next_state)) not in (0, NOT_BEGUN):
+                how["output"] = pack_output(run.due, run.attempt, run.output)
+                how["older"] = count_older(kept, run.output_size)
             if drop := _find_drop(run, next_state):
                 how["drops"], drops = drop, True
             if how:

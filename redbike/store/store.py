@@ -31,6 +31,7 @@ from redbike.store.log import Events, Log
 from redbike.store.names import check_queue_name
 from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
+from redbike.store.outputs import Outputs
 from redbike.store.overview import JobLister
 from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
@@ -98,6 +99,7 @@ class Store:
         self.overview = JobLister(namespace)
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
+        self.outputs = Outputs(namespace)
         self.outbox = Outbox(namespace)
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)

@@ -1,8 +1,10 @@
-"""``output`` of a command: the output of its last run, which is kept in Redis."""
+"""``output`` of a command: the end of the output of each of its runs, which is kept in Redis."""
+
+import asyncio
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import AsyncRedbike, BadConfig, NoResult, Redbike, RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.keys import Keys
 from redbike.store.store import Store
@@ -25,7 +27,7 @@ def test_the_end_of_the_output_of_the_last_run_is_kept_until_unset(keeps, client
     assert keeps("yes 123456789 | head -n 2000", "output = 10000") == "\n".join(["123456789"] * 1000)
     assert keeps("printf 'a\\033[2J\\377b'") == "a\\x1b[2J\\xffb", "it is safe to show"
     keeps("echo one")
-    assert client.hgetall(Keys(prefix).outputs) == {b"x:A": b"one"}
+    assert client.hkeys(Keys(prefix).outputs) == [b"x:A"]
     Store(client, prefix, lambda jobid: "work-A").jobs.unset("x:A")
     assert not client.exists(Keys(prefix).outputs)
 
@@ -45,3 +47,126 @@ def test_show_prints_it(keeps, shell, prefix):
     done = shell.run("show", "x:A")
     assert done.stdout.count("Last output\n  one\n  two\n") == 1
     assert '"output": "one\\ntwo"' in shell.run("tell", "x:A").stdout
+
+
+# Each run that is kept
+
+
+@pytest.fixture
+def run(client, prefix, commands):
+    """Works x:A once, by a shell with a `line`; `options` of its job, `section` of the command. Returns the program."""
+
+    def running(line, section="output = 1000", settings=None, **options):
+        handler = commands(f"[commands]\nx = {line}\n[x]\nshell = /bin/sh\n{section}\n")
+        bike = Redbike(handler, prefix, client, **(settings or {}))
+        bike.set("x:A", "NOW", **options)
+        assert bike.work_one() == "x:A"
+        return bike
+
+    return running
+
+
+def test_each_run_that_is_kept_has_its_own(run, client):
+    run("echo one")
+    run("echo two; exit 3", "output = 1k")
+    bike = run("echo three")
+    run("echo no", "")
+    bike = run("printf ''", "output = 5")
+    assert [bike.output("x:A", number) for number in (1, 3)] == ["", "three"]
+    assert (bike.output("x:A", 4), bike.output("x:A", run=5), bike.output("x:A", failed=True)) == ("two", "one", "two")
+    for number, failed, said in [
+        (2, False, "no output of that run of 'x:A' is kept, ok: see the option output"),
+        (6, False, "no output of 'x:A': of its runs, 5 are kept"),
+        (2, True, "no output of 'x:A': of its failed runs, 1 are kept"),
+    ]:
+        with pytest.raises(NoResult, match=f"^{said}$"):
+            bike.output("x:A", number, failed)
+    for number in (0, -1, True, "1", 1.5):
+        with pytest.raises(BadConfig, match=r"^bad run "):
+            bike.output("x:A", number)
+
+
+def test_the_option_comes_before_the_key_and_that_before_the_setting(run):
+    line, five = "printf 123456789", {"output": 5}
+    for section, settings, options, kept in [
+        ("", five, {}, "56789"),
+        ("output = 3", five, {}, "789"),
+        ("output = 3", five, {"output": "2"}, "89"),
+        ("output = 3", five, {"output": "off"}, None),
+        ("output = off", five, {"output": None}, None),
+        ("output = 1m", None, {}, "123456789"),
+    ]:
+        bike = run(line, section, settings, **options)
+        if kept is not None:
+            assert bike.output("x:A") == kept
+            continue
+        with pytest.raises(NoResult):
+            bike.output("x:A")
+
+
+def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):
+    for number in range(4):
+        bike = run(f"echo {number}", history=3)
+    assert client.hget(bike.store.keys.outputs, "x:A").count(b"\x1e") == 3
+    bike = run("echo last", history=1)
+    assert client.hget(bike.store.keys.outputs, "x:A").count(b"\x1e") == 1
+    for _ in range(6):
+        bike = run("head -c 300000 /dev/zero | tr '\\\\0' x", "output = 300000", history=200)
+    kept = client.hget(bike.store.keys.outputs, "x:A")
+    assert kept.count(b"\x1e") == 3
+    assert len(kept) < 2**20
+    bike = run("echo none", history=0)
+    with pytest.raises(NoResult):
+        bike.output("x:A")
+
+
+def test_what_an_older_version_has_kept_is_shown_until_the_next_run(run, client):
+    bike = run("echo one", "")
+    client.hset(bike.store.keys.outputs, "x:A", "from before")
+    assert bike.tell("x:A")["output"] == "from before"
+    bike = run("echo two")
+    assert bike.output("x:A") == bike.tell("x:A")["output"] == "two"
+    assert client.hget(bike.store.keys.outputs, "x:A").count(b"before") == 0
+
+
+def test_two_prefixes_keep_their_own(client, commands):
+    handler = commands("[commands]\nx = sh -c 'echo $REDBIKE_KEY'\n[x]\noutput = 1k\n")
+    bikes = [Redbike(handler, prefix, client) for prefix in ("first", "second")]
+    for number, bike in enumerate(bikes):
+        bike.set("x:A", f"AT:{1000 + number}")
+        bike.dispatch_due()
+        bike.work_one()
+    assert [bike.output("x:A") for bike in bikes] == ["x:A@1000", "x:A@1001"]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1g", "2m", "1.5k", "", True, 2**21])
+def test_a_bad_size_is_refused_in_one_line(run, value):
+    with pytest.raises(
+        BadConfig, match=r"^bad output .*: 'off', or a size such as 16k, up to 1048576 bytes, is needed$"
+    ):
+        run("true", "", output=value)
+
+
+def test_the_command_prints_it(run, shell, prefix):
+    run("echo one; echo two; exit 1", "output = 16k")
+    run("echo three", "output = 16k")
+    shell.environment["REDBIKE_PREFIX"] = prefix
+    assert shell.run("output", "x:A").stdout == "three\n"
+    assert shell.run("output", "x:A", "--failed").stdout == shell.run("output", "x:A", "--run=2").stdout == "one\ntwo\n"
+    for words, code, said in [
+        (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': of its runs, 2 are kept"),
+        (("none:A",), 1, "redbike: no output of 'none:A': of its runs, 0 are kept"),
+        (("x:A", "--run=0"), 2, "redbike: bad --run '0': 1 to 1000 are allowed"),
+    ]:
+        done = shell.run("output", *words)
+        assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{said}\n")
+
+
+async def _read(prefix, client):
+    async with AsyncRedbike(RoundRobin("A"), prefix, client) as bike:
+        return await bike.output("x:A", run=1)
+
+
+def test_a_coroutine_may_ask_for_it(run, client, prefix):
+    run("echo one")
+    assert asyncio.run(_read(prefix, client)) == "one"

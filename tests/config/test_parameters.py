@@ -28,6 +28,7 @@ PYTHON = {
     "group": str,
     "tags": str | Collection[str],
     "line": str,
+    "size": int,
     "text": str,
 }
 # For each setting, a value that is not its default, as a text and as it is read.
@@ -36,6 +37,7 @@ OTHERS = {
         "duration": ("7", 7.0),
         "count": ("7", 7),
         "share": ("0.5", 0.5),
+        "size": ("16k", 16384),
         "choice": (row.choices[-1:] * 2),
         "url": ("http://h/x",) * 2,
     }.get(row.kind, ("other", "other"))
@@ -46,7 +48,7 @@ OTHERS = {
 def allow(row, other=None):
     """The type of its values; with `other`, where a text is taken for a number as well."""
     kind = Literal[row.choices] if row.choices else PYTHON[row.kind]
-    kind = kind | str if row.endless or (other and row.kind == "duration") else kind
+    kind = kind | str if row.endless or row.kind == "size" or (other and row.kind == "duration") else kind
     kind = kind | bool if row.choices == NO_OR_YES else kind
     return kind | None if row.default is None or other else kind
 
@@ -101,6 +103,7 @@ BAD = {
     "group": [7, "", "a\nb", " a", "x" * 201, "ü" * 101, "\ud800"],
     "tags": ["a;b", "-x", "t" * 51, "\ud800", "a\0", 7, [7], {"a": 1}],
     "line": ["x" * 501, "two\nlines", "\ud800", "\x1b[1m", 7, ["a"]],
+    "size": ["", "1.5k", "1g", "2m", "-1", -1, 1.5, 2**21, True, "\u0661", [1]],
     "text": [7],
 }
 MORE = {
@@ -150,7 +153,7 @@ def test_the_page_has_every_setting_with_its_default():
 def test_the_page_has_each_option_with_its_kind():
     rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
     kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
-    kinds |= {"traceparent": "text", "clock": "time", "group": "name", "tags": "tags", "line": "text"}
+    kinds |= {"traceparent": "text", "clock": "time", "group": "name", "size": "size", "tags": "tags", "line": "text"}
     assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
 
 

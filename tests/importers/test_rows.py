@@ -207,9 +207,9 @@ def test_a_header_is_one_only_in_the_first_line(bike):
 def test_a_full_dump_is_loaded_back_as_it_was(shell, client):
     lines = [
         f"plain:A,EVERY:1h@5{(len(ALL_COLUMNS) - 2) * ','}",
-        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,600,0.25,stop,all,7,3,900,450,600,3600,06:00,queue,60.25,86400,3,yes,import-7,"http://h/{jobid}?a=1,2",'
+        '"full:A","0,30 * * * *",7200,requeue,retry,5,0.5,600,0.25,stop,all,7,3,900,450,600,3600,06:00,queue,60.25,86400,3,yes,16384,import-7,"http://h/{jobid}?a=1,2",'
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01,"
-        '"{""a"":""b, c\\n\\u2028""}",,',
+        'billing nightly,Ann,"Call her, first","{""a"":""b, c\\n\\u2028""}",,',
         f"data:A,NOW{(len(ALL_COLUMNS) - 4) * ','}[1],,",
     ]
     (shell.folder / "jobs.csv").write_text("\n".join([HEADER, *lines, ""]))

@@ -1,17 +1,15 @@
 #!lua flags=allow-oom
--- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag, however each
---      of them ended.
+-- end: in flight → timeline, queue, held, stopped or (unknown), for runs of one tag.
 -- keys   schedules, running, batches, leases, retry_states, failures, failure_times, spent, slots,
 --        pauses, outputs, journal, untold, following, followers, inflight, _forget, _write
--- given  tag; late: seconds for which they have been over; deadline: the first of theirs; most:
---        failures that are kept; whole: whether none ends while one is 'changed'; queues: their
---        own; jobs, and of each: homes: its queue, if there are several; schedules: that from which
---        its place was computed; dues: '' (never), 'spentN' (never, for a one-off; it is forgotten
---        in N seconds, or 'never'), '+n' (in n seconds) or a time; how: {job: how it ended, see
---        runs.py}; for `drops`, -saved and -progress are the last keys; ARGV[2]: see entries.py
--- returns {'ok', or 'kept' when none has ended, a word for each with spaces between, for each
---         'changed' its schedule, what was left behind, and its options}; a word is a place, or why
---         it is not there, see `Answer` in runs.py
+-- given  tag; late: seconds since they were over; deadline: the first of theirs; most: failures
+--        that are kept; whole: whether none ends while one is 'changed'; queues: their own; jobs;
+--        of each: homes: its queue, if there are several; schedules: that from which its place was
+--        computed; dues: '' (never), 'spentN' (never; forgotten in N seconds, or 'never'), '+n' (in
+--        n seconds) or a time; how: {job: how it ended, see runs.py}; for `drops`, -saved and
+--        -progress are the last keys; ARGV[2]: see entries.py
+-- returns {'ok', or 'kept' when none has ended, a word for each, for each 'changed' its schedule,
+--         what was left behind, and its options}; a word is a place, or see `Answer` in run.py
 local USUAL = {}  -- an end that needs no further words
 local TELLING = 30  -- seconds until others may tell what has ended
 
@@ -55,7 +53,10 @@ for i = 1, #jobs do
       if words[i] ~= 'unset' then
         for reason, number in pairs(how.skipped or {}) do count(reason, job, number) end
         if how.retry_state then change('HSET', retry_states, {job, how.retry_state}) end
-        if how.output then note(printed, job, how.output) end
+        if how.output then
+          local old, few = call('HGET', outputs, job) or '', '^' .. ('\30[^\30]*'):rep(how.older)
+          note(printed, job, how.output .. (old:match(few) or old:match('^\30.*') or ''))
+        end
         if how.failure then note(failed, job, how.failure) note(failed_at, stamp(now), job) end
       end
     end

@@ -48,7 +48,7 @@ return {'ok', cjson.encode({
   has_data = call('HEXISTS', data, job) == 1,
   data = given.data and call('HGET', data, job) or nil,
   has_output = call('HEXISTS', outputs, job) == 1,
-  output = given.data and call('HGET', outputs, job) or nil,
+  output = given.data and (call('HGET', outputs, job) or ''):match('^\30?[^\30]*') or nil,
   has_saved = call('HEXISTS', saved, job) == 1,
   progress = call('HGET', progress, job) or nil, group = call('HGET', groups, job) or nil,
   following = call('HGET', following, job) or nil, listed = listed,

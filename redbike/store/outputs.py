@@ -1,0 +1,71 @@
+"""What runs have printed: the end of it, for the last runs of a job, the newest first, as one text in ``-outputs``.
+
+Each begins with `MARK`, the due time and the number of the try of its run, and a line feed. What is printed is kept as
+lines that are safe to show, so they have no `MARK`. By the due time and the try, each belongs to one of the runs that
+are kept; see history.py. A run that was lost has none.
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from redbike.errors import NoResult
+from redbike.store.history import MAX_ATTEMPT, PastRun
+from redbike.store.journal import Journal
+from redbike.store.namespace import Part
+from redbike.store.records import decode
+
+MARK = "\x1e"
+BUDGET = 1024 * 1024  # bytes that are kept of a job at most
+Key = tuple[float, int]  # the due time of a run, and the number of its try
+
+
+def pack_output(due: float, attempt: int, text: str) -> str:
+    """Return what a run has printed, as it is kept."""
+    return f"{MARK}{due!r} {min(attempt, MAX_ATTEMPT)}\n{text}"
+
+
+def count_older(history: int, size: int) -> int:
+    """Return how many outputs of older runs may stay, if so many runs are kept and each has up to `size` bytes."""
+    return min(history, max(1, BUDGET // max(1, size))) - 1
+
+
+def read_outputs(value: str) -> dict[Key, str]:
+    """Return what is kept, by run. Pass over what is damaged."""
+    found = dict[Key, str]()
+    for each in value.split(MARK)[1:]:
+        head, _, text = each.partition("\n")
+        due, _, attempt = head.partition(" ")
+        try:
+            # Of the same try, the newest counts.
+            found.setdefault((float(due), int(attempt)), text)
+        except ValueError:
+            continue
+    return found
+
+
+def read_newest(value: str | None) -> str | None:
+    """Return the newest that is kept; None for None. An older version has kept one alone, without its run."""
+    if value is None or not value.startswith(MARK):
+        return value
+    return value.partition("\n")[2].partition(MARK)[0]
+
+
+class Outputs(Part):
+    """Reads what runs have printed."""
+
+    def read(self, jobid: str, number: int, failed: bool) -> str:
+        """Return the output of a run: the newest for 1; of those that went wrong with `failed`. Raise `NoResult`."""
+        # The value first: of a run that ends meanwhile it may have nothing, but then the run is not known either.
+        value = self._namespace.ask("hget", self._namespace.keys.outputs, jobid)
+        run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
+        text = read_outputs(decode(value)).get((run.due, run.attempt))
+        if text is None:
+            raise NoResult(f"no output of that run of {jobid!r} is kept, {run.outcome}: see the option output")
+        return text
+
+
+def _find_run(jobid: str, runs: Iterable[PastRun], number: int, failed: bool) -> PastRun:
+    kept = sorted((run for run in runs if run.has_failed or not failed), key=attrgetter("started"), reverse=True)
+    if number > len(kept):
+        raise NoResult(f"no output of {jobid!r}: of its {'failed ' * failed}runs, {len(kept)} are kept")
+    return kept[number - 1]
