@@ -16,6 +16,7 @@ Usage:
   redbike [options] now [--] [<PROGRAM> [<ARG>...]]
   redbike [options] load [--prune] [--prune-all] [--take] [--group=<NAME>] [--dry-run] [--after=<TIMESTAMP>]
                          [--tz=<ZONE>] [--format=<FORMAT>] <CSV>
+  redbike [options] edit [--tag=<TAG>] [--yes] [--] [<PATTERN>...]
   redbike [options] import crontab [--system] [--queue=<QUEUE>] [--out=<PATH>] [--force] [--] [<FILE>]
   redbike [options] import ics [--queue=<QUEUE>] [--tz=<ZONE>] [--except=<ICS>] [--out=<PATH>] [--] <FILE>
   redbike [options] dispatch [<WORKER>] [--schedules=<CSV>] [--after=<TIMESTAMP>] [--ping-url=<URL>]
@@ -75,6 +76,8 @@ Commands:
   load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
              what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
              prints it, the further columns are options, data and pauses.
+  edit       Edit the rows of jobs, as schedules --full prints them, in $VISUAL or $EDITOR; show what would change, and
+             ask. A row that is deleted unsets its job.
   import     crontab: write schedules.csv, commands.ini and .redbike.conf, which run a crontab as cron did: that of the
              user, or FILE, - for standard input. What a person must decide is marked in them with DECIDE:.
              ics: print a row for load for each event of a calendar, with its rule, zone and exceptions.
@@ -212,6 +215,7 @@ Options:
   --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
   --take                   Take over the jobs that another file or program has; without it these rows are refused.
   --group=<NAME>           As the rows of what the jobs count for --prune [default is the setting group and its path].
+  --yes                    Do not ask.
   --full                   All columns under a header, as a backup.
   --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before.

@@ -16,6 +16,7 @@ COMMANDS = {
     "in": "once.run_in",
     "now": "once.run_now",
     "load": "load.load_jobs",
+    "edit": "edit.edit_jobs",
     "import": "importing.import_file",
     "dispatch": "run.dispatch",
     "work": "run.work",

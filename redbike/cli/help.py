@@ -18,6 +18,7 @@ Usage: redbike [--config=<CONF>] [--url=<URL>] COMMAND ...
 
 Set up  set       Enter a job: redbike set backup:A '0 3 * * *'
         load      Make the stored jobs those of a CSV file
+        edit      Edit jobs in an editor, as crontab -e
         import    Take over a crontab, or a calendar
         check     Can all that is configured work?
 Run     up        A dispatcher and workers in one foreground command
@@ -52,6 +53,8 @@ redbike now -- ./reindex  In the background, as soon as a worker is free.
 redbike load jobs.csv  Set each row that differs: a job id, a comma, and a schedule.
 redbike load jobs.csv --prune --dry-run  What would be set, and what would be unset as its row is gone.
 redbike schedules --full | redbike load -  Read a backup.
+redbike edit 'report:*'  The rows of some jobs, with their options.
+redbike edit --tag=billing  Those of the jobs that have a tag.
 redbike import crontab --out=jobs  Your own crontab.
 redbike import crontab --system /etc/crontab --out=system  One whose lines name users.
 redbike import ics team.ics --out=team.csv  A job for each event, in a file that load reads.

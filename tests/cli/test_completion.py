@@ -92,7 +92,7 @@ def test_commands_are_offered_first(ask):
         (["set", "--on-error", "re"], ["reschedule", "retry"]),
         (["set", "--catchup=a"], ["--catchup=all"]),
         (["jobs", "--status", "D"], ["DIE"]),
-        (["jobs", "--format="], ["--format=csv", "--format=json"]),
+        (["jobs", "--format="], ["--format=csv", "--format=json", "--format=table"]),
         (["jobs", "--pa"], ["--paused"]),
         (["jobs", "--paused", "--pa"], []),
         (["--config", "a b", "server", "sto"], ["stop"]),

@@ -1,0 +1,222 @@
+"""Run the command edit: the rows of jobs in an editor, as crontab -e has the lines of a crontab."""
+
+import csv
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import termios
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from redbike.cli.arguments import Arguments
+from redbike.cli.bike import open_bike
+from redbike.cli.load import FIELDS, choose_first
+from redbike.cli.messages import BAD, DONE, FAILED, complain
+from redbike.cli.rows import print_rows
+from redbike.config.file import Config
+from redbike.config.labels import read_filter
+from redbike.config.options import ALL_COLUMNS
+from redbike.control.operator import name_operator
+from redbike.control.remarks import describe_owner
+from redbike.control.sync.changes import Change, describe_counts
+from redbike.control.sync.editing import Cells, Edited, Editing, read_edited
+from redbike.errors import BadConfig, RedbikeError
+from redbike.facade.redbike import Redbike
+from redbike.importers.rows import AS_TEXT
+from redbike.store.enums import Difference
+from redbike.store.patterns import expand
+
+MOST = 10_000  # jobs in one file: it is for a person to read
+MOST_NAMED = 20  # jobs that are named of those that are rows of a file
+EDITORS = ("sensible-editor", "vi")  # without VISUAL and EDITOR, the first one that is installed
+QUIET = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)  # of the terminal: they are for the editor
+_FOR_SHELL = re.compile(r"[^\w./+-]")  # has arguments, or what only a shell understands
+UNCHANGED = "nothing was changed"
+
+
+def edit_jobs(arguments: Arguments, config: Config) -> int:
+    """Let a person edit the rows of jobs, show what that would change, ask, and change it."""
+    if not arguments["--yes"] and not (sys.stdin and sys.stdin.isatty()):
+        raise BadConfig("edit asks before it changes something, but standard input is no terminal: --yes does not ask")
+    bike = open_bike(config, needs_queues=True)
+    exported = _export(bike, arguments)
+    folder = Path(tempfile.mkdtemp(prefix="redbike-edit-"))
+    session = _Session(bike, exported, folder / "jobs.csv", is_sure=arguments["--yes"])
+    try:
+        return session.run()
+    finally:
+        if session.is_kept:
+            complain(f"your edits are in {session.path}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
+    """Return the rows of the jobs that are named, by id. Raise `NoSuchJob`, or `BadConfig` for very many."""
+    patterns, tags = arguments["<PATTERN>"], read_filter(arguments["--tag"])
+    jobids = expand(bike.store.questions, patterns, tags=tags) if patterns or tags else None
+    rows = sorted(islice(bike.store.rows.list_all(jobids), MOST + 1))
+    if len(rows) > MOST:
+        raise BadConfig(f"these are more than {MOST:,} jobs: name fewer by patterns or --tag, or use load")
+    return {cells[0]: cells for cells in rows}
+
+
+class _Session:
+    """A file that a person edits, until it is applied or given up."""
+
+    def __init__(self, bike: Redbike, exported: Mapping[str, Cells], path: Path, is_sure: bool) -> None:
+        self.path, self.is_kept = path, False
+        self._exported, self._is_sure, self._editor = exported, is_sure, _find_editor(os.environ)
+        self._editing = Editing(bike.store.noted_as(name_operator()), bike.settings, exported)
+
+    def run(self) -> int:
+        """Edit until it is right, and change what is wanted; return the exit status."""
+        self._write()
+        before = self.path.read_bytes()
+        while True:
+            _run_editor(self._editor, self.path)
+            after = self.path.read_bytes() if self.path.exists() else b""
+            if after == before or not after.strip():
+                complain(UNCHANGED if after.strip() else f"the file is empty: {UNCHANGED}")
+                return DONE
+            status = self._try_to_apply()
+            if status is not None:
+                return status
+
+    def _write(self) -> None:
+        with open(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", **AS_TEXT) as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(ALL_COLUMNS)
+            rows.writerows(self._exported.values())
+
+    def _try_to_apply(self) -> int | None:
+        """Show what would change, and change it if that is wanted; return the exit status, None to edit again."""
+        try:
+            edited = read_edited(self.path, self._exported)
+            conflicts = self._editing.find_conflicts(edited)
+            edited = edited.leave_out(conflicts)
+            changes = self._editing.preview(edited)
+        except BadConfig as error:
+            return self._refuse([str(error)])
+        if bad := [change for change in changes if change.difference == Difference.BAD]:
+            return self._refuse([_describe_bad(change) for change in bad])
+        self._name_conflicts(conflicts)
+        if not changes:
+            complain(UNCHANGED)
+            return FAILED if conflicts else DONE
+        _show(changes)
+        for jobid, owner in islice(self._editing.find_owners(edited).items(), MOST_NAMED):
+            complain(describe_owner(jobid, owner))
+        answer = "y" if self._is_sure else _ask("Change that? [y]es, [n]o, [e]dit again: ", "yne")
+        if answer != "y":
+            if answer == "n":
+                complain(UNCHANGED)
+            return None if answer == "e" else DONE
+        return self._apply(edited, bool(conflicts))
+
+    def _refuse(self, problems: Sequence[str]) -> int | None:
+        """Say what is wrong, and ask whether it is to be edited again."""
+        for problem in problems:
+            complain(problem)
+        if not self._is_sure and _ask("Edit it again? [y]es, [n]o: ", "yn") == "y":
+            return None
+        complain(UNCHANGED)
+        self.is_kept = True
+        return BAD
+
+    def _apply(self, edited: Edited, has_conflicts: bool) -> int:
+        self.is_kept = True
+        # It may have been some time ago that a person was asked.
+        late = self._editing.find_conflicts(edited)
+        self._name_conflicts(late)
+        changes = self._editing.apply(edited.leave_out(late))
+        bad = [change for change in changes if change.difference == Difference.BAD]
+        for change in bad:
+            complain(_describe_bad(change))
+        complain(describe_counts(_count(changes)))
+        self.is_kept = bool(bad or late or has_conflicts)
+        return BAD if bad else FAILED if self.is_kept else DONE
+
+    def _name_conflicts(self, jobids: Sequence[str]) -> None:
+        for jobid in jobids:
+            complain(f"{jobid}: somebody has changed it meanwhile, so it stays as it is now")
+            self.is_kept = True
+
+
+def _describe_bad(change: Change) -> str:
+    return f"line {change.line}: {f'{change.jobid!r}: ' if change.jobid else ''}{change.error}"
+
+
+def _count(changes: Sequence[Change]) -> Counter[str]:
+    return Counter(change.difference for change in changes)
+
+
+def _show(changes: Sequence[Change]) -> None:
+    """Print what would become of jobs: as a table on a terminal, otherwise as ``load`` does."""
+
+    def show(_: object) -> None:
+        # Imported here, as only a terminal needs the library for tables.
+        from redbike.cli.tables import show_changes
+
+        show_changes(*choose_first(changes))
+
+    print_rows({"--format": None}, changes, FIELDS, show, has_header=False)
+    sys.stdout.flush()
+
+
+def _ask(question: str, answers: str) -> str:
+    """Return the one of `answers`, by its first letter, that a person gives; without any, ``n``."""
+    with suppress(termios.error):
+        # What was typed while the editor ran is no answer.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    while True:
+        print(question, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            return "n"
+        if (answer := line.strip()[:1].lower()) and answer in answers:
+            return answer
+
+
+def _find_editor(environment: Mapping[str, str]) -> str:
+    """Return the command of the editor, as a shell reads it. Raise `BadConfig` if there is none."""
+    named = environment.get("VISUAL") or environment.get("EDITOR")
+    found = named or next((name for name in EDITORS if shutil.which(name)), None)
+    if not found:
+        raise BadConfig("no editor is known: name one in the variable EDITOR")
+    return found
+
+
+def _run_editor(editor: str, path: Path) -> None:
+    """Run an editor until it ends. Raise `RedbikeError` if it fails."""
+    before = {number: signal.signal(number, lambda *_: None) for number in QUIET}
+    try:
+        argv = ["sh", "-c", f'{editor} "$1"', "sh"] if _FOR_SHELL.search(editor) else [editor]
+        # A handler of this process is none of the editor; what Python ignores, it would ignore as well.
+        ignored = [signal.SIGPIPE, signal.SIGXFSZ]
+        status = _wait(os.posix_spawnp(argv[0], [*argv, str(path)], os.environ, setsigdef=ignored))
+    except OSError as error:
+        raise RedbikeError(f"cannot run the editor {editor!r}: {error.strerror}") from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code := os.waitstatus_to_exitcode(status):
+        how = f"exit status {code}" if code > 0 else signal.Signals(-code).name
+        raise RedbikeError(f"the editor {editor!r} has ended with {how}: {UNCHANGED}")
+
+
+def _wait(pid: int) -> int:
+    """Return the status of a child that has ended. When it is stopped, stop too, so that the shell goes on."""
+    while True:
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return status
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(pid, signal.SIGCONT)

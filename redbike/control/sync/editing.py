@@ -1,0 +1,146 @@
+"""Rows of jobs that a person has edited: what has become of them since they were written to a file.
+
+A row is compared with what it was, and not with what is stored: so a row that nobody has touched changes nothing, and
+what somebody else has changed of a job meanwhile is found.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from redbike.config.options import ALL_COLUMNS, BLACKOUT, COLUMNS, NO_CHANGES, PAUSED
+from redbike.config.settings import Settings
+from redbike.control.blackouts import end_for_jobs
+from redbike.control.jobs import resume_jobs
+from redbike.control.setter import Setter
+from redbike.control.sync.changes import Change, Row, Wish
+from redbike.control.sync.syncer import Syncer
+from redbike.errors import BadConfig
+from redbike.importers.rows import Row as FileRow
+from redbike.importers.rows import read_entry, read_rows
+from redbike.store.enums import Difference
+from redbike.store.records import Membership
+from redbike.store.store import Store
+
+Cells = tuple[str, ...]  # of a job, in the order of `ALL_COLUMNS`
+_PAUSE_STAYS = "a pause is not changed here: empty the cell to resume the job, or leave it as it was"
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What somebody wants of jobs."""
+
+    rows: list[Row] = field(default_factory=list)  # that are new, or differ
+    removed: list[str] = field(default_factory=list)  # jobs whose rows are gone
+    resumed: list[str] = field(default_factory=list)  # jobs whose pause was taken out
+    opened: list[str] = field(default_factory=list)  # jobs whose blackout was taken out
+
+    @property
+    def jobids(self) -> list[str]:
+        """The jobs that it is about."""
+        return list(dict.fromkeys([*(row.jobid for row in self.rows), *self.removed]))
+
+    def leave_out(self, jobids: Iterable[str]) -> "Edited":
+        """Return it without these jobs."""
+        gone = set(jobids)
+        kept = ([each for each in names if each not in gone] for names in (self.removed, self.resumed, self.opened))
+        return Edited([row for row in self.rows if row.jobid not in gone], *kept)
+
+
+def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
+    """Return what a file wants, which had the rows `exported`. What is wrong with a row is its error.
+
+    Raise `BadConfig` for a file that cannot be read, or has no header.
+    """
+    edited, seen = Edited(), set[str]()
+    if not path.read_bytes()[:50].lstrip(b"\xef\xbb\xbf").startswith(",".join(COLUMNS[:2]).encode()):
+        raise BadConfig("its first line is not the header any more, which begins with jobid,schedule")
+    for line, found in read_rows(path):
+        if isinstance(found, BadConfig):
+            edited.rows.append(Row(line, "", "", NO_CHANGES, error=found))
+        elif found.jobid in seen:
+            error = BadConfig("another row before this one has the same job id")
+            edited.rows.append(Row(line, found.jobid, found.schedule, NO_CHANGES, error=error))
+        else:
+            seen.add(found.jobid)
+            _compare(line, found, exported.get(found.jobid), edited)
+    edited.removed.extend(jobid for jobid in exported if jobid not in seen)
+    return edited
+
+
+def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) -> None:
+    """Add a row to what is wanted, if it differs from what it was."""
+    was = dict(zip(ALL_COLUMNS, before, strict=True)) if before else dict.fromkeys(ALL_COLUMNS, "")
+    cells = dict(zip(COLUMNS, (found.jobid, found.schedule), strict=False)) | dict(found.columns)
+    differs = {name for name, text in cells.items() if text != was[name]}
+    if before and not differs:
+        return
+    row = _read(line, found)
+    if PAUSED in differs and was[PAUSED]:
+        if cells[PAUSED]:
+            row = row._replace(error=row.error or BadConfig(_PAUSE_STAYS))
+        edited.resumed.append(found.jobid)
+    if BLACKOUT in differs and not cells[BLACKOUT]:
+        edited.opened.append(found.jobid)
+    edited.rows.append(row)
+
+
+def _read(line: int, found: FileRow) -> Row:
+    try:
+        return Row(line, *read_entry(found))
+    except BadConfig as error:
+        return Row(line, found.jobid, found.schedule, NO_CHANGES, error=error)
+
+
+class Editing:
+    """Makes jobs of `store` what somebody wants of them; they were `exported` before."""
+
+    def __init__(self, store: Store, settings: Settings, exported: Mapping[str, Cells]) -> None:
+        self._store, self._settings, self._exported = store, settings, exported
+
+    def find_conflicts(self, edited: Edited) -> list[str]:
+        """Return the jobs that are not what they were when they were exported: somebody else has changed them."""
+        now = {cells[0]: cells for cells in self._store.rows.list_all(filter(None, edited.jobids))}
+        return [jobid for jobid in edited.jobids if jobid and now.get(jobid) != self._exported.get(jobid)]
+
+    def find_owners(self, edited: Edited) -> dict[str, str]:
+        """Return of which file or program the jobs are rows, of those that are."""
+        jobids = [jobid for jobid in edited.jobids if jobid]
+        found = zip(jobids, self._store.rows.read(jobids), strict=True)
+        owners = {jobid: Membership.parse(row.membership).group for jobid, row in found}
+        return {jobid: owner for jobid, owner in owners.items() if owner}
+
+    def preview(self, edited: Edited) -> list[Change]:
+        """Return what would become of each job; nothing is changed."""
+        return self._sync(edited, dry_run=True)
+
+    def apply(self, edited: Edited) -> list[Change]:
+        """Change the jobs, and return what became of each."""
+        changes = self._sync(edited, dry_run=False)
+        if edited.resumed:
+            resume_jobs(self._store, edited.resumed, self._settings)
+        if edited.opened:
+            end_for_jobs(self._store, edited.opened, self._settings)
+        setter = Setter(self._store, self._settings)
+        for jobid in edited.removed:
+            setter.unset(jobid)
+        return changes
+
+    def _sync(self, edited: Edited, dry_run: bool) -> list[Change]:
+        wish = Wish(None, dry_run=dry_run)
+        changes = [
+            _add_detail(change, edited)
+            for change in Syncer(self._store, self._settings).sync(edited.rows, wish, "edit", "")
+        ]
+        gone = (Change(Difference.REMOVED, jobid, self._exported[jobid][1]) for jobid in edited.removed)
+        return [*(each for each in changes if each.difference != Difference.UNCHANGED), *gone]
+
+
+def _add_detail(change: Change, edited: Edited) -> Change:
+    """Return a change that also says which pauses end."""
+    words = [("resumed", edited.resumed), ("its blackout ended", edited.opened)]
+    said = [word for word, jobids in words if change.jobid in jobids]
+    if not said or change.difference == Difference.BAD:
+        return change
+    detail = "; ".join(filter(None, [change.detail, *said]))
+    return change._replace(difference=Difference.CHANGED, detail=detail)

@@ -1,0 +1,307 @@
+"""The command edit, with small scripts as editors, and on a real terminal."""
+
+import csv
+import os
+import pty
+import re
+import shlex
+import signal
+import sys
+
+import pytest
+
+from redbike.config.options import ALL_COLUMNS
+from tests.cli.refused import check_refused
+from tests.states import dump
+from tests.waiting import wait_until
+
+HOURLY = "EVERY:1h@0"
+LATER = 4e9
+
+
+@pytest.fixture
+def bike(noted):
+    noted.set("report:A", HOURLY, retries=3, tags="billing")
+    noted.set("backup:A", "0 3 * * *", owner="Ann, 4711", data={"full": True})
+    noted.set("paused:A", HOURLY)
+    noted.pause("paused:A", until=LATER, reason="the disk")
+    noted.pause("paused:A", every="0 2 * * sat", lasting="2h")
+    return noted
+
+
+class Desk:
+    """Where somebody edits: `shell` with an editor."""
+
+    def __init__(self, shell, bike):
+        self.shell, self.bike = shell, bike
+        self.wanted = shell.folder / "wanted.csv"
+
+    def use(self, script, variable="EDITOR", words=""):
+        """Let this script for sh be the editor; $1 is the file."""
+        path = self.shell.folder / "editor.sh"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        self.shell.environment |= {"EDITOR": "false", variable: f"{words}{shlex.quote(str(path))}"}
+
+    def write(self, change, header=ALL_COLUMNS):
+        """Write what is wanted: all rows, after `change`."""
+        rows = {cells[0]: dict(zip(ALL_COLUMNS, cells, strict=True)) for cells in self.bike.get_rows()}
+        change(rows)
+        with open(self.wanted, "w", newline="") as file:
+            writer = csv.DictWriter(file, header, restval="", extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows.values())
+
+    def edit(self, change, *arguments):
+        self.write(change)
+        self.use(f'cat {shlex.quote(str(self.wanted))} > "$1"')
+        return self.shell.run("edit", "--yes", *arguments)
+
+
+@pytest.fixture
+def desk(shell, bike):
+    shell.environment["TMPDIR"] = str(shell.folder)
+    return Desk(shell, bike)
+
+
+def list_left(shell):
+    """The files of edits that are still there."""
+    return sorted(shell.folder.glob("redbike-edit-*/*"))
+
+
+def add(rows):
+    rows["new:A"] = dict.fromkeys(ALL_COLUMNS, "") | {"jobid": "new:A", "schedule": "@daily", "tags": "b,A"}
+
+
+def rename(rows):
+    rows["report:A"]["jobid"] = "daily:A"
+
+
+@pytest.mark.parametrize(
+    ("change", "printed", "check"),
+    [
+        (add, ["added,new:A,@daily"], lambda bike: bike.tell("new:A")["options"] == {"tags": "a b"}),
+        (
+            lambda rows: rows["report:A"].update({"schedule": "@hourly", "retries": "", "owner": "Bob"}),
+            [f"changed,report:A,{HOURLY} -> @hourly; owner: default -> Bob; retries: 3 -> default"],
+            lambda bike: bike.tell("report:A")["options"] == {"owner": "Bob", "tags": "billing"},
+        ),
+        (
+            lambda rows: rows.pop("backup:A"),
+            ["removed,backup:A,0 3 * * *"],
+            lambda bike: bike.tell("backup:A")["status"] is None,
+        ),
+        (
+            rename,
+            ["added,daily:A," + HOURLY, "removed,report:A," + HOURLY],
+            lambda bike: bike.tell("daily:A")["options"] == {"retries": 3, "tags": "billing"},
+        ),
+        (
+            lambda rows: rows["paused:A"].update(paused="", blackout=""),
+            ["changed,paused:A,resumed; its blackout ended"],
+            lambda bike: not bike.tell("paused:A").keys() & {"paused", "blackouts"},
+        ),
+        (
+            lambda rows: rows["report:A"].update(paused='{"reason": "why"}'),
+            ["changed,report:A,paused: why"],
+            lambda bike: bike.tell("report:A")["paused"]["reason"] == "why",
+        ),
+    ],
+)
+def test_what_was_edited_is_shown_done_and_noted(desk, bike, shell, change, printed, check):
+    done = desk.edit(change)
+    assert (done.returncode, sorted(done.stdout.replace('"', "").splitlines())) == (0, printed), done.stderr
+    assert check(bike)
+    kinds = [line.partition(",")[0] for line in printed]
+    assert done.stderr == f"redbike: {', '.join(f'1 {kind}' for kind in kinds)}\n"
+    noted = {(row[2], row[1].partition("@")[0]) for row in shell.list_rows("log")}
+    assert {action for action, who in noted if who != "ada"} & {"edit", "unset", "resume"}
+    assert (list_left(shell), list(bike.fsck())) == ([], [])
+    before = dump(bike.store)
+    desk.use("true")
+    assert shell.run("edit", "--yes").stderr == "redbike: nothing was changed\n"
+    assert dump(bike.store) == before
+
+
+def test_the_file_is_private_has_only_what_is_named_and_the_editor_is_that_of_visual(desk, bike, shell):
+    desk.use('stat -c %a "$1" "$(dirname "$1")" > seen; cat "$1" >> seen', "VISUAL", "SOME=1 sh -e ")
+    assert shell.run("edit", "--yes", "--tag=billing", "*").returncode == 0
+    [row] = bike.get_rows("report:A")
+    seen = (shell.folder / "seen").read_text().splitlines()
+    assert seen == ["600", "700", ",".join(ALL_COLUMNS), ",".join(row)]
+    check_refused(shell.run("edit", "--yes", "gone:*"), 1, "no job matches 'gone:*'")
+    check_refused(shell.run("edit", "--yes", "--tag=gone"), 1, "no job has the tag 'gone'")
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "words"),
+    [
+        ("exit 3", 1, ["the editor", "has ended with exit status 3: nothing was changed"]),
+        ("kill -TERM $$", 1, ["has ended with SIGTERM: nothing was changed"]),
+        (': > "$1"', 0, ["the file is empty: nothing was changed"]),
+        ('rm "$1"', 0, ["the file is empty: nothing was changed"]),
+        ('touch "$1"', 0, ["nothing was changed"]),
+    ],
+)
+def test_an_editor_that_fails_or_changes_nothing_changes_nothing(desk, bike, shell, script, status, words):
+    before = dump(bike.store)
+    desk.use(script)
+    check_refused(shell.run("edit", "--yes"), status, *words)
+    assert (dump(bike.store), list_left(shell)) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: rows["report:A"].update(schedule="every day"), "'report:A': bad cron 'every day'"),
+        (lambda rows: rows["report:A"].update(retries="many"), "'report:A': bad retries 'many'"),
+        (lambda rows: rows["report:A"].update(jobid="backup:A"), "another row before this one has the same job id"),
+        (lambda rows: rows["report:A"].update(jobid=""), "bad job id ''"),
+        (lambda rows: rows["report:A"].update(jobid="# x"), "seems to be a comment"),
+        (lambda rows: rows["paused:A"].update(paused='{"reason": "x"}'), "'paused:A': a pause is not changed here"),
+    ],
+)
+def test_a_bad_row_changes_nothing_is_named_and_the_file_is_kept(desk, bike, shell, change, said):
+    before = dump(bike.store)
+
+    def change_all(rows):
+        change(rows)
+        del rows["backup:A"]["data"]
+
+    done = desk.edit(change if "same job id" in said else change_all)
+    problem, unchanged, kept = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, unchanged) == (2, "", "redbike: nothing was changed")
+    assert re.match(r"redbike: line [234]: ", problem)
+    assert said in problem
+    [left] = list_left(shell)
+    assert (kept, left.read_text()) == (f"redbike: your edits are in {left}", desk.wanted.read_text())
+    assert dump(bike.store) == before
+
+
+def test_a_file_without_its_header_is_refused(desk, bike, shell):
+    before = dump(bike.store)
+    desk.use('sed -i 1d "$1"')
+    done = shell.run("edit", "--yes")
+    assert (done.returncode, "its first line is not the header any more" in done.stderr) == (2, True)
+    assert dump(bike.store) == before
+
+
+def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike, shell):
+    def change(rows):
+        rows["report:A"]["retries"] = "5"
+        del rows["backup:A"]
+        add(rows)
+        rows["paused:A"]["owner"] = "Bob"
+
+    desk.write(change)
+    other = f"{shlex.quote(sys.executable)} -m redbike"
+    commands = ("set report:A @daily", "unset backup:A", "set new:A @hourly")
+    desk.use("\n".join([*(f"{other} {each}" for each in commands), f'cat {shlex.quote(str(desk.wanted))} > "$1"']))
+    done = shell.run("edit", "--yes")
+    assert (done.returncode, done.stdout) == (1, "changed,paused:A,owner: default -> Bob\n"), done.stderr
+    *named, counted, kept = done.stderr.splitlines()
+    text = "somebody has changed it meanwhile, so it stays as it is now"
+    assert sorted(named) == [f"redbike: {jobid}: {text}" for jobid in ("backup:A", "new:A", "report:A")]
+    assert (counted, kept) == ("redbike: 1 changed", f"redbike: your edits are in {list_left(shell)[0]}")
+    found = dict(bike.get_schedules())
+    assert found == {"report:A": "@daily", "new:A": "@hourly", "paused:A": HOURLY}
+    assert bike.tell("report:A")["options"]["retries"] == 3
+
+
+def test_a_row_of_a_file_says_so(desk, bike, shell):
+    (shell.folder / "jobs.csv").write_text("filed:A,@daily\n")
+    assert shell.run("load", "jobs.csv").returncode == 0
+    done = desk.edit(lambda rows: rows["filed:A"].update(retries="5"))
+    assert (done.returncode, bike.tell("filed:A")["options"]) == (0, {"retries": 5})
+    assert f"filed:A is a row of {shell.folder / 'jobs.csv'}: that sets it anew when it is loaded again" in done.stderr
+
+
+def test_without_a_terminal_it_needs_to_be_told_not_to_ask(desk, bike, shell):
+    desk.use("touch edited")
+    check_refused(shell.run("edit"), 2, "edit asks before it changes something", "--yes does not ask")
+    assert not (shell.folder / "edited").exists()
+    desk.shell.environment["EDITOR"] = "no-such-editor"
+    check_refused(shell.run("edit", "--yes"), 1, "cannot run the editor 'no-such-editor': No such file or directory")
+    shell.environment["PATH"] = ""
+    del shell.environment["EDITOR"]
+    check_refused(shell.run("edit", "--yes"), 2, "no editor is known: name one in the variable EDITOR")
+
+
+class Terminal:
+    """The command on a terminal of its own, which is the controlling one."""
+
+    def __init__(self, shell, *arguments):
+        command = shell.command(arguments)
+        self.pid, self.side = pty.fork()
+        if self.pid == 0:
+            os.chdir(shell.folder)
+            os.execve(command[0], command, shell.environment)
+        self.shown = ""
+
+    def read_until(self, text):
+        """Read until it shows this behind what was read before."""
+        shown = ""
+        while text not in shown:
+            shown += os.read(self.side, 65536).decode()
+        self.shown += shown
+        return shown
+
+    def write(self, text):
+        os.write(self.side, text.encode())
+
+    def end(self):
+        """Read all that is left, and return the exit status."""
+        try:
+            while chunk := os.read(self.side, 65536):
+                self.shown += chunk.decode()
+        except OSError:
+            pass
+        os.close(self.side)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+EDITOR = """
+echo begun >> turns
+trap 'echo interrupted >> turns' INT
+if [ "$(grep -c begun turns)" = 1 ]; then
+    echo ready; read line
+    sed -i 's/^report:A,EVERY:1h@0/report:A,nonsense/' "$1"
+    kill -STOP $$
+else
+    sed -i 's/^report:A,nonsense/report:A,@daily/' "$1"
+fi
+"""
+
+
+def test_on_a_terminal_it_asks_and_leads_back_to_the_editor(desk, bike, shell):
+    desk.use(EDITOR)
+    terminal = Terminal(shell, "edit", "report:*")
+    terminal.read_until("ready")
+    terminal.write("\x03")
+    wait_until(lambda: "interrupted" in (shell.folder / "turns").read_text())
+    terminal.write("\n")
+    _, status = os.waitpid(terminal.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), "the shell has the terminal while the editor is stopped"
+    os.kill(terminal.pid, signal.SIGCONT)
+    assert "line 2: 'report:A': bad schedule 'nonsense'" in terminal.read_until("Edit it again? [y]es, [n]o: ")
+    terminal.write("y\n")
+    shown = terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
+    assert "changed" in shown
+    assert "EVERY:1h@0 -> @daily" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert dict(bike.get_schedules())["report:A"] == HOURLY
+    terminal.write("what?\n")
+    terminal.read_until("again: ")
+    terminal.write("yes\n")
+    assert terminal.end() == 0
+    assert dict(bike.get_schedules())["report:A"] == "@daily"
+    assert list_left(shell) == []
+
+
+def test_no_changes_nothing(desk, bike, shell):
+    before = dump(bike.store)
+    desk.use('sed -i "s/EVERY:1h@0/@daily/" "$1"')
+    terminal = Terminal(shell, "edit")
+    terminal.read_until("again: ")
+    terminal.write("n\n")
+    assert (terminal.end(), list_left(shell), dump(bike.store)) == (0, [], before)
+    assert "nothing was changed" in terminal.shown
