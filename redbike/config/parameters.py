@@ -121,6 +121,7 @@ PARAMETERS = {
         Parameter("worker", "text", None, "package.module:Class('init string')", is_option=False),
         Parameter("timefile", "text", None, "A file with the last time of the dispatcher", is_option=False),
         Parameter("group", "text", None, "What the group of a file begins with", is_option=False),
+        Parameter("host", "text", None, "The name of this host", is_option=False),
         Parameter("default-timeout", "duration", 10.0, "How long a run may take", least=0.001, is_option=False),
         Parameter("timezone", "text", "UTC", "The zone of times without a zone", is_option=False),
         Parameter("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),

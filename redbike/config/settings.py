@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,6 +25,7 @@ from redbike.errors import BadConfig
 from redbike.text.parsing import load_zone
 
 MAX_PREFIX = 128  # bytes
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 MAX_GROUP = 4096  # bytes: as long as a path may be
 
 
@@ -35,6 +37,7 @@ class Settings:
     worker: str | None = None  #: package.module:Class('init string')
     timefile: str | None = None
     group: str | None = None  #: what the group of a file begins with: NAME:PATH; None: it is the path
+    host: str | None = None  #: the name of this host; None: what the system calls it
     default_timeout: float = 10.0  #: seconds that a run may take
     timezone: str = "UTC"  #: of times without a zone
     catchup: Catchup = "last"  #: which missed occurrences run: last, none, all
@@ -72,6 +75,7 @@ class KeywordSettings(TypedDict, total=False):
     """The settings that a `redbike.Redbike` takes by their names, for type checkers; see `Settings`."""
 
     group: str | None
+    host: str | None
     timezone: str
     catchup: Catchup
     catchup_limit: int
@@ -187,6 +191,13 @@ def check_group(name: object) -> str:
     return name
 
 
+def check_host(name: object) -> str:
+    """Return the name of a host. Raise `BadConfig`."""
+    if not isinstance(name, str) or not HOST_NAME.fullmatch(name) or name.lower() == "all":
+        raise BadConfig(f"bad host {name!r:.80}: 1 to 64 letters, digits, '-', '.' and '_' are needed, and not 'all'")
+    return name
+
+
 def check_zone(value: Any) -> str:
     """Return `value` if it names a time zone, else raise `BadConfig`."""
     if not isinstance(value, str) or load_zone(value) is None:
@@ -197,6 +208,7 @@ def check_zone(value: Any) -> str:
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "prefix": _check_prefix,
     "group": check_group,
+    "host": check_host,
     "timezone": check_zone,
     "alert": check_alert,
 }

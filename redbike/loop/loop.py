@@ -205,14 +205,15 @@ class Loop:
 
     def wait(self, lists: Sequence[str], seconds: float) -> bool:
         """Block until one of `lists` has a token, and consume it; return False if `seconds` pass without one."""
-        return self.wait_and_run(lists, seconds)[0]
+        return self.wait_and_run(lists, seconds)[0] is not None
 
     def wait_and_run(
         self, lists: Sequence[str], seconds: float, script: Callable[[], Call] | None = None
-    ) -> tuple[bool, Reply | None]:
-        """Wait like `wait`; return also the reply to a script that the server runs as soon as there is a token.
+    ) -> tuple[str | None, Reply | None]:
+        """Wait like `wait`; return the list that had a token, or None, and the reply to a script.
 
-        Without a token the server runs it after some seconds. Until then it stays pending, also over several calls.
+        The server runs that as soon as there is a token.
+        Without one it runs it after some seconds. Until then it stays pending, also over several calls.
         Then `script` gives the next one.
         """
         keys = (self.store.keys.halt, *lists)
@@ -223,7 +224,7 @@ class Loop:
         watchdog.feed()
         if key == self.store.keys.halt:
             self.check_halt(self.store.read_control())
-        return key is not None, reply
+        return key, reply
 
     def check_halt(self, control: str) -> None:
         """Stop if `control` is a HALT that was given after this process had started."""

@@ -32,7 +32,7 @@ def open_store(client: "redis.Redis", settings: Settings, worker: Any) -> Store:
     """Return the store of the prefix in `settings`, for a program that has `worker`."""
     namer = QueueNamer(worker, make_reader(client, Keys(settings.prefix)))
     kept = settings.failures_limit, settings.history, settings.forget_after
-    return Store(client, settings.prefix, namer, *kept, expires=settings.expires)
+    return Store(client, settings.prefix, namer, *kept, expires=settings.expires, host=settings.host or "")
 
 
 def describe_naming(worker: Any) -> Naming:

@@ -8,6 +8,7 @@ from typing import Any
 
 from redbike.config.limits import Limit, parse_rate
 from redbike.errors import BadConfig, RedbikeError
+from redbike.loop.host_queues import HostQueues
 from redbike.loop.worker_class import WorkerClass, find_queue
 from redbike.store.names import check_queue_name
 from redbike.store.run import Poll
@@ -32,12 +33,18 @@ class Queues:
     """
 
     def __init__(
-        self, worker: WorkerClass, default_timeout: float, clock: Callable[[], float] = time.monotonic
+        self,
+        worker: WorkerClass,
+        default_timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+        hosts: HostQueues | None = None,
     ) -> None:
         self._worker = worker
         self._strict = bool(getattr(worker, "strict", False))
         self._default = default_timeout
         self._clock = clock
+        self._hosts = hosts
+        self._own: list[str] = []  # those that the worker class names
         self._names: list[str] = []
         self._revision: object = None
         self._timeouts: dict[str, float] = {}
@@ -49,6 +56,16 @@ class Queues:
     def names(self) -> list[str]:
         """Return the queues, each once."""
         return list(self._timeouts)
+
+    def list_awaited(self) -> list[str]:
+        """Return the queues for whose tokens to wait: also those for the host that were never used."""
+        return [*self._timeouts, *(self._hosts.list_unused(self._own) if self._hosts else ())]
+
+    def note_token(self, name: str) -> None:
+        """Note that the queue `name` has a token, and so is used."""
+        if self._hosts and name not in self._timeouts:
+            self._hosts.note(name)
+            self._read_at = self._clock() - REREAD
 
     def polls(self) -> Iterator[Poll]:
         """Yield where to look for jobs: all turns from this one on, at most `WINDOW` of them at a time."""
@@ -107,19 +124,22 @@ class Queues:
         given = self._worker.queue_names()
         if isinstance(given, str):
             raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
-        names, revision = list(islice(given, ENDLESS + 1)), getattr(self._worker, "revision", None)
+        own, revision = list(islice(given, ENDLESS + 1)), getattr(self._worker, "revision", None)
+        if self._hosts:
+            self._hosts.look(own)
+        names = self._hosts.add(own) if self._hosts else own
         if names == self._names and revision == self._revision:
             return False
         if len(names) > ENDLESS:
             raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
-        self._names, self._revision = names, revision
+        self._own, self._names, self._revision = own, names, revision
         self._position %= max(1, len(names))
         self.shortest_timeout = min(self._timeouts.values(), default=self._default)
         return True
 
     def _timeout(self, name: str) -> float:
-        seconds = self._worker.timeout(name)
+        seconds = self._worker.timeout(self._hosts.find_base(name) if self._hosts else name)
         if seconds is None:
             return self._default
         if not is_number(seconds) or not 0.001 <= seconds <= 1e9:

@@ -75,6 +75,7 @@ class Presence:
         self._loop = loop
         self._kind = kind
         self._settings = tuple(describe_shared(settings).items())
+        self._host = settings.host or name_host()
         self._describe = describe
         self._describe_naming = describe_naming
         self._pid = 0  # of the process that has begun; a child that a job has forked must not sign for its parent
@@ -210,7 +211,7 @@ class Presence:
             self._listener.hear()
 
     def _format_entry(self) -> str:
-        known = {"queues": (), "host": name_host(), "pid": os.getpid(), "version": __version__, **self._describe()}
+        known = {"queues": (), "host": self._host, "pid": os.getpid(), "version": __version__, **self._describe()}
         is_stopping = self._loop.stopping.is_set()
         record = ProcessRecord(0.0, self._kind, is_stopping=is_stopping, settings=self._settings, **known)
         return record.format_entry()

@@ -43,7 +43,7 @@ class Namespace:
     `clock` says which instant (epoch seconds) it is for all that happens here; None: the server's own clock does. `who`
     is the person who changes something, whose changes are noted in the log; None for a program. `forget_after` and
     `expires` are the settings: seconds, or ``never``, and seconds, or 0 for no limit. `queue_for` names the queue of a
-    job id.
+    job id. `host` is the name of this host; "" for that which the system knows.
     """
 
     client: Any  # redis.Redis, whose types allow for decoded replies: Redbike never asks for these
@@ -54,6 +54,7 @@ class Namespace:
     forget_after: float | str = "never"
     expires: float = 0.0
     queue_for: Callable[[str], str] = lambda jobid: ""
+    host: str = ""
 
     @property
     def now(self) -> float | None:
@@ -183,9 +184,12 @@ def make_owner() -> str:
     return base64.urlsafe_b64encode(os.urandom(OWNER * 6 // 8)).decode()
 
 
-def name_process(tag: str) -> str:
-    """Return the id of this process, which takes jobs under `tag`, as `redbike.store.processes.Process` has it."""
-    return f"{_find_host()}:{os.getpid()}:{tag[:OWNER]}"
+def name_process(tag: str, host: str) -> str:
+    """Return the id of this process, which takes jobs under `tag`, as `redbike.store.processes.Process` has it.
+
+    `host` is the name of this host; "" for that which the system knows.
+    """
+    return f"{host or _find_host()}:{os.getpid()}:{tag[:OWNER]}"
 
 
 _find_host = lru_cache(1)(name_host)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from redbike.errors import RedbikeError
+from redbike.store.hosts import has_host_queue, name_host_queue
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
@@ -45,6 +46,7 @@ class ProcessRecord:
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
     lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
+    for_host: bool = False  # it takes the jobs of its queues that are for its host
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -83,6 +85,7 @@ class ProcessRecord:
             settings=tuple(settings.items()) if "settings" in entry else None,
             stuck=tuple(stuck),
             lines=tuple(lines.items()),
+            for_host=entry.get("for_host") is True,
         )
 
     def format_entry(self) -> str:
@@ -96,6 +99,7 @@ class ProcessRecord:
             "settings": None if self.settings is None else dict(self.settings),
             "stuck": self.stuck or None,
             "lines": dict(self.lines) or None,
+            "for_host": self.for_host or None,
         }
         entry |= {name: value for name, value in others.items() if value is not None}
         return json.dumps(entry, ensure_ascii=False)
@@ -138,6 +142,7 @@ class Process:
     stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
     #: (name, command line) of its first commands, without what could be secret
     lines: tuple[tuple[str, str], ...] = ()
+    for_host: bool = False  #: whether it takes the jobs of its queues that are for its host
 
     @property
     def is_stuck(self) -> bool:
@@ -152,7 +157,7 @@ class Process:
     def works(self, queue: str) -> bool:
         """Tell whether it works a queue, or may do so."""
         # A long list of queues ends in a mark for the others.
-        return queue in self.queues or any(name[:1] == "…" for name in self.queues)
+        return queue in list_worked(self) or any(name[:1] == "…" for name in self.queues)
 
     def has_for(self, jobid: str) -> bool:
         """Tell whether it has a function or command for a job, or may have."""
@@ -171,12 +176,19 @@ def make_process(owner: str, record: ProcessRecord, seen: float, now: float, job
     return Process(id=record.format_id(owner), state=state, seen=seen, jobs=tuple(jobs), **told)
 
 
+def list_worked(process: Process | ProcessRecord) -> tuple[str, ...]:
+    """Return the queues of a worker, with those for the jobs of its host."""
+    queues, host = process.queues, process.host
+    own = (name_host_queue(each, host) for each in queues if has_host_queue(each, host)) if process.for_host else ()
+    return (*queues, *own)
+
+
 class CommandLines:
     """What `processes` tell of the command lines of jobs; those that are alive come first, then the newest."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         ranked = sorted(processes, key=lambda each: (each.state == "alive", each.since))
-        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in each.queues]
+        known = [(queue, dict(each.lines)) for each in ranked if each.lines for queue in list_worked(each)]
         self._lines = {(queue, name): line for queue, lines in known for name, line in lines.items()}
 
     def find(self, jobid: str, queue: str) -> str:
@@ -230,7 +242,7 @@ class Takers:
         self._takes = {}
         self._takes_shell_jobs = any(QUEUE in each.queues and TAKER in (each.takes or ()) for each in workers)
         for each in workers:
-            for name in each.queues:
+            for name in list_worked(each):
                 known = self._takes.get(name, frozenset())
                 self._takes[name] = None if known is None or each.takes is None else known | each.takes
 

@@ -4,7 +4,7 @@ The name of everything is "".
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -134,6 +134,12 @@ class QueueLimiter(Part):
     def list_queues(self) -> list[str]:
         """Return the names of all queues that were ever used."""
         return sorted(map(decode, self._namespace.ask("smembers", self._namespace.keys.queues)))
+
+    def find_used(self, names: Iterable[str]) -> list[str]:
+        """Return those of these queues that were ever used."""
+        asked = list(names)
+        found = self._namespace.ask("smismember", self._namespace.keys.queues, asked) if asked else ()
+        return [name for name, is_used in zip(asked, found, strict=True) if is_used]
 
     def list_all(self) -> list[QueueLimits]:
         """Return the limits that are not simply open, those of everything first, then by name."""

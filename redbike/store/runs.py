@@ -67,7 +67,8 @@ class Runs:
         """Read the reply to `pack_take`; none if it is ``again``: the caller repeats the request as it was."""
         if reply[0] != "ok":
             return "halted" if reply[0] == "halted" else []
-        received, prefix, worker = time.monotonic(), self._namespace.keys.prefix, name_process(tag)
+        received, prefix = time.monotonic(), self._namespace.keys.prefix
+        worker = name_process(tag, self._namespace.host)
         start, ends, retry_states, jobids, dues, schedules, homes, more, *paused = read_json(reply[1])
         began, runs = float(start), []
         deadlines = {name: float(deadline) for name, deadline in ends.items()}

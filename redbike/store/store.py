@@ -56,6 +56,7 @@ class Store:
     The last `failures_limit` failures are kept, and of each job the last `history` runs, unless it has that option. A
     one-off that has ended is forgotten `forget_after` so many seconds, unless it has that option, or this is ``never``.
     An occurrence that waits expires after `expires` seconds, unless its job has that option, or this is 0.
+    `host` is the name of this host; "" for that which the system knows.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Store:
         history: int = 10,
         forget_after: float | str = "never",
         expires: float = 0.0,
+        host: str = "",
     ) -> None:
         self.client = client
         self.keys = Keys(prefix)
@@ -76,7 +78,8 @@ class Store:
         self._queue_for = queue_for
         refuse_unknown: Callable[[], QueueFor] | None = getattr(queue_for, "refuse_unknown", None)
         self._to_set = refuse_unknown() if refuse_unknown else queue_for
-        self._group(Namespace(client, self.keys, self.scripts, None, None, forget_after, expires, self.queue_for))
+        more = forget_after, expires, self.queue_for, host
+        self._group(Namespace(client, self.keys, self.scripts, None, None, *more))
 
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace

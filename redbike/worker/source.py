@@ -81,7 +81,8 @@ class Source:
         """Block until a queue may have something; return what the server has taken for this worker at that instant."""
         # The poll first: it may read the names of the queues again.
         poll = next(self._queues.polls())
-        wakes = [self._store.keys.wake(name) for name in self._queues.names()]
+        number = len(self._queues.names())
+        wakes = {self._store.keys.wake(name): name for name in self._queues.list_awaited()}
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
@@ -91,12 +92,14 @@ class Source:
         woken, runs = False, list[Run]()
         while not (woken or runs or self._loop.stopping.is_set()):
             self._asked = time.monotonic()
-            woken, reply = self._loop.wait_and_run(wakes, NAP, take)
+            key, reply = self._loop.wait_and_run(list(wakes), NAP, take)
+            if woken := key is not None:
+                self._queues.note_token(wakes.get(key, ""))
             if reply is not None:
                 runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
                 self._presence.note(self._store.runs.read_registration(reply))
                 # It does not look into all when there are very many.
-                woken = woken or len(poll.queues) < len(wakes)
+                woken = woken or len(poll.queues) < number
                 self._presence.hear(self._store.runs.has_notices(reply))
             elif not woken:
                 self.when_idle()

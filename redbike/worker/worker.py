@@ -17,6 +17,7 @@ from typing import Any
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
 from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
@@ -27,6 +28,7 @@ from redbike.process import leaving
 from redbike.store.processes import Takers
 from redbike.store.run import LEASE, EndedRun, NextState, Run
 from redbike.store.store import Store
+from redbike.text.printable import name_host
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat
@@ -62,7 +64,8 @@ class Worker:
         self.loop = Loop(store, self._end_at_once)
         self._batch: Batch | None = None  # that which is run
         self._unsaid: list[EndedRun] = []  # of the last batch: those of whose ends the server may not know yet
-        self.queues = Queues(worker, settings.default_timeout)
+        self.hosts = HostQueues(settings.host or name_host(), store.queue_limits.find_used)
+        self.queues = Queues(worker, settings.default_timeout, hosts=self.hosts)
         self.pings = Pings()
         self.missing = MissingCommands(worker, Takers(store.workers.list_working))
         self.runner = Runner(worker, settings, self.pings, self.missing.leave, event_loop)
@@ -141,6 +144,7 @@ class Worker:
         """Return what this worker says of itself, see `ProcessRecord`."""
         return {
             "queues": shorten(self.queues.names()),
+            "for_host": True,
             "concurrency": self.concurrency,
             "takes": list_taken(self.worker),
             "lacks": tuple(self.missing.list_lacking().items()),

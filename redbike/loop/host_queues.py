@@ -1,0 +1,65 @@
+"""The queues for jobs of one host, beside those that a worker class names.
+
+Most installations have no such job. Then a worker must not pay for that with each job that it takes. So it looks into
+such a queue only once that was used. It finds that out by a token, if it is idle, or else every few seconds.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+from redbike.errors import RedbikeError
+from redbike.store.hosts import has_host_queue, name_host_queue, split_host
+
+LOOK = 6.0  # seconds after which it asks again which of these queues were ever used
+MOST = 1000  # queues of a worker that have one for its host
+
+
+class HostQueues:
+    """Knows which queues of `host` were used. `find_used` returns those of some queues that ever were."""
+
+    def __init__(
+        self,
+        host: str,
+        find_used: Callable[[Iterable[str]], Iterable[str]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.host = host
+        self._find_used = find_used
+        self._clock = clock
+        self._used: set[str] = set()
+        self._looked_at = float("-inf")
+
+    def look(self, names: list[str]) -> None:
+        """Ask which queues for the host were used, unless that was just now. Without an answer, nothing changes."""
+        if (now := self._clock()) - self._looked_at < LOOK:
+            return
+        self._looked_at = now
+        try:
+            self._used.update(self._find_used(self.list_unused(names)))
+        except RedbikeError:
+            # The loop that takes jobs finds that out, too.
+            return
+
+    def note(self, queue: str) -> None:
+        """Note that a queue is used: it has a token."""
+        self._used.add(queue)
+
+    def list_unused(self, names: Iterable[str]) -> list[str]:
+        """Return the queues for the host beside these ones that were never used, as far as is known."""
+        return [name for name in self._list_own(names) if name not in self._used]
+
+    def add(self, names: list[str]) -> list[str]:
+        """Return the queues with those for the host, if they were used; each behind the one that it belongs to."""
+        used = self._used.intersection(self._list_own(names)) if self._used else ()
+        if not used:
+            return names
+        pairs = ((name, name_host_queue(name, self.host)) for name in names)
+        return [each for name, own in pairs for each in ((name, own) if own in used else (name,))]
+
+    def find_base(self, name: str) -> str:
+        """Return the queue that a worker class knows: that beside which this one is for the host, or itself."""
+        return split_host(name)[0] if name in self._used else name
+
+    def _list_own(self, names: Iterable[str]) -> list[str]:
+        distinct = list(dict.fromkeys(names))[:MOST]
+        return [name_host_queue(name, self.host) for name in distinct if has_host_queue(name, self.host)]
