@@ -5,11 +5,12 @@ A browser sends a form for that, which is done once, and answered.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from redbike.control.blackouts import end_blackout, end_for_jobs, set_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
@@ -17,6 +18,7 @@ from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop import resuming
+from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
 from redbike.web.memory import Memory, Note
@@ -25,6 +27,7 @@ from redbike.web.site import Site
 
 BATCH = 500  # jobs between two looks at how it goes
 MAX_NAME = 100  # characters of what a proxy says who it is
+END = "end"  # the action that ends blackouts
 TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
 GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
 USED_UP = {
@@ -50,8 +53,17 @@ class Steerer:
         self.setter = Setter(self.store, bike.settings)
         self.queues = QueueController(self.store, bike.worker)
 
-    def steer(self, action: str, jobids: Sequence[str], until: float | None = None, reason: str = "") -> Done:
+    def steer(
+        self,
+        action: str,
+        jobids: Sequence[str],
+        until: float | None = None,
+        reason: str = "",
+        blackout: Blackout | None = None,
+    ) -> Done:
         """Do something to each job, a batch at a time; what goes wrong on the way is in the answer.
+
+        To pause with a `blackout` is to pause again and again.
 
         Raise what is wrong with what was given, before anything is changed.
         """
@@ -63,7 +75,8 @@ class Steerer:
         verbs: dict[str, Callable[[Sequence[str]], list[str]]] = {
             "run": self._run,
             "cancel": self._cancel,
-            "pause": lambda jobids: [word for _, word in pause_jobs(self.store, jobids, until, reason)],
+            "pause": lambda jobids: self._pause(jobids, until, reason, blackout),
+            END: lambda jobids: [word for _, word in end_for_jobs(self.store, jobids, self.settings)],
             "resume": lambda jobids: resuming.resume(self.store, self.settings, jobids),
             "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
         }
@@ -75,6 +88,23 @@ class Steerer:
                 done.error = error
                 break
         return done
+
+    def _pause(self, jobids: Sequence[str], until: float | None, reason: str, blackout: Blackout | None) -> list[str]:
+        if blackout:
+            return [word for _, word in set_for_jobs(self.store, jobids, self.sign(blackout))]
+        return [word for _, word in pause_jobs(self.store, jobids, until, reason)]
+
+    def sign(self, blackout: Blackout) -> Blackout:
+        """Return a blackout with who sets it."""
+        return replace(blackout, by=self.store.who or "")
+
+    def pause_queue(self, name: str, blackout: Blackout) -> bool:
+        """Pause a queue, or everything, again and again; whether no other blackout had to go for that."""
+        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], self.sign(blackout)) == ["set"]
+
+    def end_blackout(self, name: str) -> bool:
+        """End the blackout of a queue, or of everything; whether there was one."""
+        return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self.settings) == ["ended"]
 
     def _run(self, jobids: Sequence[str]) -> list[str]:
         tries = find_tries(self.store, jobids)

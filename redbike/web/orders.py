@@ -5,16 +5,24 @@ from typing import Self
 
 from redbike.config.limits import Limits, check_at_once, parse_rate
 from redbike.config.parameters import fold
+from redbike.control.blackouts import check_blackout, check_together, read_length
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, BadSchedule
+from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
+from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
-from redbike.web.control import GOES_ON, TRIED
+from redbike.web.control import END, GOES_ON, TRIED
 from redbike.web.requests import Form, read_back, read_moment
 from redbike.web.selection import ALL, Target
 
 NO_LIMIT = "none"  # takes a limit back
-FIELDS = ("until", "reason", "at_once", "rate")
+FIELDS = ("until", "every", "lasting", "reason", "at_once", "rate")
+BLACKOUT_WORDS = {
+    "set": "given a blackout",
+    "replaced": "given this blackout in place of another one",
+    "missing": "gone",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,11 @@ ACTIONS = {
         "Each goes on. What came due meanwhile was missed: the option catchup decides what of it runs now.",
         {"resumed": "resumed", "unchanged": "not paused", "missing": "gone"},
     ),
+    END: Action(
+        "End the blackouts of",
+        "Each is not paused again and again any more. One that is paused by its blackout now goes on.",
+        {"ended": "not paused again and again any more", "unchanged": "without a blackout"},
+    ),
     "unset": Action(
         "Unset",
         "Each is forgotten, with its schedule, options and data. A run in flight completes.",
@@ -73,10 +86,12 @@ ACTIONS = {
 QUEUE_SAYS = {
     "pause": "No job is taken from it until it is resumed. Runs in flight complete.",
     "resume": "Workers take jobs from it again.",
+    END: "Its blackout comes no more. If it is paused by that now, it goes on.",
     "limit": "The limits hold across all workers.",
     "unlimit": "No limit that people have set holds any more.",
 }
 ALL_SAYS = {
+    END: QUEUE_SAYS[END],
     "pause": "No job is enqueued, and none is taken from any queue, until everything is resumed. Runs in flight "
     "complete.",
     "resume": "The timeline and all queues go on, but not what was paused by itself. What came due meanwhile runs as "
@@ -134,7 +149,7 @@ class Order:
     @property
     def fields(self) -> list[str]:
         """Those of `FIELDS` that belong to it."""
-        return {"pause": ["until", "reason"], "limit": ["at_once", "rate"]}.get(self.action, [])
+        return {"pause": ["until", "every", "lasting", "reason"], "limit": ["at_once", "rate"]}.get(self.action, [])
 
     def is_done_at_once(self, number: int) -> bool:
         """Tell whether nobody has to confirm it for so many jobs: one that is named, and it can be taken back."""
@@ -153,9 +168,10 @@ class Given:
 
     until: float | None = None
     reason: str = ""
+    blackout: Blackout | None = None  # a pause again and again
     limits: Limits = field(default_factory=Limits)
     errors: dict[str, str] = field(default_factory=dict)
-    understood: str = ""  # which instant a time is, in a sentence, if its text does not say so
+    said: str = ""  # which instant a time is, in a sentence, if its text does not say so; or when a blackout begins
 
     @classmethod
     def read(cls, order: Order, clock: Clock) -> Self:
@@ -166,24 +182,43 @@ class Given:
                 given._add(name, order.texts, clock)
             except (BadConfig, BadSchedule) as error:
                 given.errors[name] = str(error)
+        if order.action == "pause":
+            given._read_blackout(order.texts, clock)
         if order.action == "limit" and not (given.limits or given.errors):
             given.errors["at_once"] = "neither a number at once nor a rate is given"
         if order.action == "unlimit":
             given.limits = {"at_once": None, "rate": None}
         return given
 
+    def _read_blackout(self, texts: dict[str, str], clock: Clock) -> None:
+        """Read when something is paused again and again, if that is asked for."""
+        until, every, lasting = (texts.get(name) or None for name in ("until", "every", "lasting"))
+        if every is None and lasting is None:
+            return
+        field_name = "lasting" if every is not None and lasting is None else "every"
+        try:
+            check_together(until, every, lasting)
+            assert every is not None
+            field_name = "lasting"
+            read_length(lasting)
+            field_name = "every"
+            self.blackout = check_blackout(every, lasting, "page", self.reason, clock.zone, clock.now)
+            self.said = f" It is {describe_next(self.blackout, clock)}."
+        except (BadConfig, BadSchedule) as error:
+            self.errors[field_name] = str(error)
+
     def _add(self, name: str, texts: dict[str, str], clock: Clock) -> None:
         text = texts.get(name, "")
         is_none = fold(text) == NO_LIMIT
         if name == "reason":
             self.reason = check_reason(text)
-        elif not text:
+        elif not text or name in ("every", "lasting"):
             return
         elif name == "until":
             moment, exact = read_moment(text, clock)
             self.until = check_until(moment, clock.now, text)
             if exact != text:
-                self.understood = f" The time {text!r:.80} is {clock.name(moment)}."
+                self.said = f" The time {text!r:.80} is {clock.name(moment)}."
                 texts[name] = exact
         elif name == "rate":
             self.limits["rate"] = None if is_none else text
@@ -200,9 +235,8 @@ def _parse_at_once(text: str) -> int:
     return number
 
 
-def count_words(action: str, words: dict[str, int]) -> list[tuple[str, int]]:
-    """Return how many jobs became what, in words for people, in the order in which actions list them."""
-    known = ACTIONS[action].words
+def count_words(known: dict[str, str], words: dict[str, int]) -> list[tuple[str, int]]:
+    """Return how many jobs became what, in words for people, in the order of those that are `known`."""
     first = next(iter(known.values()))
     found = dict.fromkeys(known.values(), 0)
     for word, number in words.items():

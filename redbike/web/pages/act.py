@@ -10,9 +10,9 @@ from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
 from redbike.store.overview import JobSearch
 from redbike.store.queue_limits import Pause
-from redbike.web.control import GOES_ON, USED_UP, Done, Sent, Steerer
+from redbike.web.control import END, GOES_ON, USED_UP, Done, Sent, Steerer
 from redbike.web.memory import Note
-from redbike.web.orders import ACTIONS, Given, Order, count_words
+from redbike.web.orders import ACTIONS, BLACKOUT_WORDS, Given, Order, count_words
 from redbike.web.rendering import show_text
 from redbike.web.requests import MOST_BACK
 from redbike.web.selection import Found, Target, make_pause_digest
@@ -107,7 +107,7 @@ def _ask(
         changes=changes,
         is_other=is_other,
         pause=pause,
-        rehearsal=_name_rehearsal(order),
+        rehearsal="" if order.texts.get("every") else _name_rehearsal(order),
         back=order.back.removeprefix("./"),
     )
 
@@ -117,7 +117,7 @@ def _name_rehearsal(order: Order) -> str:
     target = order.target
     query = target.selection.query if target.is_of_jobs else urlencode([("of", target.of), ("name", target.queue)])
     link = f"rehearse?action={order.action}&{query}"
-    return link if order.action in ACTIONS and len(link) <= MOST_BACK else ""
+    return link if order.action in ACTIONS and order.action != END and len(link) <= MOST_BACK else ""
 
 
 def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str], int]]:
@@ -131,15 +131,15 @@ def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str
 
 def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> Note:
     try:
-        done = steerer.steer(order.action, found.jobids, given.until, given.reason)
+        done = steerer.steer(order.action, found.jobids, given.until, given.reason, given.blackout)
     except RedbikeError as error:
         return Note(f"{order.verb}: nothing was done. {error}", is_problem=True)
-    return _describe(order, found, done, given.understood)
+    return _describe(order, given, found, done)
 
 
-def _describe(order: Order, found: Found, done: Done, understood: str) -> Note:
+def _describe(order: Order, given: Given, found: Found, done: Done) -> Note:
     """Return what became of jobs, in words, and which instant was understood."""
-    words = count_words(order.action, done.words)
+    words = count_words(BLACKOUT_WORDS if given.blackout else ACTIONS[order.action].words, done.words)
     if len(found.jobids) == 1 and words:
         said = f"{show_text(found.jobids[0])}: {words[0][0]}."
     else:
@@ -147,7 +147,7 @@ def _describe(order: Order, found: Found, done: Done, understood: str) -> Note:
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
     if done.error:
         return Note(f"{said} Then it stopped: {done.error}. {UNKNOWN}", is_problem=True)
-    return Note(said + understood, is_open=GOES_ON in done.words)
+    return Note(f"{said}{given.said}", is_open=GOES_ON in done.words)
 
 
 def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -> Note:
@@ -155,7 +155,12 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
     queues, name = steerer.queues, target.queue
     what = target.title
     try:
-        if order.action == "pause":
+        if given.blackout:
+            is_first = steerer.pause_queue(name, given.blackout)
+            said = "has a blackout now" if is_first else "has this blackout now, in place of another one"
+        elif order.action == END:
+            said = "is not paused again and again any more" if steerer.end_blackout(name) else "had no blackout"
+        elif order.action == "pause":
             said = "is paused" if queues.pause(name, given.until, given.reason) else "was paused already"
         elif order.action == "resume":
             said = "goes on" if queues.resume(name) else "was not paused"
@@ -165,7 +170,7 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
         is_unknown = bool(name) and name not in queues.store.queue_limits.list_queues()
     except RedbikeError as error:
         return Note(f"{what}: {error}. {UNKNOWN}", is_problem=True)
-    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}{given.understood}")
+    return Note(f"{what} {said}.{' It was never used.' if is_unknown else ''}{given.said}")
 
 
 def _name_jobs(jobids: tuple[str, ...]) -> str:

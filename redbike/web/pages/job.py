@@ -67,6 +67,7 @@ def show_job(site: Site, request: Request) -> Response:
         why=why,
         told=state.to_dict(),
         blackouts=[f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
+        has_blackout=any(each["of"] == "job" for each in blackouts),
         remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
         queue=seen[0].queue if seen else "",

@@ -1,0 +1,79 @@
+"""Blackouts and tags on the page: set and ended by forms, for jobs, for all that have a tag, and for queues."""
+
+import re
+
+import pytest
+
+from tests.states import dump
+from tests.verbs import set_job
+from tests.web.test_act import HOURLY, WHO, press, read_log
+
+SATURDAYS = {"every": "0 2 * * sat", "lasting": "2h", "reason": "the <b>disk</b> moves"}
+COMES = r"It is paused from 20\d\d-\d\d-\d\d 02:00:00 UTC, in .*, for 2 h, and so each time\."
+
+
+@pytest.fixture(autouse=True)
+def jobs(bike):
+    for jobid in ("nightly:A", "nightly:B", "hourly:A"):
+        set_job(bike.store, jobid, HOURLY, 4e9)
+
+
+def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
+    assert "End its blackout" not in browser.get("/job?id=hourly:A").text
+    page = press(browser, "/job?id=hourly:A", "Pause this job", **SATURDAYS)
+    assert re.fullmatch(rf"hourly:A: given a blackout\. {COMES}", page.notes[0]), page.notes
+    [found] = bike.tell("hourly:A")["blackouts"]
+    assert [found[name] for name in ("of", "every", "seconds", "by", "reason")] == [
+        "job", "0 2 * * sat", 7200.0, WHO, SATURDAYS["reason"]
+    ]  # fmt: skip
+    page = browser.send(page, "Pause this job", **SATURDAYS | {"lasting": "3h"})
+    assert "given this blackout in place of another" in page.notes[0]
+    page = browser.send(page, "End its blackout")
+    assert (page.notes, bike.tell("hourly:A").get("blackouts")) == (
+        ["hourly:A: not paused again and again any more."],
+        None,
+    )
+    assert [action for action, _, _ in read_log(bike)] == ["pause --every", "pause --every", "resume --every"]
+
+
+def test_all_jobs_with_a_tag_are_paused_again_and_again(bike, browser):
+    for jobid in ("nightly:A", "nightly:B"):
+        bike.set(jobid, "EVERY:1h@0", tags="night,eu")
+    page = press(browser, "/jobs?tag=night", "Pause all", "Pause 2 jobs", **SATURDAYS)
+    assert re.fullmatch(rf"Pause 2 jobs: 2 given a blackout\. {COMES}", page.notes[0]), page.notes
+    assert [jobid for jobid, _ in bike.get_schedules() if "blackouts" in bike.tell(jobid)] == [
+        jobid for jobid, _ in bike.get_schedules(tag="eu")
+    ]
+
+
+def test_a_queue_has_a_blackout_until_it_is_ended(bike, browser):
+    bike.run("hourly:A")
+    page = press(browser, "/queues", "Pause it", **SATURDAYS)
+    assert re.fullmatch(rf"The queue work-A has a blackout now\. {COMES}", page.notes[0]), page.notes
+    assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == ["work-A"]
+    for said in ("is not paused again and again any more", "had no blackout"):
+        page = browser.send(page, "End its blackout")
+        assert page.notes == [f"The queue work-A {said}."]
+    assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"every": "every day", "lasting": "2h"}, "bad cron 'every day'"),
+        ({"every": "NOW", "lasting": "2h"}, "a blackout needs times that come again and again"),
+        ({"every": "0 2 * * *", "lasting": "2 days"}, "bad length of a blackout '2 days'"),
+        ({"every": "0 2 * * *", "lasting": "1d"}, "it would never open"),
+        ({"every": "0 2 * * *"}, "a blackout needs both"),
+        ({"lasting": "2h"}, "a blackout needs both"),
+        ({"every": "0 2 * * *", "lasting": "2h", "until": "+1d"}, "a blackout ends after its length"),
+    ],
+)
+def test_a_bad_blackout_is_said_in_the_form_and_changes_nothing(bike, browser, typed, said):
+    before = dump(bike.store)
+    for path, button in (("/job?id=hourly:A", "Pause this job"), ("/", "Pause everything")):
+        page = browser.get(path)
+        page = browser.send(page, button, **typed if path != "/" else {})
+        page = browser.send(page, "Pause everything", **typed) if path == "/" else page
+        assert said in page.text, page.text
+    assert dump(bike.store) == before
