@@ -33,7 +33,7 @@ from docopt import docopt
 
 from redbike.store import scripts
 from tests import surroundings
-from tests.mutation.equivalent import EQUIVALENT
+from tests.crashing import VERBS
 from tests.mutation.lua import FOLDER, Mutant, list_mutants, plant
 
 # Where scripts are run straight, in the process of the test.
@@ -75,9 +75,9 @@ class Mutation:
         sent: set[str] = set()
         pack = scripts._pack_head
 
-        def note(verb: str, *more: Any) -> bytes:
-            sent.add(verb)
-            return pack(verb, *more)
+        def note(digest: str, *more: Any) -> bytes:
+            sent.add(VERBS[digest.encode()])
+            return pack(digest, *more)
 
         scripts._pack_head = note
         known = {}
@@ -103,7 +103,7 @@ class Mutation:
 
     def _try_all(self, choose_tests: Callable[[set[str]], list[pytest.Item]]) -> None:
         counts = dict.fromkeys((CAUGHT, SURVIVED, NOTHING), 0)
-        waiting = [mutant for mutant in self.mutants if mutant.name not in EQUIVALENT]
+        waiting = [mutant for mutant in self.mutants if not mutant.is_equivalent]
         running: dict[int, tuple[Mutant, int, float]] = {}
         while waiting or running:
             while waiting and len(running) < self.at_once:

@@ -1,22 +1,21 @@
-"""Mutants of the scripts that no test can catch, since they do what the script does."""
+"""Mutants of the scripts that no test can catch, as they do what the script does; each by its file and change."""
 
 EQUIVALENT: set[str] = {
     # The smaller of two numbers is the same in either order.
-    "advance.lua:14: local back, known = math.max(0, math.min(score, LATEST)), given.known"
+    "advance.lua: local back, known = math.max(0, math.min(score, LATEST)), given.known"
     " → local back, known = math.max(0, math.min(LATEST, score)), given.known",
     # A newline is no magic character, and a record with one has the name of its group before it.
-    "forget.lua:12: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"
+    "forget.lua: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"
     " → local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, false)",
-    "forget.lua:12: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"
+    "forget.lua: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"
     " → local is_row = (call('HGET', groups, job) or ''):find('\\n', 2, true)",
     # The header lists this key, by which a cluster finds the server.
-    "probe.lua:7: call('HLEN', schedules)  -- a cluster finds the server by a key → nothing",
+    "probe.lua: call('HLEN', schedules)  -- a cluster finds the server by a key → nothing",
     # What no job has is looked up for nothing.
-    "triage.lua:18: has[key] = call('HLEN', key) > 0 → has[key] = call('HLEN', key) >= 0",
-    "triage.lua:20: local failing = call('ZCARD', failure_times) > 0"
-    " → local failing = call('ZCARD', failure_times) >= 0",
-    "triage.lua:23: if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end"
+    "triage.lua: has[key] = call('HLEN', key) > 0 → has[key] = call('HLEN', key) >= 0",
+    "triage.lua: local failing = call('ZCARD', failure_times) > 0 → local failing = call('ZCARD', failure_times) >= 0",
+    "triage.lua: if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end"
     " → if tonumber(total or 1) ~= 0 then reasons[#reasons + 1] = reason .. ':' end",
     # The loop has no turn without jobs.
-    "triage.lua:73: if #jobs > 0 then look(jobs, events) end → if #jobs >= 0 then look(jobs, events) end",
+    "triage.lua: if #jobs > 0 then look(jobs, events) end → if #jobs >= 0 then look(jobs, events) end",
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 from redbike.store import lua_loader as texts
+from tests.mutation.equivalent import EQUIVALENT
 
 FOLDER = Path(texts.__file__).parent / "lua"
 # What is not code: a comment, a string. Neither is changed.
@@ -52,7 +53,16 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        return f"{self.file}:{self.line}: {self.old.strip()} → {self.new.strip() or 'nothing'}"
+        return f"{self.file}:{self.line}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """What it does, wherever the line stands in its file."""
+        return f"{self.old.strip()} → {self.new.strip() or 'nothing'}"
+
+    @property
+    def is_equivalent(self) -> bool:
+        return f"{self.file}: {self.change}" in EQUIVALENT
 
 
 def list_mutants(file: str, text: str) -> Iterator[Mutant]:
