@@ -11,20 +11,22 @@ import random
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from redbike.config.file import load
 from redbike.connection.client import connect
-from redbike.errors import NoSuchJob, Unreachable
+from redbike.errors import BadConfig, NoSuchJob, Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.loop.worker_class import RoundRobin
-from tests.chaos import population
+from tests.chaos import population, sets
 from tests.chaos.journal import Journal
 
 PAUSE = 0.15  # seconds between two operations, on average
 PATIENCE = 10  # times that something is tried
 HALTS = 0.002  # of the operations
 ACTIONS = (("once", 45), ("set", 25), ("stop", 6), ("unset", 6), ("now", 6), ("rerun", 9), ("shared", 3))
+SETS = 0.01  # of the operations: a group or a backfill
 STEERING = (("pause", 30), ("resume", 30), ("cancel", 25), ("rerun", 10), ("options", 10), ("limit", 2), ("limits", 2))
 LONGEST = 8.0  # seconds that a pause with an end lasts
 
@@ -49,6 +51,9 @@ class Client:
             time.sleep(self.rng.uniform(0, 2 * PAUSE))
             if self.rng.random() < HALTS:
                 self.attempt("halt", "", "")
+            elif self.rng.random() < SETS:
+                verb, name = self.rng.choice((("group", "then"), ("backfill", "base")))
+                self.retry_until_up(verb, f"fast.follow-{name}.{self.number}-{time.monotonic_ns()}:A", "")
             elif self.steered and self.rng.random() < 0.5:
                 self.steer(self.rng.choices([name for name, _ in STEERING], [weight for _, weight in STEERING])[0])
             else:
@@ -114,6 +119,10 @@ class Client:
             assert self.bike.set(jobid, more), more
         elif verb == "unset":
             self.bike.unset(jobid)
+        elif verb == "group":
+            self.bike.group(jobid, [(member, "NOW") for member in sets.list_members(jobid)], then=jobid)
+        elif verb == "backfill":
+            self._backfill(jobid)
         elif verb == "halt":
             self.bike.control("HALT")
         elif verb == "limit":
@@ -129,6 +138,13 @@ class Client:
             verbs = {"rerun": self.bike.run, "resume": self.bike.resume, "cancel": self.bike.cancel}
             return verbs[verb](jobid)[0].word
         return ""
+
+    def _backfill(self, jobid: str) -> None:
+        last = sets.FIRST + (sets.NUMBER - 1) * sets.HOUR
+        assert self.bike.set(jobid, f"EVERY:{sets.HOUR}s@{sets.FIRST - sets.HOUR}")
+        assert self.bike.set(sets.name_child(jobid), f"AFTER:{jobid}")
+        with suppress(BadConfig):  # nobody else asks for it: an attempt without an answer has begun it
+            self.bike.backfill(jobid, sets.FIRST, last, at_once=3)
 
     def _after(self, seconds: str) -> float:
         return self.bike.store.timeline.read_clock() + float(seconds)

@@ -49,6 +49,7 @@ class Worker(RoundRobin):
     def work(self, jobid: str) -> Any:
         """Do what the job's kind does."""
         run = current_run()
+        jobid = run.jobid  # its own, also if it is an occurrence of a backfill
         self._note(f"S {time.monotonic():.6f} {os.getpid()} {run.tag} {run.due:.6f} {run.start:.6f} {jobid}")
         kind = jobid.partition(".")[0]
         if kind == "async":

@@ -16,6 +16,7 @@ from tests.chaos.excuses import Excuses
 from tests.chaos.expand import occurrences
 from tests.chaos.followers import judge_followers
 from tests.chaos.history import Entry, History, Run, Snapshot
+from tests.chaos.sets import judge_sets
 from tests.chaos.steering import judge_steering
 from tests.chaos.verdict import Verdict, told
 
@@ -49,6 +50,7 @@ def judge(history: History) -> Verdict:
         _judge_runs(history, verdict, excuses, job, runs)
     judge_steering(history, verdict, excuses)
     judge_followers(history, verdict)
+    judge_sets(history, verdict, excuses)
     judge_rest(history, verdict)
     judge_memory(history, verdict, excuses)
     judge_halts(history, verdict, excuses)
@@ -200,8 +202,8 @@ def _last_moment(history: History, run: Run) -> float:
 
 def _was_due(history: History, job: str, run: Run) -> bool:
     """Whether any schedule that the job ever had, or any request, has this instant."""
-    if ".follow." in job:
-        return True  # see followers.py
+    if ".follow" in job:
+        return True  # see followers.py and sets.py
     changes = history.operations.get(job, ())
     if any(change["began"] - SLACK <= run.due <= change["ended"] + SLACK for change in changes):
         return True

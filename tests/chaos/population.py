@@ -7,6 +7,8 @@ A job id is ``KIND.POPULATION.NUMBER:QUEUE``. The populations:
 - ``once``: set by a client as it goes, to run one time
 - ``shared``: all clients change them, at the same time too; judged only for what must never be
 - ``follow``: followers of those, chains of five and one job after each three chains; nobody touches them
+- ``follow-…``: groups and backfills, which a client asks for as it goes; see ``sets.py``
+- ``dark``: left alone too, but each has a blackout every 20 seconds
 - ``steered``: each belongs to one client, which pauses, resumes, cancels and runs it, and changes its options, but
   never its schedule; judged exactly but for what is counted, and for what a pause, a cancellation and a limit forbid
 """

@@ -17,6 +17,7 @@ from tests.chaos.group import Group
 from tests.chaos.history import REMEMBERED
 from tests.chaos.journal import Journal
 from tests.chaos.server import Server
+from tests.chaos.sets import BLACKOUT, LASTS, list_dark
 from tests.chaos.steering import LIMIT
 from tests.chaos.world import World
 from tests.proc import handles
@@ -92,11 +93,12 @@ class Run:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
         (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url))
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
-        jobs += population.followers(jobs)
+        jobs += population.followers(jobs) + list_dark()
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
         (self.folder / "jobs.csv").write_text(rows)
         before = time.monotonic()
         self._redbike("load", "jobs.csv", check=True)
+        self._redbike("pause", "fast.dark.*", f"--every={BLACKOUT}", f"--for={LASTS}", check=True)
         if self.steers:
             self._load_steered()
         self.journal.note("loaded", began=before, ended=time.monotonic())

@@ -7,6 +7,7 @@ import pytest
 from tests.chaos.expand import occurrences
 from tests.chaos.history import read
 from tests.chaos.report import failures, summary, table
+from tests.chaos.sets import BETWEEN, FIRST, HOUR, MEMBERS, NUMBER, list_dark, list_members, name_child
 from tests.chaos.story import CRON, EPOCH, JOB, Story
 
 ALL = "10 20 30 40 50 60"
@@ -285,3 +286,49 @@ def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped,
         story.run(float(due), start=float(due) + 0.2, job=CHILD)
     found = story.verdict(schedules=known, skipped={f"running:{CHILD}": skipped})
     assert {kind: len(told) for kind, told in found.wrong.items() if told} == wrong
+
+
+THEN, BASE = "fast.follow-then.0-1:A", "fast.follow-base.0-1:A"
+WELL = range(MEMBERS), [30.0]
+
+
+@pytest.mark.parametrize(
+    ("members", "then", "asked", "wrong"),
+    [
+        pytest.param(*WELL, 1, 0, id="all is well"),
+        pytest.param(range(1, MEMBERS), [30.0], 1, 1, id="one has not run"),
+        pytest.param(range(MEMBERS), [], 1, 1, id="what follows has not run"),
+        pytest.param(range(MEMBERS), [30.0, 32.0], 1, 1, id="it has run twice"),
+        pytest.param(range(MEMBERS), [30.0, 32.0], 2, 0, id="it was asked for twice"),
+        pytest.param(range(MEMBERS), [20.05], 1, 1, id="it has run before the last one"),
+    ],
+)
+def test_what_follows_a_group_is_judged_by_its_jobs(story, members, then, asked, wrong):
+    story.runs(ALL)
+    for number in members:
+        story.run(20, job=list_members(THEN)[number])
+    for due in then:
+        story.run(due, job=THEN)
+    for number in range(asked):
+        story.change("group", 19 + number, job=THEN)
+    assert len(story.verdict().wrong["lost"]) == wrong
+
+
+@pytest.mark.parametrize("missing", [None, (BASE, 3), (name_child(BASE), 0)])
+def test_a_backfill_is_judged_by_its_range(story, missing):
+    story.runs(ALL)
+    story.change("backfill", 19, job=BASE)
+    for job in (BASE, name_child(BASE)):
+        for number in range(NUMBER):
+            if (job, number) != missing:
+                due = FIRST + number * HOUR - EPOCH
+                story.run(due, start=30.0 + number, job=f"{job}@{number}")
+    assert len(story.verdict().wrong["lost"]) == (missing is not None)
+
+
+@pytest.mark.parametrize(("at", "wrong"), [(BETWEEN - 1, 0), (BETWEEN + 1, 0), (BETWEEN + 3, 1), (BETWEEN + 6, 0)])
+def test_no_job_runs_during_a_blackout_when_all_is_calm(story, at, wrong):
+    story.runs(ALL)
+    story.faults.note("calm", at=5.0)
+    story.run(at, job=list_dark()[0][0])
+    assert len(story.verdict().wrong["paused"]) == wrong
