@@ -30,7 +30,7 @@ Usage:
   redbike [options] jobs [--queue=<QUEUE>] [--tag=<TAG>] [--status=<CODE>] [--failed] [--paused] [--overdue]
                          [--never-ran] [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
-  redbike [options] output [--run=<N>] [--failed] [--] <JOBID>
+  redbike [options] output [--run=<N>] [--failed] [--follow] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
   redbike [options] incident [--] [<WINDOW>]
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
@@ -44,7 +44,7 @@ Usage:
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
-  redbike [options] tail [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] tail [--output=<JOBID>] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...])
   redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--alone]
@@ -95,7 +95,8 @@ Commands:
              What needs you comes first on a terminal; as CSV or JSON they come in no order.
   show       All about one job, for a person: what it does now, its next and last runs, its last failure.
   output     What the last run of a command has printed, as far as it is kept: see the option output. --run=2 is the
-             run before, and --failed one that went wrong.
+             run before, and --failed one that went wrong. --follow shows it while it runs, and ends with the run:
+             with status 0 if that has succeeded, and 1 otherwise.
   why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
   incident   What is known of a span of time, as text for a report, and the first unusual thing in it.
   health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
@@ -111,6 +112,7 @@ Commands:
   log        What people have changed, or have changed of a job, newest first.
   top        A screen that shows how things are now: lags, queues, processes, what is due next, failures; q ends it.
   tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
+             --output=JOBID also shows what the commands of this job print.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
   cancel     Drop what waits or runs of jobs; their schedules go on, and nothing has failed. A backfill ends first.
   backfill   Run the occurrences of a job that are past, and what follows each, beside its schedule: oldest first, and
@@ -171,6 +173,7 @@ Options:
   --count=<N>              How many instants [default is 5].
   --format=<FORMAT>        csv, json or table; without it table on a terminal, otherwise csv, with failures a JSON
                            object a line. show is always a page.
+  --follow                 Until the run ends.
   --run=<N>                Which run, counted from the newest [default is 1].
   --at=<TIMESTAMP>         An instant that is past.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].

@@ -91,6 +91,7 @@ redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.
 redbike web --write --listen=0.0.0.0:8080  For all who know REDBIKE_WEB_TOKEN, also to steer.
 redbike output backup:A  What the last run of a command has printed.
 redbike output backup:A --failed --run=2  That of the last run but one which went wrong.
+redbike output backup:A --follow  What it prints, until its run ends.
 redbike runs backup:A  When it ran, how long, and how that ended.
 redbike runs --failed --since='yesterday 18:00'  All runs since then that went wrong.
 redbike queues  Where jobs wait, and since when.
@@ -101,6 +102,7 @@ redbike log backup:A  Who set, paused or ran it.
 redbike top  Live, until you press q.
 redbike tail  All that happens.
 redbike tail 'mail:*' --format=json  What happens to some jobs, an object a line.
+redbike tail --output=backup:A  What happens to a job, and what its command prints.
 redbike tail --limit=100000 > events.csv  All that happens, even if that is very much.
 redbike run backup:A  Now, in addition to its schedule.
 redbike run --failed 'mail:*'  Run again what has failed for good.

@@ -1,15 +1,105 @@
-"""Run the command output: print what a run of a command has printed."""
+"""Run the command output: print what a run of a command has printed, or prints while it runs."""
+
+import sys
+from collections.abc import Iterator
 
 from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.config.file import Config
+from redbike.errors import BadConfig, NoResult
+from redbike.facade.redbike import Redbike
+from redbike.store.enums import Outcome
+from redbike.store.history import PastRun
+from redbike.store.live import Printed
+from redbike.text.printable import escape
 
 MOST = 1000
+LOOKS = 3  # looks at a silent run before it is asked whether it still runs
 
 
-def print_output(arguments: Arguments, config: Config) -> None:
-    """Print what is kept of the output of a run."""
+def print_output(arguments: Arguments, config: Config) -> int | None:
+    """Print what is kept of the output of a run; with ``--follow`` what it prints until it ends."""
     number = parse_count(arguments, "--run", 1, most=MOST)
-    bike = open_to_look(config)
-    if text := bike.output(arguments["<JOBID>"], number, arguments["--failed"]):
+    bike, jobid = open_to_look(config), arguments["<JOBID>"]
+    if arguments["--follow"]:
+        if arguments["--run"] or arguments["--failed"]:
+            raise BadConfig("--follow is about the run that goes on: give neither --run nor --failed")
+        return _follow(bike, jobid)
+    _print(bike.output(jobid, number, arguments["--failed"]))
+    return None
+
+
+def _print(text: str) -> None:
+    if text:
         print(text)
+
+
+def _follow(bike: Redbike, jobid: str) -> int:
+    """Print what the run in flight prints until it ends; return 0 if it has succeeded, and 1 otherwise.
+
+    A run that waits in a queue is waited for. If there is neither, print what the last one has printed.
+    """
+    lines = Lines()
+    heard = bike.store.live.listen([jobid])
+    # It may have ended before anybody has listened.
+    ended = None if _goes_on(bike, jobid) else _find_last(bike, jobid)
+    silent = 0
+    while ended is None:
+        part = next(heard)
+        silent = 0 if part else silent + 1
+        if isinstance(part, PastRun):
+            ended = part
+        elif part:
+            lines.show(part)
+        elif silent >= LOOKS and not _goes_on(bike, jobid):
+            ended = _find_last(bike, jobid)
+    lines.finish()
+    if not lines.is_any:
+        _print_kept(bike, jobid)
+    return 0 if ended.outcome == Outcome.OK else 1
+
+
+def _goes_on(bike: Redbike, jobid: str) -> bool:
+    state = bike.store.questions.inspect([jobid])[0]
+    return state.run is not None or state.waiting is not None
+
+
+def _find_last(bike: Redbike, jobid: str) -> PastRun:
+    """Return the newest run of a job. Raise `NoResult` if none is kept."""
+    found = bike.runs(jobid, limit=1)
+    if not found:
+        raise NoResult(f"no output of {jobid!r}: it does not run, and of its runs, 0 are kept")
+    return found[0]
+
+
+def _print_kept(bike: Redbike, jobid: str) -> None:
+    """Print what is kept of the last run: it has ended before its worker knew that somebody listens."""
+    try:
+        _print(bike.output(jobid))
+    except NoResult as error:
+        print(f"redbike: {error}", file=sys.stderr)
+
+
+class Lines:
+    """Shows what a run prints as whole lines that are safe to show."""
+
+    def __init__(self) -> None:
+        self.is_any = False
+        self._rest = b""
+
+    def show(self, part: Printed) -> None:
+        """Print the lines that end in it."""
+        for line in self.split(part):
+            print(escape(line))
+        sys.stdout.flush()
+
+    def split(self, part: Printed) -> Iterator[bytes]:
+        """Yield the lines that end in it."""
+        self.is_any = True
+        *lines, self._rest = (self._rest + part.text).split(b"\n")
+        yield from (line.rstrip(b"\r") for line in lines)
+
+    def finish(self) -> None:
+        """Print a last line that has no end."""
+        if self._rest:
+            print(escape(self._rest))

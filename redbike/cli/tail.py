@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 from redbike.cli.arguments import Arguments, parse_count
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import complain
+from redbike.cli.output import Lines
 from redbike.cli.rows import choose_format, format_row
 from redbike.config.file import Config
 from redbike.errors import Unreachable
@@ -19,10 +21,13 @@ from redbike.facade.redbike import Redbike
 from redbike.process.signals import leave_to_others
 from redbike.schedule.clock import Clock, format_took
 from redbike.store.history import PastRun
+from redbike.store.live import Printed
 from redbike.store.log import LogEntry, localize
+from redbike.store.names import check_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
 from redbike.text.printable import escape
 
+T = TypeVar("T")
 RATE = 1000  # events a second that are printed, unless `--limit` says otherwise: nobody reads more
 MOST = 10_000  # events that wait to be printed; further ones are dropped
 RETRY = 1.0  # seconds after which a server that is away is tried again
@@ -34,7 +39,7 @@ class Line:
     """An event as it is printed. Times are epoch seconds, durations seconds; None stands for what there is not."""
 
     time: float
-    kind: str  # "run" for one that has ended, "change" for what somebody has changed
+    kind: str  # "run" for one that has ended, "change" for what somebody has changed, "output" for a printed line
     jobid: str  # "" for what was done to a queue, or to everything
     event: str  # how the run has ended, or what was done
     due: float | None
@@ -49,13 +54,18 @@ FIELDS = tuple(Line.__dataclass_fields__)
 
 def follow(arguments: Arguments, config: Config) -> None:
     """Print events until interrupted. If the server goes away, say so, and go on when it is back."""
+    printing = arguments["--output"]
     patterns = [check_pattern(text) for text in arguments["<PATTERN>"]]
+    if printing is not None and not patterns:
+        patterns = [check_jobid(printing)]
     rate = parse_count(arguments, "--limit", RATE, most=1_000_000)
     show = _choose(choose_format(arguments), config.settings.timezone)
     listener = _Listener(open_to_look(config), patterns, rate)
     # Listening goes on while a slow terminal is written to. Otherwise the server would have to keep the events.
     with leave_to_others():
         threading.Thread(target=listener.listen, daemon=True).start()
+        if printing is not None:
+            threading.Thread(target=listener.listen_to_output, args=(check_jobid(printing),), daemon=True).start()
     for line in _read(listener):
         show(line)
         if listener.heard.empty():
@@ -132,19 +142,34 @@ class _Listener:
             yield f"{missing:,} events are missing: they came faster than they were read"
 
     def listen(self) -> None:
-        """Listen until this process ends."""
+        """Listen to events until this process ends."""
+        self._listen(lambda: self._bike.store.events.listen(self._wants), self._keep, complain)
+
+    def listen_to_output(self, jobid: str) -> None:
+        """Listen to what the command of a job prints, until this process ends."""
+        lines = Lines()
+
+        def keep(part: Printed | PastRun | None) -> None:
+            for line in lines.split(part) if isinstance(part, Printed) else ():
+                self._allowance.spend()
+                self._add(Line(time.time(), "output", jobid, "", None, None, None, escape(line), ""))
+
+        # The other thread says that the server is away.
+        self._listen(lambda: self._bike.store.live.listen([jobid]), keep, lambda text: None)
+
+    def _listen(self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], say: Callable[[str], None]) -> None:
         is_away = False
         while True:
             try:
-                events = self._bike.store.events.listen(self._wants)
+                events = begin()
                 if is_away:
-                    complain("the server is back; redbike runs and redbike log tell what has happened meanwhile")
+                    say("the server is back; redbike runs and redbike log tell what has happened meanwhile")
                 is_away = False
                 for event in events:
-                    self._keep(event)
+                    keep(event)
             except Unreachable as error:
                 if not is_away:
-                    complain(f"{error}; waiting for it")
+                    say(f"{error}; waiting for it")
                 is_away = True
                 time.sleep(RETRY)
             except Exception as error:
@@ -162,8 +187,11 @@ class _Listener:
         if not self._fits(event.jobid) or (isinstance(event, LogEntry) and not self._wants()):
             return
         self._allowance.spend()
+        self._add(_make_line(event))
+
+    def _add(self, line: Line) -> None:
         if self.heard.qsize() < MOST:
-            self.heard.put(_make_line(event))
+            self.heard.put(line)
         else:
             self.unread += 1
 
@@ -181,7 +209,9 @@ def _describe(line: Line, clock: Clock) -> str:
     """Return a line for a person."""
     what = localize(line.detail, clock.name) if line.took is None else line.detail
     detail = f": {what}" if what else ""
-    if line.took is None:
+    if line.kind == "output":
+        said = f"{line.jobid}| {line.detail}"
+    elif line.took is None:
         said = f"{line.who}: {line.event} {line.jobid}".rstrip() + detail
     else:
         tried = f", try {line.attempt}" if line.attempt != 1 else ""

@@ -13,6 +13,7 @@ from typing import IO
 
 from redbike.commands.masks import Mask
 from redbike.text.printable import escape, escape_lines
+from redbike.worker.live import Tap
 
 log = logging.getLogger("redbike.commands")
 
@@ -38,17 +39,23 @@ def show_end(tail: bytes, size: int) -> str:
 class Output:
     """Reads the output of a process, logs it under the job id, and keeps its end in `tail`; all in bounded memory.
 
-    The end has `kept` bytes, or `TAIL_LIMIT` if that is more. Secrets are masked.
+    The end has `kept` bytes, or `TAIL_LIMIT` if that is more. Secrets are masked. `tap` gets all of it, too.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], jobid: str, kept: int = 0, secrets: Iterable[bytes] = ()
+        self,
+        process: subprocess.Popen[bytes],
+        jobid: str,
+        kept: int = 0,
+        secrets: Iterable[bytes] = (),
+        tap: Tap | None = None,
     ) -> None:
         assert process.stdout is not None
         self.jobid = escape(jobid.encode())
         self.tail = b""
         self._tail_limit = max(kept, TAIL_LIMIT)
         self._mask = Mask(secrets)
+        self._tap = tap
         self._process = process
         self._pipe: IO[bytes] = process.stdout
         self._poll = select.poll()  # opens no file, so it cannot fail once the process runs
@@ -147,6 +154,8 @@ class Output:
         chunk = self._mask.feed(chunk, is_last)
         self._received += len(chunk)
         self.tail = (self.tail + chunk)[-self._tail_limit :]
+        if self._tap and chunk:
+            self._tap.feed(chunk, self.tail)
         text, position = self._partial + chunk, 0
         while self._log_left > 0 and (piece := PIECE.match(text, position)):
             self._log(piece.group())

@@ -31,6 +31,7 @@ from redbike.store.enums import Outcome
 from redbike.store.run import Run
 from redbike.text.printable import escape_lines
 from redbike.worker.current import current_run
+from redbike.worker.live import Tap
 from redbike.worker.missing_commands import get_command_name
 from redbike.worker.notify import End
 
@@ -138,14 +139,16 @@ class Commands(Checkable, RoundRobin):
         kept = self._find_output_size(run, command)
         with hold_lock(name, deadline, own, lambda: run.cancelled, lambda: bool(run.stopping)) as lock:
             variables = read_variables(command.env_file)
+            run.tap = tap = Tap(own)
             with (
                 open_environment(command, jobid, run, variables, deadline - time.monotonic()) as env,
                 start_command(command, env, lock) as group,
-                Output(group.process, own, kept, variables.values()) as output,
+                Output(group.process, own, kept, variables.values(), tap) as output,
             ):
                 is_in_time = self._wait_for_end(run, group, output, deadline, grace)
             if (run.cancelled or not is_in_time) and group.is_alive():
                 lock.keep()
+        tap.close()
         run.usage = group.process.usage
         if kept:
             run.output, run.output_size = show_end(output.tail, kept), kept

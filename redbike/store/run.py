@@ -80,6 +80,7 @@ class Run:
     output_size: int = field(default=0, compare=False, repr=False)  # bytes that it may have
     result: str = field(default="", compare=False, repr=False)  # JSON, if it is to be kept; see history.py
     usage: Any = field(default=None, compare=False, repr=False)  # a `Usage`, of its command
+    tap: Any = field(default=None, compare=False, repr=False)  # a `Tap`, of what its command prints
     ping_url: str | None = field(default=None, compare=False, repr=False)  #: what is called when it has ended
     thread: int = field(default=0, compare=False, repr=False)  #: the one in which its work began; 0 before
     stop_flag: Any = field(default=None, compare=False, repr=False)  # a `StopFlag`, set when its worker is to stop

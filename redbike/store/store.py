@@ -27,6 +27,7 @@ from redbike.store.groups import Groups
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys
+from redbike.store.live import LiveOutput
 from redbike.store.log import Events, Log
 from redbike.store.names import check_queue_name
 from redbike.store.namespace import PAGE, Namespace, make_tag
@@ -103,6 +104,7 @@ class Store:
         self.past = PastRuns(namespace)
         self.events = Events(namespace)
         self.outputs = Outputs(namespace)
+        self.live = LiveOutput(namespace)
         self.outbox = Outbox(namespace)
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)

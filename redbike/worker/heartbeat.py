@@ -9,6 +9,7 @@ from redbike.errors import RedbikeError, Unreachable
 from redbike.process import watchdog
 from redbike.store.run import LEASE, Run
 from redbike.store.store import Store
+from redbike.worker.live import LivePublisher
 
 log = logging.getLogger("redbike.heartbeat")
 
@@ -37,6 +38,7 @@ class Heartbeat:
         self._overrun = overrun
         self._cancel = cancel
         self._report_stuck = stuck
+        self._live = LivePublisher(store.live)
         self._going_on: dict[tuple[str, str], Run] = {}  # they have no heartbeat any more, but have not ended
         self._reserved: dict[tuple[str, str], Run] = {}  # those of them that count for the limits of their queues
         self._reported: set[tuple[str, str]] = set()  # those of which `stuck` has heard
@@ -172,6 +174,7 @@ class Heartbeat:
                 else:
                     log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
                 self._drop(run)
+            self._live.look(runs)
         except Unreachable as error:
             log.debug("no heartbeat: %s", error)
             time.sleep(INTERVAL / 4)

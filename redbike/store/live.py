@@ -1,0 +1,87 @@
+"""Hand on what runs print, while they run, to whoever listens. Nothing of it is stored.
+
+Whoever listens subscribes to a channel for each job, the name of the key ``-outputs`` with a colon and the id, and to
+one of that name alone. A worker with commands sends an empty message to the latter with its heartbeats. The server
+replies how many listen. As long as that is nobody, it sends nothing else.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from redbike.connection.refusals import translate_errors
+from redbike.store.entries import read_entry
+from redbike.store.history import PastRun, read_run
+from redbike.store.namespace import Part
+from redbike.store.records import decode
+
+LOOK = 1.0  # seconds after which a listener looks whether it is over
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a run has printed just now; secrets are masked, but what cannot be shown is not escaped yet."""
+
+    jobid: str
+    text: bytes
+    time: float  # epoch seconds, by the clock of who listens
+
+
+class LiveOutput(Part):
+    """Sends what runs print, and listens to it."""
+
+    def is_watched(self) -> bool:
+        """Tell whether somebody listens to the output of any job. Raise `Unreachable`."""
+        return self._send(self._namespace.keys.outputs, b"")
+
+    def send(self, jobid: str, text: bytes) -> bool:
+        """Send what the run of a job has printed; tell whether anybody has heard it. Raise `Unreachable`."""
+        return self._send(self._name_channel(jobid), text)
+
+    def _send(self, channel: str, message: bytes) -> bool:
+        with translate_errors():
+            try:
+                return int(self._namespace.client.spublish(channel, message)) > 0
+            except redis.exceptions.NoPermissionError:
+                return False
+
+    def _name_channel(self, jobid: str) -> str:
+        return f"{self._namespace.keys.outputs}:{jobid}"
+
+    def listen(
+        self, jobids: Sequence[str], is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[Printed | PastRun | None]:
+        """Listen from now on: yield what jobs print, and their runs that end; None at least each `LOOK` seconds.
+
+        Raise `Unreachable` where the server is away.
+        """
+        client, keys = self._namespace.client, self._namespace.keys
+        channels = [keys.outputs, keys.journal, *map(self._name_channel, jobids)]
+        with translate_errors():
+            subscription = client.pubsub()
+            subscription.ssubscribe(*channels)
+            for _ in channels:
+                # Only what happens after the server has said so is heard.
+                subscription.parse_response()
+        return self._receive(subscription, frozenset(jobids), is_over)
+
+    def _receive(
+        self, subscription: Any, jobids: frozenset[str], is_over: Callable[[], bool]
+    ) -> Iterator[Printed | PastRun | None]:
+        keys = self._namespace.keys
+        try:
+            with translate_errors():
+                while not is_over():
+                    message = subscription.get_message(timeout=LOOK)
+                    if not message or message["type"] != "smessage":
+                        yield None
+                    elif (channel := decode(message["channel"])) == keys.journal:
+                        runs = (run for run in read_entry(message["data"]) or () if not isinstance(run, str))
+                        yield from (read_run(run.jobid, run.packed, run.worker) for run in runs if run.jobid in jobids)
+                    elif channel != keys.outputs:
+                        yield Printed(channel[len(keys.outputs) + 1 :], message["data"], time.time())
+        finally:
+            subscription.close()

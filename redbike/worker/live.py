@@ -1,0 +1,125 @@
+"""Sends what commands print while they run, as long as somebody listens; see `redbike.store.live`.
+
+Each command has a `Tap`. After each heartbeat, `LivePublisher` asks whether anybody listens, and opens or shuts the
+taps. It sends in a thread of its own, which starts when somebody listens for the first time. So no command waits for
+the server.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from redbike.errors import RedbikeError
+from redbike.store.live import LiveOutput
+from redbike.store.run import Run
+
+log = logging.getLogger("redbike.worker")
+
+BEFORE = 16 * 1024  # bytes of what was printed before that whoever comes gets
+LIMIT = 256 * 1024  # bytes that wait to be sent; what is printed faster is left out
+LAST = 1.0  # seconds for what waits to be sent when a command has ended
+
+
+class Tap:
+    """What a command prints. Shut, it costs nothing."""
+
+    def __init__(self, jobid: str) -> None:
+        self.jobid = jobid
+        self.left_out = 0  # bytes
+        self._lock = threading.Lock()
+        self._printed = b""  # the end of all so far
+        self._publisher: LivePublisher | None = None  # None: it is shut
+
+    def feed(self, text: bytes, printed: bytes) -> None:
+        """Take what was printed just now; `printed` ends with it."""
+        with self._lock:
+            self._printed = printed
+            if self._publisher:
+                self._publisher.put(self, text)
+
+    def open(self, publisher: "LivePublisher") -> None:
+        """Send from now on, and first the end of what was printed before."""
+        with self._lock:
+            if self._publisher is None:
+                self._publisher = publisher
+                if self._printed:
+                    publisher.put(self, self._printed[-BEFORE:])
+
+    def shut(self) -> None:
+        """Send no more."""
+        with self._lock:
+            self._publisher = None
+
+    def close(self) -> None:
+        """Wait until all is sent, for `LAST` seconds at most, as the command has ended."""
+        with self._lock:
+            publisher, self._publisher = self._publisher, None
+        if publisher:
+            publisher.finish(self)
+
+
+class LivePublisher:
+    """Opens the taps of runs if somebody listens, and sends what they give."""
+
+    def __init__(self, live: LiveOutput) -> None:
+        self._live = live
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[Tap, bytes]] = deque()
+        self._size = 0  # bytes of these
+        self._sending: Tap | None = None
+        self._thread: threading.Thread | None = None
+
+    def look(self, runs: Iterable[Run]) -> None:
+        """Ask whether anybody listens, if a run has a tap. Raise `Unreachable`."""
+        taps = [run.tap for run in runs if run.tap is not None]
+        if not taps:
+            return
+        is_watched = self._live.is_watched()
+        for tap in taps:
+            if is_watched:
+                tap.open(self)
+            else:
+                tap.shut()
+
+    def put(self, tap: Tap, text: bytes) -> None:
+        """Send this soon; if too much waits, leave it out, and say how much that was."""
+        with self._changed:
+            if self._size + len(text) > LIMIT:
+                tap.left_out += len(text)
+                return
+            if tap.left_out:
+                text = b"\n... %d bytes were left out here: they came too fast\n%b" % (tap.left_out, text)
+                tap.left_out = 0
+            self._waiting.append((tap, text))
+            self._size += len(text)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._send_all, name="redbike-live", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def finish(self, tap: Tap) -> None:
+        """Wait until all of a tap is sent, for `LAST` seconds at most."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._sending is not tap and all(each is not tap for each, _ in self._waiting), LAST
+            )
+
+    def _send_all(self) -> None:
+        while True:
+            with self._changed:
+                self._sending = None
+                self._changed.notify_all()
+                while not self._waiting:
+                    self._changed.wait()
+                tap, text = self._waiting.popleft()
+                self._sending = tap
+                self._size -= len(text)
+            try:
+                is_heard = self._live.send(tap.jobid, text)
+            except RedbikeError as error:
+                log.debug("%s: what it prints is not sent: %s", tap.jobid, error)
+                is_heard = False
+            if not is_heard:
+                # The next heartbeat asks again.
+                tap.shut()

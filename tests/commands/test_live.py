@@ -1,0 +1,153 @@
+"""What a command prints, while it runs, for whoever listens."""
+
+import os
+import threading
+
+import pytest
+import redis
+
+from redbike import Redbike, RoundRobin
+from redbike.store.store import Store
+from redbike.worker.live import LIMIT, LivePublisher, Tap
+from tests.commands.conftest import LONG, a_run
+from tests.waiting import wait_until
+
+STEPS = "echo one; read x <limits; echo secret word; read x <limits; printf 'three\\33[2J'; exit $CODE"
+
+
+@pytest.fixture
+def bike(jobs):
+    return Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
+
+
+@pytest.fixture
+def begin(jobs, gate, bike):
+    """Starts a worker, and x:A, which prints a line, and a further one each time that the gate is opened."""
+
+    def beginning(code=0, output="off"):
+        (jobs.folder / "env").write_text("PASSWORD='secret word'")
+        (jobs.folder / "commands.ini").write_text(
+            f"[commands]\nx = {STEPS}\n[x]\nshell = /bin/sh\ncwd = .\nenv-file = env\n"
+            f"env.CODE = {code}\noutput = {output}\n"
+        )
+        bike.set("x:A", "NOW")
+        jobs.start("up")
+        wait_until(lambda: bike.is_working("x:A"))
+
+    return beginning
+
+
+def count_listeners(client, bike):
+    return client.execute_command("PUBSUB", "SHARDNUMSUB", bike.store.keys.outputs)[1]
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (3, 1)])
+def test_follow_shows_lines_as_they_come_and_ends_with_the_run(begin, jobs, gate, bike, client, code, status):
+    begin(code)
+    with open(jobs.folder / "heard", "w") as file:
+        process = jobs.spawn(("output", "x:A", "--follow"), *[file.fileno()] * 3)
+    heard = (jobs.folder / "heard").read_text
+    wait_until(lambda: heard() == "one\n")
+    gate()
+    wait_until(lambda: heard() == "one\n***\n")
+    gate()
+    assert process.wait(LONG) == status
+    assert heard() == "one\n***\nthree\\x1b[2J\n"
+    wait_until(lambda: count_listeners(client, bike) == 0)
+
+
+def test_tail_shows_lines_beside_events(begin, jobs, gate, bike, client):
+    begin()
+    with open(jobs.folder / "heard", "w") as file:
+        process = jobs.spawn(("tail", "--output=x:A", "--format=csv"), *[file.fileno()] * 3)
+    heard = (jobs.folder / "heard").read_text
+    wait_until(lambda: ",output,x:A,,,,,one," in heard())
+    gate()
+    wait_until(lambda: ",output,x:A,,,,,***," in heard())
+    gate()
+    wait_until(lambda: ",run,x:A,ok," in heard())
+    process.kill()
+
+
+def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
+    done = jobs.run("output", "x:A", "--follow")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "redbike: no output of 'x:A': it does not run, and of its runs, 0 are kept\n",
+    )
+    (jobs.folder / "commands.ini").write_text("[commands]\nx = sh -c 'echo one; exit 2'\n[x]\noutput = 1k\n")
+    bike.set("x:A", "NOW")
+    process = jobs.start("up")
+    wait_until(lambda: bike.runs("x:A"))
+    done = jobs.run("output", "x:A", "--follow")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "one\n", "")
+    process.kill()
+    for words in (["--run=2"], ["--failed"]):
+        done = jobs.run("output", "x:A", "--follow", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "give neither --run nor --failed" in done.stderr
+
+
+def test_nothing_is_sent_while_nobody_listens(client, prefix):
+    live = Store(client, prefix, lambda jobid: "work-A").live
+    publisher, run = LivePublisher(live), a_run()
+    before = client.info("commandstats").get("cmdstat_spublish", {}).get("calls", 0)
+    publisher.look([run])
+    run.tap = Tap("x:A")
+    run.tap.feed(b"one", b"one")
+    publisher.look([run])
+    assert client.info("commandstats")["cmdstat_spublish"]["calls"] == before + 1, "it has asked whether anybody does"
+    assert publisher._thread is None
+
+
+@pytest.fixture
+def listen():
+    """What is heard of the output of a job from now on."""
+    over, threads = threading.Event(), []
+
+    def listening(live, jobid="x:A"):
+        heard = []
+        parts = live.listen([jobid], over.is_set)
+        threads.append(threading.Thread(target=lambda: heard.extend(part.text for part in parts if part)))
+        threads[-1].start()
+        return heard
+
+    yield listening
+    over.set()
+    for thread in threads:
+        thread.join(LONG)
+
+
+def test_whoever_comes_gets_what_was_printed_before_and_another_prefix_nothing(client, listen):
+    mine, other = (Store(client, each, lambda jobid: "work-A").live for each in ("mine", "other"))
+    publisher, run = LivePublisher(mine), a_run()
+    run.tap = Tap("x:A")
+    run.tap.feed(b"one ", b"one ")
+    elsewhere, another = listen(other), listen(mine, "y:A")
+    heard = listen(mine)
+    publisher.look([run])
+    run.tap.feed(b"two", b"one two")
+    run.tap.close()
+    wait_until(lambda: heard == [b"one ", b"two"])
+    assert (elsewhere, another) == ([], [])
+
+
+def test_what_comes_too_fast_is_left_out_and_counted(client, prefix):
+    live = Store(client, prefix, lambda jobid: "work-A").live
+    publisher, tap = LivePublisher(live), Tap("x:A")
+    with publisher._changed:  # nothing is sent meanwhile
+        publisher.put(tap, b"a" * LIMIT)
+        publisher.put(tap, b"b" * 10)
+        assert publisher._size == LIMIT
+    wait_until(lambda: not publisher._size)
+    publisher.put(tap, b"c")
+    assert tap.left_out == 0
+
+
+def test_a_server_that_is_away_holds_no_command_up(jobs):
+    client = redis.Redis(unix_socket_path=os.fspath(jobs.folder / "none"))
+    publisher, tap = LivePublisher(Store(client, "p", lambda jobid: "work-A").live), Tap("x:A")
+    tap.open(publisher)
+    tap.feed(b"one", b"one")
+    tap.close()
+    wait_until(lambda: not publisher._waiting)
