@@ -55,7 +55,7 @@ CASES = [
     pytest.param(BEFORE, False, id=BEFORE),
     pytest.param(AFTER, False, id=AFTER),
     pytest.param(LOST, False, id=LOST),
-    pytest.param(AFTER, True, id=f"{AFTER}, elsewhere", marks=pytest.mark.acceptance),
+    pytest.param(AFTER, True, id=f"{AFTER}, elsewhere", marks=pytest.mark.nightly),
     pytest.param(LOST, True, id=f"{LOST}, elsewhere", marks=pytest.mark.acceptance),
     pytest.param(TWICE, True, id=TWICE, marks=pytest.mark.acceptance),
 ]

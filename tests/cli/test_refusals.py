@@ -26,7 +26,7 @@ WORKER = "from redbike import RoundRobin as Worker\n"
         ("dispatch --schedules=nowhere.csv", "nowhere.csv"),
         ("health --max-lag=soon", "bad --max-lag 'soon'"),
         ("health 'a\nb'", r"bad job id 'a\nb'"),
-        ("jobs --format=xml", "bad --format 'xml': csv and json are allowed"),
+        ("jobs --format=xml", "bad --format 'xml': csv, json, table are allowed"),
         ("jobs --limit=0", "bad --limit '0'"),
         ("jobs --queue='a\nb'", r"'a\nb'"),
         ("jobs --status=DEAD", "bad status 'DEAD': TML, ENQ, WRK, STP, DIE, BAD are allowed"),

@@ -52,8 +52,8 @@ def step(machine, chance):
     "seeds",
     [
         range(10),
-        pytest.param(range(10, 60), marks=pytest.mark.acceptance),
-        pytest.param(range(60, 400), marks=pytest.mark.nightly),
+        pytest.param(range(10, 24), marks=pytest.mark.acceptance),
+        pytest.param(range(24, 400), marks=pytest.mark.nightly),
     ],
 )
 def test_random_steps_of_jobs_that_expire_agree_with_the_model(client, monkeypatch, seeds):
