@@ -44,7 +44,7 @@ Usage:
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
-  redbike [options] tail [--output=<JOBID>] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+  redbike [options] tail [--output=<JOBID>] [--tag=<TAG>] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
   redbike [options] cancel [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...])
   redbike [options] backfill --from=<TIMESTAMP> --to=<TIMESTAMP> [--at-once=<N>] [--again] [--alone]

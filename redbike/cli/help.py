@@ -103,6 +103,7 @@ redbike top  Live, until you press q.
 redbike tail  All that happens.
 redbike tail 'mail:*' --format=json  What happens to some jobs, an object a line.
 redbike tail --output=backup:A  What happens to a job, and what its command prints.
+redbike tail --tag=billing  What happens to the jobs that have a tag.
 redbike tail --limit=100000 > events.csv  All that happens, even if that is very much.
 redbike run backup:A  Now, in addition to its schedule.
 redbike run --failed 'mail:*'  Run again what has failed for good.

@@ -6,7 +6,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from redbike.cli.messages import complain
 from redbike.cli.output import Lines
 from redbike.cli.rows import choose_format, format_row
 from redbike.config.file import Config
+from redbike.config.labels import read_filter
 from redbike.errors import Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import leave_to_others
@@ -60,7 +61,7 @@ def follow(arguments: Arguments, config: Config) -> None:
         patterns = [check_jobid(printing)]
     rate = parse_count(arguments, "--limit", RATE, most=1_000_000)
     show = _choose(choose_format(arguments), config.settings.timezone)
-    listener = _Listener(open_to_look(config), patterns, rate)
+    listener = _Listener(open_to_look(config), patterns, rate, read_filter(arguments["--tag"]))
     # Listening goes on while a slow terminal is written to. Otherwise the server would have to keep the events.
     with leave_to_others():
         threading.Thread(target=listener.listen, daemon=True).start()
@@ -121,12 +122,17 @@ class _Allowance:
 
 
 class _Listener:
-    """Listens to events of jobs that match one of `patterns`, `rate` a second; keeps them until they are printed."""
+    """Listens to events of jobs that match one of `patterns`, `rate` a second; keeps them until they are printed.
 
-    def __init__(self, bike: Redbike, patterns: Sequence[str] = (), rate: int = RATE) -> None:
+    With `tags`, only of jobs that have one of them when the event comes.
+    """
+
+    def __init__(
+        self, bike: Redbike, patterns: Sequence[str] = (), rate: int = RATE, tags: Set[str] = frozenset()
+    ) -> None:
         self.heard: queue.SimpleQueue[Line | Exception] = queue.SimpleQueue()
         self._bike = bike
-        self._fits = compile_patterns(patterns)
+        self._fits, self._tags = compile_patterns(patterns), tags
         self._rate, self._allowance = rate, _Allowance(rate)
         self._is_limited = False  # whether events are missing because of `rate`
         self.unread = 0  # events that are missing because too many others waited to be printed
@@ -185,6 +191,8 @@ class _Listener:
     def _keep(self, event: PastRun | LogEntry) -> None:
         # Runs come only where they are wanted.
         if not self._fits(event.jobid) or (isinstance(event, LogEntry) and not self._wants()):
+            return
+        if self._tags and not any(self._bike.store.questions.keep_tagged([event.jobid], self._tags)):
             return
         self._allowance.spend()
         self._add(_make_line(event))

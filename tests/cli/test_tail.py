@@ -49,6 +49,18 @@ def work(bike, *jobids):
         assert bike.work_one() == jobid
 
 
+def test_of_jobs_with_a_tag(bike, shell, follow):
+    bike.set("good:A", "STOP", tags="night")
+    bike.set("bad:A", "STOP", tags="night")
+    follow("--tag=NIGHT,day", "g*", "o*")
+    work(bike, "bad:A", "other:A", "good:A")
+    wait_until(lambda: len(shell.log("tail").splitlines()) == 2)
+    assert [row[1:4] for row in csv.reader(io.StringIO(shell.log("tail")))] == [
+        ["change", "good:A", "set"],
+        ["run", "good:A", "ok"],
+    ]
+
+
 def test_as_csv_and_json(bike, shell, follow):
     follow(log="csv")
     follow("--format=json", log="json")

@@ -1,5 +1,7 @@
 """The jobs that ids and patterns name."""
 
+import json
+
 import pytest
 
 from redbike import escape
@@ -51,6 +53,30 @@ def test_a_text_names_jobs(questions, texts, found):
     else:
         with pytest.raises(NoSuchJob):
             list(expand(questions, texts))
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ([], ["n:A", "nightly:A", "star*:A"]),
+        (["*"], ["n:A", "nightly:A", "star*:A"]),
+        (["nightly:*"], ["nightly:A"]),
+        (["n:A", "nightly:*", "n*"], ["n:A", "nightly:A"]),
+        (["star*:A"], ["star*:A"]),
+        (["star\\*:A"], ["star*:A"]),
+    ],
+)
+def test_tags_choose_among_jobs_and_only_options_are_read_for_that(questions, client, prefix, texts, found):
+    key = f"{prefix}-options"
+    stored = {"n:A": "b x", "nightly:A": "x", "star*:A": "a y", "nightly:B": "z"}
+    client.hset(key, mapping={jobid: json.dumps({"tags": tags}) for jobid, tags in stored.items()})
+    client.hset(key, mapping={"é:A": '{"note":"x"}', "q?:A": "damaged"})
+    assert sorted(expand(questions, texts, tags={"x", "y"})) == found
+    client.config_resetstat()
+    assert list(questions.list_tagged("*", {"gone"})) == []
+    calls = client.info("commandstats")
+    assert calls["cmdstat_hscan"]["calls"] == 1, "all of them are one page"
+    assert not calls.keys() & {"cmdstat_hmget", "cmdstat_hget", "cmdstat_hexists"}
 
 
 @pytest.mark.parametrize(
