@@ -44,10 +44,10 @@ def edit_jobs(arguments: Arguments, config: Config) -> int:
     """Let a person edit the rows of jobs, show what that would change, ask, and change it."""
     if not arguments["--yes"] and not (sys.stdin and sys.stdin.isatty()):
         raise BadConfig("edit asks before it changes something, but standard input is no terminal: --yes does not ask")
-    bike = open_bike(config, needs_queues=True)
+    editor, bike = _find_editor(os.environ), open_bike(config, needs_queues=True)
     exported = _export(bike, arguments)
     folder = Path(tempfile.mkdtemp(prefix="redbike-edit-"))
-    session = _Session(bike, exported, folder / "jobs.csv", is_sure=arguments["--yes"])
+    session = _Session(bike, exported, folder / "jobs.csv", editor, is_sure=arguments["--yes"])
     try:
         return session.run()
     finally:
@@ -70,9 +70,9 @@ def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
 class _Session:
     """A file that a person edits, until it is applied or given up."""
 
-    def __init__(self, bike: Redbike, exported: Mapping[str, Cells], path: Path, is_sure: bool) -> None:
+    def __init__(self, bike: Redbike, exported: Mapping[str, Cells], path: Path, editor: str, is_sure: bool) -> None:
         self.path, self.is_kept = path, False
-        self._exported, self._is_sure, self._editor = exported, is_sure, _find_editor(os.environ)
+        self._exported, self._is_sure, self._editor = exported, is_sure, editor
         self._editing = Editing(bike.store.noted_as(name_operator()), bike.settings, exported)
 
     def run(self) -> int:

@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -236,7 +237,15 @@ class Terminal:
         if self.pid == 0:
             os.chdir(shell.folder)
             os.execve(command[0], command, shell.environment)
-        self.shown = ""
+        self.shown, self.is_over = "", False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self.is_over:
+            os.killpg(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
 
     def read_until(self, text):
         """Read until it shows this behind what was read before."""
@@ -251,12 +260,11 @@ class Terminal:
 
     def end(self):
         """Read all that is left, and return the exit status."""
-        try:
+        with suppress(OSError):
             while chunk := os.read(self.side, 65536):
                 self.shown += chunk.decode()
-        except OSError:
-            pass
         os.close(self.side)
+        self.is_over = True
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
@@ -275,33 +283,33 @@ fi
 
 def test_on_a_terminal_it_asks_and_leads_back_to_the_editor(desk, bike, shell):
     desk.use(EDITOR)
-    terminal = Terminal(shell, "edit", "report:*")
-    terminal.read_until("ready")
-    terminal.write("\x03")
-    wait_until(lambda: "interrupted" in (shell.folder / "turns").read_text())
-    terminal.write("\n")
-    _, status = os.waitpid(terminal.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), "the shell has the terminal while the editor is stopped"
-    os.kill(terminal.pid, signal.SIGCONT)
-    assert "line 2: 'report:A': bad schedule 'nonsense'" in terminal.read_until("Edit it again? [y]es, [n]o: ")
-    terminal.write("y\n")
-    shown = terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
-    assert "changed" in shown
-    assert "EVERY:1h@0 -> @daily" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert dict(bike.get_schedules())["report:A"] == HOURLY
-    terminal.write("what?\n")
-    terminal.read_until("again: ")
-    terminal.write("yes\n")
-    assert terminal.end() == 0
-    assert dict(bike.get_schedules())["report:A"] == "@daily"
-    assert list_left(shell) == []
+    with Terminal(shell, "edit", "report:*") as terminal:
+        terminal.read_until("ready")
+        terminal.write("\x03")
+        wait_until(lambda: "interrupted" in (shell.folder / "turns").read_text())
+        terminal.write("\n")
+        _, status = os.waitpid(terminal.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), "the shell has the terminal while the editor is stopped"
+        os.kill(terminal.pid, signal.SIGCONT)
+        assert "line 2: 'report:A': bad schedule 'nonsense'" in terminal.read_until("Edit it again? [y]es, [n]o: ")
+        terminal.write("y\n")
+        shown = terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
+        assert "changed" in shown
+        assert "EVERY:1h@0 -> @daily" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+        assert dict(bike.get_schedules())["report:A"] == HOURLY
+        terminal.write("what?\n")
+        terminal.read_until("again: ")
+        terminal.write("yes\n")
+        assert terminal.end() == 0
+        assert dict(bike.get_schedules())["report:A"] == "@daily"
+        assert list_left(shell) == []
 
 
 def test_no_changes_nothing(desk, bike, shell):
     before = dump(bike.store)
     desk.use('sed -i "s/EVERY:1h@0/@daily/" "$1"')
-    terminal = Terminal(shell, "edit")
-    terminal.read_until("again: ")
-    terminal.write("n\n")
-    assert (terminal.end(), list_left(shell), dump(bike.store)) == (0, [], before)
-    assert "nothing was changed" in terminal.shown
+    with Terminal(shell, "edit") as terminal:
+        terminal.read_until("again: ")
+        terminal.write("n\n")
+        assert (terminal.end(), list_left(shell), dump(bike.store)) == (0, [], before)
+        assert "nothing was changed" in terminal.shown
