@@ -41,6 +41,21 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
 
 
+def test_what_people_say_of_a_job_is_on_its_page_and_beside_its_failure(page, bike):
+    said = {"tags": "night, EU", "owner": "Ann <ann@host>", "note": "Call & wait"}
+    bike.set("said:A", "EVERY:1h", data={"error": "no luck"}, **said)
+    bike.set("plain:A", "EVERY:1h", data={"error": "no luck"})
+    bike.run("*")
+    assert {bike.work_one(), bike.work_one()} == {"said:A", "plain:A"}
+    shown = show(page, "said:A").words
+    for words in ("Tags eu night", "Owner Ann <ann@host>", "Note Call & wait"):
+        assert words in shown
+    assert "Owner" not in show(page, "plain:A").words.partition("Options")[0]
+    failures = read(page.get("/failures?as=list")).words
+    assert "Owner: Ann <ann@host>" in failures
+    assert failures.count("Note:") == 1
+
+
 def test_it_says_how_far_a_backfill_is(page, bike):
     now = bike.store.timeline.read_clock() // 3600 * 3600
     bike.set("a:A", "EVERY:1h@0")

@@ -76,7 +76,9 @@ def show_failures(site: Site, request: Request) -> Response:
     shown_as, group = read_choice(request, "as", "groups", "list"), read_text(request, "group")
     given = {"as": "list" if shown_as == "list" else "", "group": group}
     page = _read_page(site, request, group) if group or shown_as == "list" else site.failures.get()
-    groups = [] if group or shown_as == "list" else group_failures(page.failures)
+    is_list = bool(group) or shown_as == "list"
+    groups = [] if is_list else group_failures(page.failures)
+    named = [failure.jobid for failure in page.failures] if is_list else []
     return site.answer(
         request,
         "failures.html",
@@ -85,7 +87,8 @@ def show_failures(site: Site, request: Request) -> Response:
         page=page,
         groups=groups[:MOST_GROUPS],
         more_groups=max(0, len(groups) - MOST_GROUPS),
-        is_list=bool(group) or shown_as == "list",
+        is_list=is_list,
+        labels=site.bike.store.questions.read_labels(named),
         group=group,
         message=normalize(page.failures[0]) if group and page.failures else "",
         cursor=Cursor(entry=page.following).format() if page.following else "",
