@@ -30,13 +30,13 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
     # What is wrong is said before anything is changed, as far as it is known then.
     jobs = list(_join(name, jobs, then)) if isinstance(jobs, list | tuple) else iter(jobs)
     setter.store.groups.open(name)
-    number = 0
+    known = set[str]()  # one may be named twice
     for jobid, result in setter.set_anew(_join(name, jobs, then)):
         if isinstance(result, Exception):
             raise _explain(result, jobid, name, then)
-        number += 1
+        known.add(jobid)
     setter.follow_group(then, Group(name).text, changes)
-    return number
+    return len(known)
 
 
 def _join(name: str, jobs: Iterable[Any], then: str) -> Iterator[Any]:

@@ -28,7 +28,7 @@ from redbike.facade.results import AsyncResults, Reader, run_in_thread, run_unti
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
-from redbike.schedule.moments import InstantLike
+from redbike.schedule.moments import DurationLike, InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
 from redbike.worker.current import is_in_run
@@ -248,7 +248,7 @@ class AsyncRedbike(Overridable):
     output = awaited(Redbike.output)
     failures = paged(Redbike.failures)
 
-    async def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
+    async def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again; see `Redbike.wait`."""
         is_over = threading.Event()
         try:

@@ -21,7 +21,7 @@ from redbike.queries.forecast import MOST_HOURS, Forecast, make_forecast
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
-from redbike.schedule.moments import InstantLike, read_instant
+from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.store.enums import Event, EventName
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
@@ -98,17 +98,17 @@ class Queries(Part):
             raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")
         return self.store.outputs.read(check_known_jobid(jobid), run, failed)
 
-    def wait(self, jobid: str, timeout: float | None = None) -> PastRun:
+    def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
 
         Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. What is
-        withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`
-        seconds, or a little more, `NoSuchJob` if there is no such job, or no run of it is kept, and `Unreachable` where
-        the server goes away.
+        withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`,
+        such as ``2m``, `NoSuchJob` if there is no such job, or no run of it is kept, and `Unreachable` where the server
+        goes away.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 
-    def wait_until(self, jobid: str, timeout: float | None, is_over: Callable[[], bool]) -> PastRun:
+    def wait_until(self, jobid: str, timeout: DurationLike | None, is_over: Callable[[], bool]) -> PastRun:
         """`wait`, but raise `TimeoutError` soon when `is_over`."""
         return wait_for_run(self.store, jobid, timeout, lambda: is_over() or self._is_closing(), self._inspect)
 

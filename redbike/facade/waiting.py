@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import cast
 
 from redbike.errors import NoSuchJob
+from redbike.schedule.moments import DurationLike, read_duration
 from redbike.store.enums import Left, Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -48,13 +49,17 @@ class ComingRun:
 
 
 def wait_for_run(
-    store: Store, jobid: str, timeout: float | None, is_over: Callable[[], bool], inspect: Callable[[str], JobState]
+    store: Store,
+    jobid: str,
+    timeout: DurationLike | None,
+    is_over: Callable[[], bool],
+    inspect: Callable[[str], JobState],
 ) -> PastRun:
     """Return a run of `jobid` that ends, or the last one if none is to come.
 
-    Raise `TimeoutError` after `timeout` seconds, or when `is_over`, and `NoSuchJob` if no run is kept.
+    Raise `TimeoutError` after `timeout`, or when `is_over`, and `NoSuchJob` if no run is kept.
     """
-    end = math.inf if timeout is None else time.monotonic() + timeout
+    end = math.inf if timeout is None else time.monotonic() + read_duration("timeout", timeout)
     coming = ComingRun(lambda: inspect(jobid))
     events = store.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):

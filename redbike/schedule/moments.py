@@ -78,6 +78,23 @@ def parse_duration(duration: str) -> float:
     return seconds
 
 
+def read_duration(name: str, value: DurationLike) -> float:
+    """Return the seconds of the argument `name`; 0 is allowed.
+
+    Raise `TypeError` for anything but a number, a text and a timedelta, and `BadConfig` for a text that is no duration.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if is_number(value):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"bad {name} {value!r:.80}: seconds, a text such as 15m, or a timedelta is needed")
+    seconds = measure_duration(value)
+    if seconds is None:
+        raise BadConfig(f"bad {name} {quote(value)}: 900, 15m, 1h30m, 1.5h or 2d is needed")
+    return seconds
+
+
 def read_instant(name: str, value: InstantLike | None) -> float | None:
     """Return the epoch seconds of the argument `name`; None for None.
 

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
 from redbike.errors import RedbikeError
+from redbike.schedule.moments import DurationLike
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.names import check_jobid
 from redbike.worker.current import current_run, is_in_run
@@ -89,7 +90,7 @@ class JobHandle(str, Generic[W]):
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
 
-    def wait(self, timeout: float | None = None) -> W:
+    def wait(self, timeout: DurationLike | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.
 
         With an `AsyncRedbike` it is to be awaited.
@@ -99,7 +100,7 @@ class JobHandle(str, Generic[W]):
         waits: Any = self._bike.wait(str(self), timeout) if self._stored is None else self._wait(self._bike, timeout)
         return cast(W, waits)
 
-    async def _wait(self, bike: "AnyRedbike", timeout: float | None) -> Any:
+    async def _wait(self, bike: "AnyRedbike", timeout: DurationLike | None) -> Any:
         await self
         return await bike.wait(str(self), timeout)
 

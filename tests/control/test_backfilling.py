@@ -53,10 +53,12 @@ def test_the_occurrences_of_a_range_run_oldest_first_each_with_its_own_due_time(
     assert [(due - START) / HOUR for due in found.dues] == list(range(-5, 1))
     told = bike.tell("a")["backfill"]
     assert (told["of"], told["done"], told["left"], told["running"]) == (6, 0, 5, [START - 5 * HOUR])
+    assert ". Its backfill goes on beside that: 0 of 6 done, 1 begun, 5 left: " in bike.why("a")
     first = make_jobid("a", START - 5 * HOUR)
     assert (bike.tell(first)["backfill_of"], bike.why(first)) != ("", "")
     bike.run_due()
     assert ran == [("a", hour) for hour in range(-5, 1)]
+    assert "backfill" not in bike.why("a")
     told = bike.tell("a")
     assert ("backfill" in told, told["next_run"], told.get("runs")) == (False, START + HOUR, None)
     assert (told["last_backfill"]["done"], told["last_backfill"]["cancelled"]) == (6, False)

@@ -52,6 +52,12 @@ def test_a_thousand_jobs_make_one_due(redbike):
     assert list(fsck(bike.store)) == []
 
 
+def test_a_job_that_is_named_twice_is_counted_once(redbike):
+    bike, _ = make(redbike)
+    assert bike.group(NAME, [("twice", "NOW"), ("once", "NOW"), ("twice", f"AT:{START + 60}")], then="report") == 2
+    assert count(bike)[:2] == (2, 2)
+
+
 def advance(bike, hours=1.0):
     bike.run_due(START + hours * HOUR, reraise=False)
 

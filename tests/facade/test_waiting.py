@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+from datetime import timedelta
 
 import pytest
 
-from redbike import AsyncRedbike, Jobs, NoSuchJob, Redbike, current_run
+from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, current_run
 from tests.loops import beside
 from tests.waiting import wait_until
 
@@ -57,6 +58,13 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
     bike.set("job", "EVERY:1h")
     with pytest.raises(TimeoutError, match="no run of 'job' has ended in time"):
         bike.wait("job", timeout=0.1)
+    for short in ("0.1s", timedelta(seconds=0.1), 0):
+        with pytest.raises(TimeoutError):
+            bike.wait("job", timeout=short)
+    with pytest.raises(BadConfig, match="bad timeout 'soon': 900, 15m"):
+        bike.wait("job", timeout="soon")
+    with pytest.raises(TypeError, match="bad timeout \\[2\\]: seconds"):
+        bike.wait("job", timeout=[2])
     ended = []
     waiting = threading.Thread(target=lambda: ended.append(bike.wait("job", 60)))
     waiting.start()

@@ -11,6 +11,7 @@ from redbike.queries.following.words import explain_follower
 from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
+from redbike.store.backfills import describe_backfill
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
 from redbike.store.history import PastRun
@@ -172,7 +173,7 @@ class Reasons:
                 break
             job, situation, clock = again, self._read(again), Clock(again.now, self._timezone)
         if at is None:
-            return explain_now(situation, clock)
+            return f"{explain_now(situation, clock)}{self._explain_backfill(jobid, clock)}"
         return explain_past(situation, list(self._store.log.list_entries()), at, clock)
 
     def _read(self, job: JobState) -> Situation:
@@ -205,6 +206,11 @@ class Reasons:
         if due is None or not (paused := warn_of(blackouts, due, clock)):
             return said
         return f"{said} It is due at {clock.name(due)} at the earliest.{paused}"
+
+    def _explain_backfill(self, jobid: str, clock: Clock) -> str:
+        """Return how far its backfill is, as a further sentence; "" if none is under way."""
+        found, _ = self._store.backfills.read(jobid)
+        return f" Its backfill goes on beside that: {describe_backfill(found, clock)}." if found else ""
 
     def _find_queue(self, job: JobState) -> str:
         # Of a damaged job, there may be nothing but the record of its run.
