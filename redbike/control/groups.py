@@ -5,6 +5,7 @@ is not due between two batches of jobs, however fast they end. If the process is
 stays open, and nothing is due: whoever calls again completes it.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from redbike.schedule.group import Group
 from redbike.store.shell import check_own_jobid
 from redbike.text.group_names import find_problem
 from redbike.text.printable import quote
+
+log = logging.getLogger("redbike")
 
 
 def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, changes: OptionChanges) -> int:
@@ -35,7 +38,11 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
         if isinstance(result, Exception):
             raise _explain(result, jobid, name, then)
         known.add(jobid)
+    before = setter.store.questions.read_schedule(then) or ""
     setter.follow_group(then, Group(name).text, changes)
+    if before.startswith(Group.keyword) and before != Group(name).text:
+        other = quote(before.removeprefix(Group.keyword))
+        log.warning("%s waits for the group %s now, and not for the group %s any more", then, quote(name), other)
     return len(known)
 
 

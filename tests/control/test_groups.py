@@ -58,6 +58,18 @@ def test_a_job_that_is_named_twice_is_counted_once(redbike):
     assert count(bike)[:2] == (2, 2)
 
 
+def test_what_waits_for_another_group_waits_for_this_one_alone_with_a_word(redbike, caplog):
+    bike, _ = make(redbike)
+    for _ in range(2):
+        bike.group(NAME, [("first", "NOW")], then="report")
+    assert not caplog.records
+    bike.group("other", [("second", "NOW")], then="report")
+    assert f"report waits for the group 'other' now, and not for the group '{NAME}' any more" in caplog.text
+    bike.run_due(START)
+    bike.group(NAME, [("third", "NOW")], then="report")
+    assert len(caplog.records) == 1
+
+
 def advance(bike, hours=1.0):
     bike.run_due(START + hours * HOUR, reraise=False)
 

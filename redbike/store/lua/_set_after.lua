@@ -57,7 +57,10 @@ local function set_links(job, run, due, same)
   local follows, parents = make_follows(), job.follows and job.follows.parents
   set_member(job, run, due or run)
   if not parents then
+    local above = job.pause and list_above(job.id) or {}
     follows.leave(job.id)
+    -- Its pause does not hold a backfill of these any more.
+    for i = 2, #above do make_backfills().fill(above[i], job.id) end
     return due, same
   end
   follows.begin(job.id, job.follows)
