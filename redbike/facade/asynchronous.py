@@ -42,9 +42,9 @@ class AsyncRedbike(Overridable):
     """`Redbike` for asyncio. The arguments are the same, and so are those of its methods.
 
     ``async with AsyncRedbike(…) as bike`` connects, and closes at the end. Without it, the first call connects: the
-    constructor itself sends nothing, and starts no server. What gives an iterator there gives an asynchronous one here,
-    for ``async for``. Cancelling `dispatch` or `work` stops the loop, and waits for its current job. Cancelling another
-    call does not take it back. `stop` is no coroutine: it never waits.
+    constructor itself sends nothing, and starts no server. What gives an iterator there gives an asynchronous one here.
+    Cancelling `dispatch` or `work` stops the loop, and waits for its current job. Cancelling another call does not undo
+    it. `stop` is no coroutine: it never waits.
     """
 
     _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_begun", "_is_stopped", "_is_closed")

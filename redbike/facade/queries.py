@@ -8,7 +8,7 @@ from typing import Any
 
 from redbike.config.labels import TagLike, read_filter
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, NoResult
+from redbike.errors import BadConfig
 from redbike.facade.part import Part, Whole
 from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
@@ -76,27 +76,6 @@ class Queries(Part):
         for run in self.store.journal.list_runs(runs):
             runs[run.jobid].append(run)
         return [_add_runs(state.to_dict(), runs[state.jobid]) for state in states]
-
-    def result(self, jobid: str) -> Any:
-        """What ``work`` returned in the last run of `jobid` that has a result: see ``keep-result``; it may be None.
-
-        Raises `NoResult` if no run that is kept has one, and `BadJobId`.
-        """
-        runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
-        last = max(runs, key=_STARTED, default=None)
-        if last is None:
-            raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
-        return last.result
-
-    def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:
-        """What a run of the command of `jobid` has printed, as far as it is kept: see the option ``output``.
-
-        `run` counts from the newest run, which is 1; with `failed` only runs that went wrong count. Raises `NoResult`
-        if nothing is kept of that run, `BadConfig` for another `run`, and `BadJobId`.
-        """
-        if not is_whole_number(run) or run < 1:
-            raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")
-        return self.store.outputs.read(check_known_jobid(jobid), run, failed)
 
     def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.

@@ -24,6 +24,7 @@ from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
 from redbike.facade.arguments import DEFAULTS, name_settings, refuse_unknown
 from redbike.facade.control import Control, Maintenance
+from redbike.facade.kept import Kept
 from redbike.facade.loops import Awaited, Loops
 from redbike.facade.override import Clock, Overridable, find_override
 from redbike.facade.queries import Queries
@@ -68,7 +69,7 @@ class Redbike(Overridable):
 
     _state = (
         *("settings", "client", "store", "worker", "_given_prefix", "_is_own", "_noted", "_schedules", "_sync"),
-        *("_queries", "_control", "_maintenance", "_loops"),
+        *("_queries", "_kept", "_control", "_maintenance", "_loops"),
     )
 
     @name_settings
@@ -167,6 +168,7 @@ class Redbike(Overridable):
         settings = self.settings
         self._schedules = Schedules(noted, settings)
         self._sync = Sync(Syncer(noted, settings), settings)
+        self._kept = Kept(self)
         self._queries = Queries(self, settings, lambda: self._loops.is_closing)
         self._control = Control(self, noted, self._schedules)
         self._maintenance = Maintenance(self, noted, self._schedules)
@@ -250,8 +252,8 @@ class Redbike(Overridable):
     jobs = _of("_queries", Queries.jobs)
     why = _of("_queries", Queries.why)
     runs = _of("_queries", Queries.runs)
-    result = _of("_queries", Queries.result)
-    output = _of("_queries", Queries.output)
+    result = _of("_kept", Kept.result)
+    output = _of("_kept", Kept.output)
     wait = _of("_queries", Queries.wait)
     events = _of("_queries", Queries.events)
     failures = _of("_queries", Queries.failures)

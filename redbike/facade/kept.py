@@ -1,0 +1,37 @@
+"""The methods of `redbike.facade.redbike.Redbike` that return what is kept with the runs of a job."""
+
+from operator import attrgetter
+from typing import Any
+
+from redbike.errors import BadConfig, NoResult
+from redbike.facade.part import Part
+from redbike.store.names import check_known_jobid
+from redbike.text.parsing import is_whole_number
+from redbike.text.printable import quote
+
+_STARTED = attrgetter("started")
+
+
+class Kept(Part):
+    """Reads what runs have returned and printed."""
+
+    def result(self, jobid: str) -> Any:
+        """What ``work`` returned in the last run of `jobid` that has a result: see ``keep-result``; it may be None.
+
+        Raises `NoResult` if no run that is kept has one, and `BadJobId`.
+        """
+        runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
+        last = max(runs, key=_STARTED, default=None)
+        if last is None:
+            raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
+        return last.result
+
+    def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:
+        """What a run of the command of `jobid` has printed, as far as it is kept: see the option ``output``.
+
+        `run` counts from the newest run, which is 1; with `failed` only runs that went wrong count. Raises `NoResult`
+        if nothing is kept of that run, `BadConfig` for another `run`, and `BadJobId`.
+        """
+        if not is_whole_number(run) or run < 1:
+            raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")
+        return self.store.outputs.read(check_known_jobid(jobid), run, failed)
