@@ -28,9 +28,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from redbike.store.enums import Outcome
+from redbike.store.usage import USAGE_SIZE, Usage
 from redbike.text.parsing import load_json
 
 MAX_SIZE = 255  # bytes of a run
@@ -51,15 +52,7 @@ OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
-_USAGE, KIB, MOST_KIB = struct.Struct("<fI"), 1024, 2**32 - 1
 NAME_LENGTH = _HEAD.size - 1  # where it stands
-
-
-class Usage(NamedTuple):
-    """What a command has used, with its children."""
-
-    cpu: float  # seconds
-    memory: int | None  # bytes, of that of these processes which had most; None if nobody knows it
 
 
 class RunDetails(TypedDict):
@@ -152,20 +145,11 @@ def pack_run(
     text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
     size, number = _HEAD.size + len(text), _NUMBERS[outcome]
     if usage:
-        text, number = text + _pack_usage(usage), number | WITH_USAGE
+        text, number = text + usage.pack(), number | WITH_USAGE
     if result and outcome == Outcome.OK:
         encoded = result.encode(errors="replace")
         text, number = text + _RESULT_SIZE.pack(len(encoded)) + encoded, number | WITH_RESULT
     return _HEAD.pack(size, due, _pack_waited(waited), took, number, min(attempt, MAX_ATTEMPT), 0) + text
-
-
-def _pack_usage(usage: Usage) -> bytes:
-    return _USAGE.pack(usage.cpu, min(math.ceil((usage.memory or 0) / KIB), MOST_KIB))
-
-
-def _read_usage(packed: bytes, position: int) -> tuple[float, int | None]:
-    cpu, memory = _USAGE.unpack_from(packed, position)
-    return round(cpu, 6), memory * KIB or None
 
 
 def _pack_waited(seconds: float) -> int:
@@ -187,8 +171,8 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
     error = packed[_HEAD.size : packed[0]].decode(errors="replace")
     name, more = worker.decode(errors="replace"), packed[0]
-    cpu, memory = _read_usage(packed, more) if outcome & WITH_USAGE else (None, None)
-    more += _USAGE.size if outcome & WITH_USAGE else 0
+    used = Usage.read(packed, more) if outcome & WITH_USAGE else None
+    more += USAGE_SIZE if used else 0
     return PastRun(
         jobid=jobid,
         due=due,
@@ -199,8 +183,8 @@ def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
         error=error,
         worker="" if name == UNKNOWN else name,
         stored_result=packed[more + _RESULT_SIZE.size :].decode(errors="replace"),
-        cpu=cpu,
-        memory=memory,
+        cpu=used and used.cpu,
+        memory=used and used.memory,
     )
 
 
@@ -212,7 +196,7 @@ def find_end(text: bytes, start: int) -> int:
     """Return where a run that begins there ends, with what stands behind it. Raise `IndexError` or `struct.error`."""
     end, outcome = start + text[start], text[start + _OUTCOME_AT]
     if outcome & WITH_USAGE:
-        end += _USAGE.size
+        end += USAGE_SIZE
     if not outcome & WITH_RESULT:
         return end
     return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])

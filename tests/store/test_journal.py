@@ -16,7 +16,6 @@ from redbike.store.enums import Outcome
 from redbike.store.history import (
     MAX_SIZE,
     PastRun,
-    Usage,
     add_runs,
     pack_run,
     pack_worker,
@@ -32,6 +31,7 @@ from redbike.store.namespace import make_tag
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count, count_recent
+from redbike.store.usage import Usage
 from tests.chance import ALWAYS_THE_SAME
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
 from tests.verbs import set_job, set_one, take_many, take_one
