@@ -27,6 +27,7 @@ from redbike.queries.metrics import Metrics
 from redbike.store import rights
 from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
+from redbike.store.outputs import pack_output
 from redbike.store.overview import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.run import LEASE, NextState
@@ -279,6 +280,7 @@ def works(bike, helper):
     again = take_many(store, [("work-A", 500.0)], [1], "tag", 2, repeated=True)
     assert sorted(again, key=lambda run: run.jobid) == runs
     assert store.runs.heartbeat(runs) == ["ok", "ok"]
+    assert not store.live.is_watched()
     for text in ("5", ""):
         store.runs.save(runs[0], text)
         assert store.runs.read_saved(runs[0]) == text
@@ -355,6 +357,9 @@ def asks(bike, helper):
     assert [failure["jobid"] for failure in bike.failures()] == ["broken:A"]
     assert [run.outcome for run in bike.runs("broken:A")] == ["failed"]
     assert [job.jobid for job in bike.jobs(failed=True)] == ["broken:A"]
+    other.client.hset(other.keys.outputs, "broken:A", pack_output(bike.runs("broken:A")[0].due, 1, "printed"))
+    assert bike.output("broken:A") == "printed"
+    assert next(store.live.listen(["broken:A"])) is None
     # What the page reads.
     assert [job.jobid for job in store.overview.read_page(JobSearch(failed=True)).jobs] == ["broken:A"]
     assert store.overview.read_page(JobSearch(by_next=True), Cursor(entry=(1.0, b"gone:A"))).jobs

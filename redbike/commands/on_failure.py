@@ -56,12 +56,13 @@ def _run(command: Command, run: Run, outcome: str, error: str, output: bytes) ->
 
 def _run_to_end(command: Command, run: Run, outcome: str, error: str, output: bytes) -> str:
     """Return what went wrong; "" for nothing."""
+    variables = _read_variables(command, run)
     more = {b"REDBIKE_OUTCOME": outcome.encode(), b"REDBIKE_ERROR": error.encode(errors="replace")}
     with (
-        open_environment(command, run.base, run, _read_variables(command, run)) as env,
+        open_environment(command, run.base, run, variables) as env,
         open_input(output) as stdin,
         _start(command, run, env | more, stdin) as group,
-        Output(group.process, run.jobid) as printed,
+        Output(group.process, run.jobid, secrets=variables.values()) as printed,
     ):
         if printed.read_until_exit(time.monotonic() + TIMEOUT):
             return f"exit status {group.process.returncode}" if group.process.returncode else ""

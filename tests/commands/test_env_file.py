@@ -108,6 +108,13 @@ def test_the_log_the_failure_and_what_is_kept_have_no_value(works, tmp_path, cap
     assert not [text for text in caplog.messages if "secret" in text or "line" in text]
 
 
+def test_what_on_failure_prints_is_masked_too(works, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    (tmp_path / "env").write_text("PASSWORD='top secret'")
+    works("exit 1", "shell = /bin/sh\nenv-file = env\non-failure = echo told $PASSWORD")
+    wait_until(lambda: "x:A: told ***" in caplog.messages)
+
+
 def test_on_failure_runs_though_the_file_is_missing(works, tmp_path, caplog):
     works("true", "shell = /bin/sh\ncwd = .\nenv-file = none\non-failure = echo $REDBIKE_ERROR >new; mv new said")
     wait_until((tmp_path / "said").exists)

@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
+from redbike.connection.client import connect
 from redbike.store.store import Store
 from redbike.worker.live import LIMIT, LivePublisher, Tap
 from tests.commands.conftest import LONG, a_run
@@ -39,6 +40,16 @@ def begin(jobs, gate, bike):
 
 def count_listeners(client, bike):
     return client.execute_command("PUBSUB", "SHARDNUMSUB", bike.store.keys.outputs)[1]
+
+
+@pytest.mark.acceptance
+def test_it_goes_through_a_cluster(cluster, listen):
+    live = Store(connect(cluster.url), "{mine}", lambda jobid: "work-A").live
+    heard, publisher, run = listen(live), LivePublisher(live), a_run()
+    run.tap = Tap("x:A")
+    run.tap.feed(b"one", b"one")
+    publisher.look([run])
+    wait_until(lambda: heard == [b"one"])
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, 0), (3, 1)])
