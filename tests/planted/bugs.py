@@ -116,7 +116,7 @@ BUGS = [
     ),
     Bug(
         "a command gets the token of the page",
-        "commands/start.py",
+        "commands/environment.py",
         "name not in HIDDEN}",
         'name not in HIDDEN - {b"REDBIKE_WEB_TOKEN"}}',
         "tests/commands/test_commands.py -k not_the_urls",
@@ -685,7 +685,7 @@ BUGS = [
     ),
     Bug(
         "a command does not hold the lock of its job",
-        "commands/worker.py",
+        "commands/start.py",
         "command.cwd, lock.descriptors, stdin,",
         "command.cwd, [], stdin,",
         f"{PROCESSES} -k next_run",
