@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from redbike.store.backfills import BackfillDetails
     from redbike.store.blackouts import BlackoutDetails
     from redbike.store.enums import Difference, Event, EventName, Outcome
+    from redbike.store.every_host import HostDetails
     from redbike.store.group_counts import GroupDetails
     from redbike.store.history import PastRun, RunDetails
     from redbike.store.inspected import JobDetails
@@ -123,6 +124,7 @@ __all__ = [
     "Forecast",
     "GroupDetails",
     "Health",
+    "HostDetails",
     "InstantLike",
     "Job",
     "JobDetails",
@@ -201,6 +203,7 @@ _PLACES = {
         "schedule.objects": "CronLike RuleLike ScheduleLike",
         "store.backfills": "BackfillDetails",
         "store.blackouts": "BlackoutDetails",
+        "store.every_host": "HostDetails",
         "store.enums": "Difference Event EventName Outcome",
         "store.group_counts": "GroupDetails",
         "store.history": "PastRun RunDetails",

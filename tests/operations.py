@@ -16,6 +16,7 @@ from redbike.store.backfills import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
+from redbike.store.processes import ProcessRecord
 from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.worker.batch import MOST
@@ -456,6 +457,29 @@ def lighten(scene: Scene) -> None:
     scene.bike.resume(JOB, every=True)
     scene.bike.resume_queue("B", every=True)
     scene.bike.resume_all(every=True)
+
+
+BASE = "clean:A@all"
+
+
+def on_hosts(scene: Scene) -> None:
+    """Two hosts with workers of the queue A."""
+    for number in (1, 2):
+        record = ProcessRecord(0.0, "worker", f"web{number}", 1, ("work-A",), "1", for_host=True)
+        scene.store.workers.register(f"owner00{number}", record.format_entry())
+
+
+def everywhere(scene: Scene) -> None:
+    on_hosts(scene)
+    scene.observer.set(BASE, scene.hourly)
+
+
+def pause_everywhere(scene: Scene) -> None:
+    scene.bike.pause(BASE)
+
+
+def set_everywhere(scene: Scene) -> None:
+    scene.bike.set(BASE, scene.two_hourly, retries=1, data=1)
 
 
 BY_HAND = [
@@ -917,6 +941,10 @@ OPERATIONS = [
     Operation("cancel several", waiting(JOB, "b:A", "c:B"), cancel, by_hand=True, steps=3),
     Operation("repair", damaged, repair, by_hand=True, steps=4),
     Operation("flush", crowd, flush, by_hand=True, steps=5),
+    Operation("set for every host", on_hosts, set_everywhere, by_hand=True, steps=4),
+    Operation("set for every host anew", everywhere, set_everywhere, by_hand=True, steps=4),
+    Operation("unset for every host", everywhere, lambda scene: scene.bike.set(BASE, None), by_hand=True, steps=5),
+    Operation("pause on every host", everywhere, pause_everywhere, by_hand=True, steps=3),
     *DISPATCHER,
     *WORKER,
 ]

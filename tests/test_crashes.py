@@ -42,8 +42,11 @@ SHORT = {
     "redbike.dispatcher.dispatcher.AHEAD": 1,
 }
 TIME = re.compile(r"\d{9,}(?:\.\d+)?")
-# A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits.
-ATTEMPT = re.compile(r'"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|(?<=\d \d )\d+(?= [T-])')
+# A failure after a loss is a later attempt, raised by way of other functions; a timeout may end in other digits. The
+# revision of a job for every host is made of its schedule, which has a time.
+ATTEMPT = re.compile(
+    r'"revision":"\w+"|"attempt": \d+|"traceback": ".*?"\}|timeout of [0-9.]+ s|(?<=\d \d )\d+(?= [T-])'
+)
 # What wakes and stops processes, who is there, until when all is dispatched, and how far a run was that is lost, may
 # differ after a crash.
 PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen|agreed|progress)$|^runs$")

@@ -363,6 +363,7 @@ NEEDS = {
     "queue-limits": ("set", "job:A", "NOW"),
     "slots": ("rebuild_slots",),
     "timers": ("unset", "waiting:A"),
+    "hosts": ("set", "job:A@all", "EVERY:1h"),
     "log": ("set", "job:A", "NOW"),
     "workers": ("register",),
     "seen": ("register",),

@@ -19,6 +19,7 @@ from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
 from redbike.loop.alerts.alerting import Alerting
+from redbike.loop.every_host import GONE, EveryHost
 from redbike.loop.loop import Loop
 from redbike.loop.queues import apply_limits
 from redbike.queries.check.surroundings import ServerCheck
@@ -30,6 +31,7 @@ from redbike.store.cursors import Cursor
 from redbike.store.outputs import pack_output
 from redbike.store.overview import JobSearch
 from redbike.store.past_runs import RunSearch
+from redbike.store.processes import ProcessRecord
 from redbike.store.run import LEASE, NextState
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
@@ -217,6 +219,26 @@ def heard(helper, channel="journal"):
         raise ServerError("nothing is heard")
 
 
+def spreads(store, helper):
+    """Jobs for every host: on a new host, on one that is gone and back, and nowhere any more."""
+    helper.client.zadd(store.keys.requests, {f"request{n}": n for n in range(10_000)})
+    now = store.timeline.read_clock()
+    known = {"pid": 1, "queues": ("work-E",), "version": "1", "for_host": True}
+    for host in ("web1", "web2"):
+        entry = ProcessRecord(0.0, "worker", host=host, **known).format_entry()
+        helper.store.workers.register(f"owner{host[-1]}{'x' * 2}", entry)
+        if host == "web1":
+            helper.set("every:E@all", "EVERY:1h", retries=1, data=1)
+        EveryHost(store, Settings()).spread_all()
+    for later in (2 * GONE, 0.0):
+        EveryHost(store.at(now + later), Settings()).spread_all()
+    helper.store.jobs.unset("every:E@all")
+    EveryHost(store, Settings()).spread_all()
+    for owner in ("owner1xx", "owner2xx"):
+        helper.store.workers.unregister(owner)
+    assert helper.tell("every:E@web1")["schedule"] is None
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
@@ -255,6 +277,7 @@ def dispatches(bike, helper):
     crowd(helper)
     set_job(other.at(1000.0), "crowd0:A", "EVERY:100@0.0", 1050.0)
     assert bike.dispatch_due(1100.0) == 1
+    spreads(store, helper)
     opens(bike, other)
     recovers_strays(bike, other)
     waits(store, helper.client)

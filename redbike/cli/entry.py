@@ -229,10 +229,12 @@ Options:
 
 Words:
   DURATION   Seconds, or a text such as 15m or 2h.
+  JOBID      Behind its last : stands its queue. One that ends in @web1 runs on the host web1, one that ends in @all
+             on every host of its queue.
   PATTERN    A job id in which * stands for any characters, ? for one, and [...] for one of a few.
   SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>],
              AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], GROUP:<NAME>, five to seven fields of cron, which lines of
-             EXDATE and RDATE may follow, or the lines of an iCal RRULE.
+             EXDATE and RDATE may follow, or the lines of an iCal RRULE. ALL:<SCHEDULE> for a job on every host.
   TIME       The same as TIMESTAMP.
   TIMESTAMP  Epoch seconds, ISO 8601, or a time as people say it, such as 22:45, mon 9:00, tomorrow 6:00, +1h or
              24 dec 18:00: the next such instant, or the last one if the command looks back. Behind AT: and @ of a

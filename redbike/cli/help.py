@@ -44,6 +44,7 @@ redbike set bill:A '0 6 1 * *' --tags=billing --owner='Ann, 4711' --note='Call h
 redbike set disk:A '0 4 * * *' --ping-url=https://hc-ping.com/UUID  Be told if it does not run.
 redbike set post:B '0 9 * * mon-fri' --except=holidays.ics  Not on the days of a calendar.
 redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'  On the last Friday of each month.
+redbike set clean:A@all '0 4 * * *'  On every host with a worker of A; clean:A@web1 is only on web1.
 redbike unset mail:B  It will not run again.
 redbike unset --tag=trial --dry-run  Which jobs have this tag?
 redbike at 23:00 -- pg_dump foo --file=foo.sql  Once, tonight.

@@ -20,6 +20,7 @@ from redbike.config.labels import LABELS
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
+from redbike.queries.hosts import describe_host
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
@@ -81,7 +82,7 @@ def _print(bike: Redbike, jobid: str, job: Job) -> None:
         times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], remark)
         runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
-    elif schedule and goes_on and not schedule.is_immediate:
+    elif schedule and goes_on and not (schedule.is_immediate or schedule.is_for_hosts):
         zone = schedule.timezone or clock.zone
         remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone))
         runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
@@ -128,6 +129,7 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         if line := CommandLines(bike.workers()).find(job.get("backfill_of", jobid), seen.queue):
             yield "command", _show(line)
     yield from _list_backfills(job, clock)
+    yield from _list_hosts(job, clock)
     for each in job.get("blackouts", ()):
         yield "blackout" if each["of"] == "job" else f"blackout of {each['of']}", describe_details(each, clock)
     options = dict(job.get("options", {}))
@@ -175,6 +177,13 @@ def _list_backfills(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), describe_backfill(found, clock)
     if base := job.get("backfill_of"):
         yield "backfill of", _show(base)
+
+
+def _list_hosts(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:
+    for each in job.get("hosts", ()):
+        yield f"on {each['host']}", describe_host(each, clock)
+    if base := job.get("host_of"):
+        yield "for every host", _show(base)
 
 
 def _describe_status(status: str | None, clock: Clock) -> str:

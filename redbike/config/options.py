@@ -19,6 +19,7 @@ MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to rea
 DEFAULT = "default"  # as the text of an option: the job has it no more
 DATA = "data"
 BACKFILL = "backfill"  # among options that are stored: of which backfill a job is an occurrence
+ALL_OF = "all-of"  # among options that are stored: of which job for every host it is the one of its host
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
@@ -158,7 +159,7 @@ def find_bad_options(stored: str) -> list[str]:
     found = _parse_object(stored) if stored else {}
     if found is None:
         return [f"its options cannot be read: {stored!r:.80}"]
-    problems = [f"its option {name!r:.80} is unknown" for name in found if name not in OPTIONS and name != BACKFILL]
+    problems = [f"its option {name!r:.80} is unknown" for name in found if name not in {*OPTIONS, BACKFILL, ALL_OF}]
     for name in found.keys() & OPTIONS.keys():
         try:
             OPTIONS[name].read(found[name])
@@ -243,3 +244,15 @@ def _find_backfill(stored: str) -> tuple[str, float]:
         return str(found["of"]), float(found["due"])
     except (TypeError, KeyError, ValueError):
         return "", 0.0
+
+
+def find_all_of(stored: str) -> tuple[str, str]:
+    """Return of which job for every host a job with these stored options is the one of its host, and its revision.
+
+    "" and "" for any other job. No user can set that.
+    """
+    found: Any = (_parse_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None
+    try:
+        return str(found["of"]), str(found["revision"])
+    except (TypeError, KeyError):
+        return "", ""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from redbike.config.options import find_all_of
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -163,6 +164,8 @@ def _read(store: Store, jobid: str) -> _Known:
     if state.schedule is None:
         raise NoSuchJob(f"no such job: {jobid!r}")
     schedule = find_schedule(jobid, state.schedule, state.options)
+    if schedule.is_for_hosts or find_all_of(state.options)[0]:
+        raise BadConfig(f"{jobid!r} is a job for every host: these have no backfill")
     if schedule.never_runs or schedule.runs_once or schedule.allows_pause or schedule.is_awaiting:
         raise BadConfig(f"{jobid!r} has no occurrences at times of its own: {quoted(state.schedule)}")
     runs = list(store.journal.list_runs([jobid]))

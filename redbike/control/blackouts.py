@@ -8,6 +8,7 @@ from redbike.config.settings import Settings
 from redbike.control.operator import check_reason, name_operator
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.blackouts import begin_named
+from redbike.loop.every_host import list_others
 from redbike.loop.resuming import resume
 from redbike.schedule.clock import format_length
 from redbike.schedule.moments import parse_duration
@@ -93,12 +94,14 @@ def end_blackout(store: Store, names: Sequence[str], settings: Settings) -> list
 
 def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout) -> list[Steered]:
     """`set_blackout` for jobs."""
+    jobids = [*jobids, *list_others(store, jobids)]
     words = set_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], blackout) if jobids else []
     return [Steered(*each) for each in zip(jobids, words, strict=True)]
 
 
 def end_for_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
     """`end_blackout` for jobs."""
+    jobids = [*list_others(store, jobids), *jobids]
     words = end_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], settings) if jobids else []
     return [Steered(*each) for each in zip(jobids, words, strict=True)]
 

@@ -133,7 +133,7 @@ class Correction:
             return None, 0
         if event in (Event.ENQ, Event.WRK):
             return moment, 0
-        if schedule.is_awaiting:
+        if schedule.is_awaiting or schedule.is_for_hosts:
             return AWAITED, 0
         since = moment if event == Event.TML else min(self._since, now)
         due = self._first_due(schedule, state.options, since, now)

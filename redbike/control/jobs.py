@@ -7,6 +7,7 @@ from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
 from redbike.loop import resuming
+from redbike.loop.every_host import list_on_hosts, list_others
 from redbike.loop.requests import compute_cancellation
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
@@ -24,7 +25,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     (nothing of it waits or runs) and ``missing``.
     """
     words: dict[str, str] = {}
-    rest = iter(jobids)
+    rest = iter(list_on_hosts(store, jobids))
     while page := list(islice(rest, STEP)):
         words |= dict.fromkeys(page, "")
         while page:
@@ -53,6 +54,8 @@ def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason:
     ``missing`` (it was unset meanwhile). The end and the reason are checked already.
     """
     by = store.who or name_operator()
+    # The base first: if this is cut off, the dispatcher does the rest.
+    jobids = [*jobids, *list_others(store, jobids)]
     pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
     return [
         Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)
@@ -61,6 +64,8 @@ def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason:
 
 def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
     """Resume jobs. The word of each is where it is now, or ``unchanged``: it was not paused."""
+    # The base last: if this is cut off, whoever repeats it does all.
+    jobids = [*list_others(store, jobids), *jobids]
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]
 
 
@@ -69,7 +74,7 @@ def run_jobs(store: Store, jobids: Iterable[str]) -> list[Steered]:
 
     Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is run.
     """
-    jobids = list(jobids)
+    jobids = list(list_on_hosts(store, jobids))
     return [Steered(*each) for each in zip(jobids, store.jobs.run(jobids), strict=True)]
 
 

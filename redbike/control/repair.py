@@ -24,6 +24,7 @@ from redbike.store.inspection.fsck import (
     list_bad_limits,
     repair_limits,
 )
+from redbike.store.inspection.hosts import list_bad_hosts, repair_hosts
 from redbike.store.inspection.jobs import check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import EXPIRES, FORGOTTEN, MEMBERS, Listing, find_wrong_types, list_all
 from redbike.store.store import Store
@@ -72,6 +73,8 @@ class Repair:
             yield _format_line(
                 f"the backfill of {jobid!r}", problems, ["what is left of it, if anything, goes on"], left
             )
+        for jobid, problem in list(list_bad_hosts(self.store)):
+            yield f"{jobid!r}: {problem} -- repaired: {repair_hosts(self.store, jobid)}", True
         for owner, problem in list(self.store.workers.list_bad()):
             self.store.workers.forget(owner)
             yield f"the process {owner!r}: {problem} -- repaired: it is removed", True

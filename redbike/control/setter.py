@@ -15,8 +15,9 @@ from redbike.config.options import NO_CHANGES, JobOptions, OptionChanges, read_c
 from redbike.config.settings import Settings, check_zone, override
 from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past
 from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
+from redbike.loop.every_host import EveryHost
 from redbike.loop.occurrences import find_first_due
-from redbike.loop.requests import Request, Start, parse_to_set
+from redbike.loop.requests import Request, Start, check_base, parse_to_set
 from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
@@ -24,6 +25,7 @@ from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
 from redbike.store.backfills import check_stored
 from redbike.store.enums import Event
+from redbike.store.every_host import is_base
 from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.names import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
@@ -62,6 +64,7 @@ class Setter:
         self.start = Start(settings)
         self._neighbours = Neighbours(store.client, store.keys)
         self._takers = Takers(store.workers.list_working)
+        self._every_host = EveryHost(store, settings)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def set(
@@ -116,6 +119,7 @@ class Setter:
         check(jobid)
         check_schedule(schedule, tz)
         queue = self.store.queue_to_set(jobid)
+        check_base(jobid, queue, changes)
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
         parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
@@ -134,6 +138,9 @@ class Setter:
         except NoSuchJob:
             log.debug("%s: nothing to unset", jobid)
             return False
+        finally:
+            if is_base(jobid):  # also if somebody was cut off before
+                self._every_host.spread([jobid])
         if followers:
             log.warning("%s", describe_waiting(jobid, followers))
         return True
@@ -195,6 +202,7 @@ class Setter:
                     results.append((jobid, True))
                     continue
                 queue = self.store.queue_to_set(check_own_jobid(jobid))
+                check_base(jobid, queue, changes)
                 parsed = parse_to_set(schedule, zone, jobid, now, self.settings)
             except ValueError as refused:
                 results.append((jobid, refused))
@@ -232,15 +240,17 @@ class Setter:
         """
         for queue in {job.queue for job in jobs.values()}:
             self._neighbours.check(queue)
+        bases = self._every_host.begin(filter(is_base, jobs))
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)
         if log.isEnabledFor(logging.DEBUG):
             log_set(log, jobs.values())
         for jobid, job in jobs.items():
-            if job.due is not None and not job.error:
+            if job.due is not None and not job.error and jobid not in bases:
                 for why in self._takers.explain(jobid, job.queue):
                     log.warning("%s: %s", jobid, why)
+        self._every_host.spread(bases)
 
     def _decide_again(
         self,

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.dispatcher.expiring import skip_expired
-from redbike.dispatcher.spare_time import Archiving, Forgetting
+from redbike.dispatcher.spare_time import Archiving, Forgetting, Spreading
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.errors import ServerError
 from redbike.loop.alerts.alerting import Alerting
@@ -38,6 +38,7 @@ from redbike.loop.steps import log_enqueued
 from redbike.process import watchdog
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
+from redbike.store.processes import LOST
 from redbike.store.run import Answer, EndedRun, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
@@ -65,6 +66,7 @@ class Dispatcher:
         self.timekeeper = Timekeeper(store, settings)
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
+        self._spreading = Spreading(store, settings)
         self._pings = Pings()
         self._switch = Switch(self._pings, ping_url)
         self._alerting = Alerting(store, settings, is_dispatcher=True)
@@ -267,6 +269,8 @@ class Dispatcher:
         is_more, is_ripe = True, survey.is_ripe
         while not self.loop.stopping.is_set():
             self.timekeeper.keep(until)
+            if not self.loop.is_settling(LOST):
+                self._spreading.go_on()
             is_ripe = self._forgetting.go_on(until, is_ripe)
             is_more = is_more and self._archiving.go_on(until, survey.journal)
             pause = until - time.monotonic()

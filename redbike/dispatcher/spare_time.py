@@ -1,19 +1,23 @@
 """What a dispatcher does in small steps, in moments that it can spare.
 
-It archives ended runs once a minute, or earlier if there are many, and forgets one-offs that have ended.
+It archives ended runs once a minute, or earlier if there are many, and forgets one-offs that have ended. It sees to it
+that jobs for every host are on each.
 """
 
 import logging
 import time
 from collections.abc import Iterator
 
+from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
+from redbike.loop.every_host import EveryHost
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
 
 INTERVAL, MANY = 60.0, 1000  # seconds after which ended runs are archived, or earlier if they have so many entries
 MOMENT = 0.02  # seconds that a step may take
+SPREAD = 5.0  # seconds
 LONGEST_WAIT = 1.0  # seconds after which a step is taken even if that may make a job late
 
 
@@ -54,6 +58,32 @@ class Archiving:
             self._complaint = str(error)
         self._steps, self._done = None, time.monotonic()
         return False
+
+
+class Spreading:
+    """Sees to the jobs for every host, once in `SPREAD` seconds."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._every_host = EveryHost(store, settings)
+        # Workers that start together with the dispatcher register first.
+        self._done = time.monotonic() + SPREAD
+        self._complaint = ""
+
+    def go_on(self) -> None:
+        """Do it, if it is time for that."""
+        if (now := time.monotonic()) - self._done < SPREAD:
+            return
+        self._done, complaint = now, ""
+        try:
+            self._every_host.spread_all()
+        except Unreachable:
+            raise
+        except RedbikeError as error:
+            # Other jobs go on all the same.
+            complaint = str(error)
+            if complaint != self._complaint:
+                log.error("jobs for every host cannot be seen to: %s", complaint)
+        self._complaint = complaint
 
 
 class Forgetting:

@@ -19,10 +19,12 @@ from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.check.surroundings import WorkerCheck
 from redbike.queries.forecast import MOST_HOURS, Forecast, make_forecast
 from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
+from redbike.queries.hosts import find_next, list_hosts
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.store.enums import Event, EventName
+from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
 from redbike.store.log import LogEntry
@@ -53,6 +55,9 @@ class Queries(Part):
         found = self._add_runs([state])[0]
         if blackouts := list_details(self.store, state):
             found["blackouts"] = blackouts
+        if is_base(jobid) and state.schedule is not None:
+            found["hosts"] = list_hosts(self.store, state)
+            found["next_run"] = find_next(found["hosts"])
         return found
 
     def get_many(self, jobids: Iterable[str]) -> Iterator[tuple[str, JobDetails | None]]:

@@ -63,7 +63,7 @@ class Queues:
 
     def note_token(self, name: str) -> None:
         """Note that the queue `name` has a token, and so is used."""
-        if self._hosts and name not in self._timeouts:
+        if self._hosts and name and name not in self._timeouts:
             self._hosts.note(name)
             self._read_at = self._clock() - REREAD
 

@@ -4,16 +4,19 @@ What the user asks to be set becomes a job with its first due time. What is canc
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from redbike.config.options import NO_CHANGES, OptionChanges, parse_options
 from redbike.config.settings import Settings, override
+from redbike.errors import BadConfig, BadJobId, BadSchedule, quoted
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.policies import decide_rescheduled
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, format_schedule
-from redbike.schedule.parser import is_one_off, parse
+from redbike.schedule.parser import EveryHost, is_one_off, parse
 from redbike.store.enums import Skip
+from redbike.store.every_host import is_base, name_job
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState
@@ -113,10 +116,42 @@ class Start:
 def parse_to_set(schedule: ScheduleLike, zone: str, jobid: str, now: float, settings: Settings) -> Schedule:
     """Return a schedule that is set `now`, in its complete form. Raise `BadSchedule`."""
     parsed = parse(format_schedule(schedule, zone), zone, jobid, now)
+    if is_base(jobid):
+        parsed = _wrap(parsed, now)
+    elif isinstance(parsed, EveryHost):
+        raise BadSchedule(f"bad schedule {quoted(parsed.text)}: only a job whose id ends in @all runs on every host")
+    if parsed.is_awaiting:
+        _check_parents(parsed)
     if zone == "UTC" != settings.timezone:
         # Stored without a zone it would not mean the same when it is loaded again under these settings.
         return parsed.with_zone()
     return parsed
+
+
+def _wrap(parsed: Schedule, now: float) -> Schedule:
+    """Return the schedule of a job for every host, from that which each host has. Raise `BadSchedule`."""
+    if isinstance(parsed, EveryHost) or parsed.never_runs:
+        return parsed
+    # New hosts must not run once more what was to run right away.
+    return EveryHost.wrap(parse(f"AT:{now:.6f}") if parsed.is_immediate and parsed.runs_once else parsed)
+
+
+def _check_parents(parsed: Schedule) -> None:
+    parents: Any = (parsed.find_parents() or {}).get("parents", ())
+    if base := next(filter(is_base, parents), ""):
+        why = f"{base} never ends: it has a job on each host, such as {name_job(base, 'web1')}, which can be followed"
+        raise BadSchedule(f"bad schedule {quoted(parsed.text)}: {why}")
+
+
+def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
+    """Raise `BadJobId` or `BadConfig` for a job for every host that there cannot be; pass over all others."""
+    if not is_base(jobid):
+        return
+    if not is_base(queue):
+        why = f"its queue {queue!r} is not named by its id, so it has none for each host"
+        raise BadJobId(f"bad job id {jobid!r}: {why}")
+    if changes.options.get(GROUP_OF):
+        raise BadConfig(f"bad {GROUP_OF} {quoted(str(changes.options[GROUP_OF]))}: a job on every host is of no group")
 
 
 def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | str:

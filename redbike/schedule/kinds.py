@@ -34,6 +34,7 @@ class Schedule(ABC):
     never_runs = False  # the job is stopped
     allows_pause = False  # a number that the worker returns is a pause before the next run
     is_awaiting = False  # other jobs make it due, when they have ended
+    is_for_hosts = False  # each host has a job of its own with it, and the job that has this one is never due
     is_command = False  # setting it takes effect even if the job has this schedule already
     period: float | None = None  # seconds from each occurrence to the next one, if they are always the same
     anchor = 0.0  # from when `period` counts, in epoch seconds

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.after import After
@@ -12,13 +12,58 @@ from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
 from redbike.schedule.group import Group
 from redbike.schedule.kinds import At, Continue, Every, In, Keyword, Now, Schedule, Stop
-from redbike.schedule.moments import END_OF_TIME, MAX_TEXT, check_size
+from redbike.schedule.moments import AWAITED, END_OF_TIME, MAX_TEXT, check_size
 from redbike.schedule.rrule.recurrence import Recurrence
 from redbike.schedule.rrule.rule import format_day, unfold, write_dates
 from redbike.schedule.zones import find_zone, resolve
 
+
+class EveryHost(Keyword):
+    """A schedule that a job has on each host, each as a job of its own. What has this one is never due itself."""
+
+    keyword = "ALL:"
+    is_for_hosts = True
+
+    def __init__(self, inner: Schedule) -> None:
+        self.inner, self.timezone = inner, inner.timezone
+        self.text = f"{self.keyword}{inner.text}"
+        if inner.anchor_span:
+            head, tail = inner.anchor_span
+            self.anchor_span = head + len(self.keyword), tail
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from the one that each host has. Raise `BadSchedule`."""
+        return cls.wrap(parse(rest, timezone, "", anchor))
+
+    @classmethod
+    def wrap(cls, inner: Schedule) -> Self:
+        """Make a schedule from the one that each host has. Raise `BadSchedule`."""
+        if inner.is_awaiting:
+            raise BadSchedule(f"bad schedule {quoted(inner.text)}: a job on every host cannot follow others")
+        return cls(inner)
+
+    @classmethod
+    def needs_anchor(cls, rest: str) -> bool:
+        """Tell whether the schedule of each host has no instant to count from, but needs one."""
+        return _examine(rest).needs_anchor
+
+    def find_place(self, after: float) -> float | None:
+        """Return `AWAITED`: it is never due."""
+        return AWAITED
+
+    def with_zone(self) -> "Schedule":
+        """Return the same schedule with its zone in its text, even if that is UTC."""
+        return EveryHost(self.inner.with_zone())
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        text = self.inner.explain(timezone)
+        return f"On every host of its queue: {text[:1].lower()}{text[1:]}"
+
+
 # The class of a text that begins with a keyword.
-KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every, After, Group)}
+KEYWORDS = {kind.keyword: kind for kind in (Now, Continue, Stop, At, In, Every, After, Group, EveryHost)}
 _EXDATE_SIZE = 16  # bytes of a date and time, with its comma
 _RULE = re.compile(r"RRULE|FREQ=|^(DTSTART|RDATE)", re.ASCII | re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -65,6 +110,17 @@ def recurs(text: str) -> bool:
     except BadSchedule:
         return False
     return not (schedule.runs_once or schedule.never_runs)
+
+
+def find_inner(text: str | None) -> Schedule | None:
+    """Return what each host has of a stored schedule for every host; a STOP as it is, and None for anything else."""
+    try:
+        schedule = parse_stored(text or "")
+    except BadSchedule:
+        return None
+    if isinstance(schedule, EveryHost):
+        return schedule.inner
+    return schedule if schedule.never_runs else None
 
 
 def is_follower(text: str | None) -> bool:

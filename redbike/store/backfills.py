@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypedDict
 
-from redbike.config.options import find_backfill
+from redbike.config.options import find_all_of, find_backfill
 from redbike.errors import BadJobId
 from redbike.schedule.clock import Clock
 from redbike.store.namespace import PAGE, Part, make_tag, split
@@ -114,6 +114,8 @@ def check_stored(jobid: str, options: str) -> str:
     """Return `options`, as they are stored for a job that is set. Raise `BadJobId` for an occurrence of a backfill."""
     if base := find_backfill(options)[0]:
         raise BadJobId(f"bad job id {jobid!r}: it is an occurrence of a backfill of {base!r}; unset it first")
+    if base := find_all_of(options)[0]:
+        raise BadJobId(f"bad job id {jobid!r}: it is the job of {base!r} on this host; set that one")
     return options
 
 

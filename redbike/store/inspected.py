@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict, cast
 
-from redbike.config.options import find_backfill, is_readable, show_options
+from redbike.config.options import find_all_of, find_backfill, is_readable, show_options
 from redbike.schedule.moments import AWAITED
 from redbike.store import backfills
 from redbike.store.blackouts import BlackoutDetails
 from redbike.store.enums import Event, Skip
+from redbike.store.every_host import HostDetails
 from redbike.store.group_counts import GroupCounts, GroupDetails
 from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
@@ -56,6 +57,8 @@ class JobDetails(TypedDict):
     backfill: NotRequired[backfills.BackfillDetails]  #: how far that is which is under way
     last_backfill: NotRequired[backfills.BackfillDetails]  #: how the last one has ended
     backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
+    hosts: NotRequired[list[HostDetails]]  #: those of a job for every host; only `Redbike.tell` has them
+    host_of: NotRequired[str]  #: the job for every host of which it is the one of its host
     follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
     paused: NotRequired[PauseDetails]
     blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
@@ -196,6 +199,7 @@ class JobState:
             "backfill": backfills.read_record(self.backfill),
             "last_backfill": backfills.read_last(self.backfilled),
             "backfill_of": find_backfill(self.options)[0] or None,
+            "host_of": find_all_of(self.options)[0] or None,
             "paused": self.pause and self.pause.to_dict(),
             "held_for": self.held,
             **(self._describe_run(self.run) if self.run else {}),
@@ -204,7 +208,7 @@ class JobState:
             "forget_at": self.spent if is_forgotten else None,
             "skipped": self.skipped or None,
             "failure": self.failure,
-            "options": show_options(self.options) if self.options else None,
+            "options": show_options(self.options) or None,
             **({"data": load_json(self.data, self.data)} if self.data else {}),
             "group": membership.group or None,
             "output": self.output,

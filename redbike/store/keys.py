@@ -49,6 +49,7 @@ key (after the prefix)    type    content
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last;
                                   of backfills; a group → JSON of what its jobs came to; see below
 ``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent, the jobs of groups
+``-hosts``                hash    job id that ends in ``@all`` → JSON: on which hosts it runs, see below
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ========================  ======  ==============================================================================
 
@@ -150,6 +151,11 @@ and ``dropped``: how many of these have failed, or were given up; ``due``: the l
 count, as they are to run once more. It goes with the last job, unless it is open. The record of a follower then has
 ``group``: these numbers.
 
+A job for every host, its *base*, has a schedule that begins with ``ALL:``, and is on the timeline at ``AWAITED``, as it
+is never due. The object in ``-hosts`` has ``hosts``: when a worker of its queue was seen last on each, and ``over``:
+since when it is unset. Its job on one host has the option ``all-of``, which nobody can set: an object with ``of``, the
+base, and ``revision``, which is another one whenever schedule, options or data of the base are.
+
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have
 ``process:ID`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``missed:ID`` is how many occurrences of a job
@@ -209,6 +215,7 @@ FIXED = {
     "followers": "zset",
     "alerts": "hash",
     "blackouts": "hash",
+    "hosts": "hash",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -232,7 +239,8 @@ class Keys:
         self.queue_limits, self.slots, self.pauses, self.timers, self.options, self.data, *others = others
         self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
         self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
-        self.untold, self.following, self.followers, self.alerts, self.blackouts, self.inflight_base = others
+        self.untold, self.following, self.followers, self.alerts, self.blackouts, *others = others
+        self.hosts, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

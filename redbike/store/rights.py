@@ -8,7 +8,7 @@ by all means, and neither is `PUBLISHING`.
 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hgetall hmget hexists hset hdel "
-    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem del lrange lpush rpush "
+    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem zremrangebyrank del lrange lpush rpush "
     "ltrim sadd srem smismember"
 )
 WORKER = (

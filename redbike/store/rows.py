@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from redbike.config.options import find_backfill, list_texts
+from redbike.config.options import find_all_of, find_backfill, list_texts
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
 from redbike.store.questions import Questions
@@ -38,7 +38,7 @@ class Rows(Part):
             asked.append(("hmget", keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids]))
             found = self._namespace.ask_all(*asked, at_once=False)
             for job, own, data, *records in zip(page, *found, strict=True):
-                if find_backfill(decode(own))[0]:
+                if find_backfill(decode(own))[0] or find_all_of(decode(own))[0]:
                     continue  # it is no job of its own elsewhere
                 pause, blackout = Pause.parse(decode(records[0])), Blackout.parse(decode(records[1]))
                 held = pause and pause.to_dict(), blackout and blackout.to_dict()

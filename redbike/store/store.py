@@ -23,6 +23,7 @@ from redbike.store.alerts import Alerts
 from redbike.store.backfills import Backfills, looks_like_one
 from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
+from redbike.store.every_host import HostNotes
 from redbike.store.groups import Groups
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
@@ -111,6 +112,7 @@ class Store:
         self.alerts = Alerts(namespace)
         self.questions = Questions(namespace)
         self.rows = Rows(namespace)
+        self.hosts = HostNotes(namespace)
 
     def at(self, now: float | None) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""

@@ -11,13 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from redbike.control.blackouts import end_blackout, end_for_jobs, set_blackout, set_for_jobs
-from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, run_jobs
+from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
-from redbike.loop import resuming
 from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
@@ -77,7 +76,7 @@ class Steerer:
             "cancel": self._cancel,
             "pause": lambda jobids: self._pause(jobids, until, reason, blackout),
             END: lambda jobids: [word for _, word in end_for_jobs(self.store, jobids, self.settings)],
-            "resume": lambda jobids: resuming.resume(self.store, self.settings, jobids),
+            "resume": lambda jobids: [word for _, word in resume_jobs(self.store, jobids, self.settings)],
             "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
         }
         done, verb = Done(), verbs[action]

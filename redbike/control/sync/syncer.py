@@ -31,7 +31,7 @@ from redbike.control.sync.changes import (
 from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
-from redbike.loop.requests import Request, parse_to_set
+from redbike.loop.requests import Request, check_base, parse_to_set
 from redbike.store.backfills import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
@@ -139,6 +139,7 @@ class Syncer:
             check_owner(stored, wish)
             check_stored(row.jobid, stored.options)
             queue = queue_for(row.jobid)
+            check_base(row.jobid, queue, row.changes)
             schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
             blackout = row.blackout and check_blackout(*row.blackout, zone, now)
         except ValueError as error:

@@ -21,7 +21,7 @@ from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.names import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE, split
-from redbike.store.processes import Process
+from redbike.store.processes import Process, list_worked
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
@@ -100,7 +100,7 @@ class JobsCheck:
         """Return the queues that are worked; None if nobody knows."""
         processes = self._store.workers.list_all()
         self._workers = workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
-        alive = {name for each in workers for name in each.queues}
+        alive = {name for each in workers for name in list_worked(each)}
         # A long list of queues ends in a mark for the others.
         is_known = self._names_queues and not any(name[:1] == "…" for name in alive)
         return alive.union(self._queues or ()) if is_known and (workers or self._queues is not None) else None

@@ -37,7 +37,7 @@ from redbike.store.enums import Skip
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
-from redbike.store.processes import Process
+from redbike.store.processes import Process, list_worked
 from redbike.store.queue_limits import Pause
 from redbike.store.store import Store
 
@@ -265,7 +265,7 @@ def find_capacities(processes: Sequence[Process]) -> dict[str, Capacity]:
     workers: dict[str, list[Process]] = {}
     for process in processes:
         if process.kind == "worker" and process.state == "alive":
-            for queue in process.queues:
+            for queue in list_worked(process):
                 workers.setdefault(queue, []).append(process)
     found = dict[str, Capacity]()
     for queue, own in workers.items():

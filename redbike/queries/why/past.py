@@ -8,12 +8,14 @@ from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
+from redbike.queries.hosts import explain_hosts, list_hosts
 from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.backfills import describe_backfill
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
+from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry, localize
@@ -190,10 +192,16 @@ class Reasons:
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
             grace=self._grace,
-            awaited=self._explain_awaited(job, blackouts) if job.follows else "",
+            awaited=self._explain_awaited(job, blackouts) if job.follows else self._explain_hosts(job, queue),
             blackouts=blackouts,
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
+
+    def _explain_hosts(self, job: JobState, queue: str) -> str:
+        """Return where a job for every host runs; "" for any other job."""
+        if not is_base(job.jobid):
+            return ""
+        return explain_hosts(list_hosts(self._store, job), queue, Clock(job.now, self._timezone))
 
     def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:
         """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""

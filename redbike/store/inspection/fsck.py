@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from redbike.store.blackouts import BlackoutState
+from redbike.store.inspection.hosts import list_bad_hosts
 from redbike.store.inspection.jobs import check_entries, check_job, find_bad_jobs, inspect_jobs
 from redbike.store.inspection.listing import Listing, find_wrong_types, list_all
 from redbike.store.namespace import PAGE, split
@@ -61,6 +62,7 @@ def fsck(store: Store) -> Iterator[str]:
         yield f"{subject}: {'; '.join(problems)}"
     for jobid, problems in list_bad_backfills(store, listing):
         yield f"the backfill of {jobid!r}: {'; '.join(problems)}"
+    yield from (f"{jobid!r}: {problem}" for jobid, problem in list_bad_hosts(store))
     yield from (f"the process {owner!r}: {problem}" for owner, problem in store.workers.list_bad())
     yield from (f"the key {key!r} {how}" for key, how in listing.keys)
     yield from (f"the key {key!r} {how}" for key, _, how in listing.damaged)

@@ -146,7 +146,7 @@ def _check_place(state: JobState) -> Iterator[str]:
     else:
         if not follows_as_set(state, schedule.find_parents()):
             yield "what it follows is not recorded as its schedule has it"
-        if state.timeline == AWAITED and not schedule.is_awaiting:
+        if state.timeline == AWAITED and not (schedule.is_awaiting or schedule.is_for_hosts):
             yield "it waits for other jobs, but its schedule names none"
 
 

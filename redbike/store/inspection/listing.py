@@ -119,6 +119,7 @@ def _list_all(store: Store) -> Listing:
     _list_inflight(store, listing, found)
     _list_limits(store, listing)
     listing.damaged += chain(store.log.list_bad(), store.journal.list_bad(), store.outbox.list_bad())
+    listing.damaged += store.hosts.list_bad()
     # Read after the keys, so that it has also a queue that was used for the first time just now.
     names = set(map(decode, store.client.smembers(keys.queues)))
     _list_keys(store, listing, found, names, homes)

@@ -14,6 +14,7 @@ from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
+from redbike.queries.hosts import describe_host, list_hosts
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -82,6 +83,7 @@ def show_job(site: Site, request: Request) -> Response:
         kept=parse_options(state.options).get("history", site.bike.settings.history),
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
+        hosts=[(each, describe_host(each, clock)) for each in list_hosts(site.bike.store, state)],
         **_read_kin(site, state, clock),
         **_read_runs(site, state, clock),
         **_list_coming(site, state, schedule, zone, clock),

@@ -1,0 +1,240 @@
+"""Jobs that run on every host: each has a job of its own on every host that a worker of its queue is on.
+
+`EveryHost.spread` makes these jobs what the base says. All that it does may be repeated, and may be cut off between any
+two steps: whoever calls it next goes on. A dispatcher does so every few seconds, and whoever sets or unsets a base at
+once. Which job is of which base, and as which revision of that, is stored with its options. The script that sets a job
+compares these. So what was computed from an older base does not undo what somebody has set meanwhile.
+
+A host on which no worker is any more is *gone*: its job is paused, with the reason. So it is neither late nor overdue.
+When a worker is back, it is resumed. After a day it is unset.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from redbike.config.options import find_all_of, format_options, parse_options
+from redbike.config.settings import HOST_NAME, Settings
+from redbike.errors import NoSuchJob
+from redbike.loop import resuming
+from redbike.loop.requests import GROUP_OF, Request
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import format_utc
+from redbike.schedule.parser import find_inner
+from redbike.store.every_host import Hosts, is_base, make_mark, make_revision, name_job
+from redbike.store.hosts import split_host
+from redbike.store.inspected import JobState
+from redbike.store.processes import ProcessRecord
+from redbike.store.records import Pause, Status
+from redbike.store.store import Store
+from redbike.store.workers import KEPT
+
+log = logging.getLogger("redbike")
+
+BY = "redbike"  # who pauses the jobs of hosts that are gone
+GONE = 90.0  # seconds without a worker after which a host is gone
+NOTED = 20.0  # seconds after which it is noted again that a host is there
+NEW = 60.0  # seconds after a base was set in which a one-off still runs that is past
+TRIES = 5  # for jobs that change meanwhile
+
+
+@dataclass(slots=True)
+class HostRequest(Request):
+    """A job of a base on one host, to be set."""
+
+    stored: str = ""  # the options that it is to have
+
+    @property
+    def options(self) -> str:
+        """The options that the job will have."""
+        return self.stored
+
+
+@dataclass(slots=True)
+class _Base:
+    """A base as it is now, its hosts, and its jobs there."""
+
+    state: JobState
+    queue: str
+    hosts: Mapping[str, float]  # when each was seen last
+    present: frozenset[str]
+    jobs: dict[str, JobState] = field(default_factory=dict)  # by host: those that there are
+
+    @property
+    def jobid(self) -> str:
+        return self.state.jobid
+
+    @property
+    def inner(self) -> Schedule | None:
+        return find_inner(self.state.schedule)
+
+    @property
+    def revision(self) -> str:
+        return make_revision(self.state.schedule or "", self.state.options, self.state.data)
+
+    def is_of(self, host: str) -> bool:
+        """Tell whether the job of that name on this host is its own: somebody may have set one by hand."""
+        return host in self.jobs and find_all_of(self.jobs[host].options)[0] == self.jobid
+
+    def list_own(self) -> Iterator[tuple[str, JobState]]:
+        """Yield its jobs with their hosts."""
+        return ((host, state) for host, state in self.jobs.items() if self.is_of(host))
+
+
+class EveryHost:
+    """Sees to the jobs of bases in `store`."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store.noted_as(None), settings
+
+    def begin(self, bases: Iterable[str]) -> list[str]:
+        """Note where bases run that are about to be set, and return them."""
+        found = list(bases)
+        for base in found:
+            queue = self._store.name_queue(base)
+            present = self._list_present(queue, self._store.workers.list_working())
+            self._store.hosts.note(base, dict.fromkeys(present, self._store.timeline.read_clock()))
+            if not present:
+                log.warning("%s: no worker works the queue %r on any host", base, split_host(queue)[0])
+        return found
+
+    def spread_all(self) -> None:
+        """Make the jobs of all bases what they say. Without a base, this is one command."""
+        if known := self._store.hosts.read_all():
+            workers = self._store.workers.list_working()
+            for base, hosts in known.items():
+                self._spread(base, hosts, workers)
+
+    def spread(self, bases: Sequence[str]) -> None:
+        """Make the jobs of these bases what they say."""
+        if not bases:
+            return
+        workers = self._store.workers.list_working()
+        for base in bases:
+            self._spread(base, self._store.hosts.read(base), workers)
+
+    def _list_present(self, queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
+        own = split_host(queue)[0]
+        found = (each.host for each in workers if each.for_host and own in each.queues)
+        return frozenset(host for host in found if HOST_NAME.fullmatch(host))
+
+    def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> None:
+        for _ in range(TRIES):
+            base = self._read(jobid, known, workers)
+            is_over = base.state.schedule is None
+            gone = [host for host in base.hosts if is_over or base.state.now - base.hosts[host] > KEPT]
+            for host in gone:
+                self._unset(base, host)
+            fresh = {host: base.state.now for host in base.present if self._is_news(known, host, base.state.now)}
+            if fresh or gone or is_over or known.is_over:
+                self._store.hosts.note(jobid, fresh, () if is_over else gone, is_over)
+            if is_over or (self._set(base, gone) and self._hold(base, gone)):
+                return
+
+    def _is_news(self, known: Hosts, host: str, now: float) -> bool:
+        return now - known.seen.get(host, 0.0) > NOTED
+
+    def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> _Base:
+        [state] = self._store.questions.inspect([jobid], with_data=True)
+        queue = split_host(self._store.name_queue(jobid))[0]
+        present = self._list_present(queue, workers)
+        hosts = dict(sorted({**known.seen, **dict.fromkeys(present, state.now)}.items()))
+        base = _Base(state, queue, hosts, present)
+        found = self._store.questions.inspect([name_job(jobid, host) for host in hosts]) if hosts else []
+        base.jobs = {host: each for host, each in zip(hosts, found, strict=True) if each.schedule is not None}
+        return base
+
+    def _unset(self, base: _Base, host: str) -> None:
+        if base.is_of(host):
+            try:
+                self._store.jobs.unset(base.jobs[host].jobid)
+            except NoSuchJob:
+                return
+            log.info("%s: unset, as %s", base.jobs[host].jobid, self._say_gone(base, host) or "it is of no job")
+
+    def _say_gone(self, base: _Base, host: str) -> str:
+        if base.state.schedule is None:
+            return f"{base.jobid} was"
+        since = format_utc(int(base.hosts[host]))
+        return f"host {host} has no worker of {base.queue} since {since}"
+
+    def _set(self, base: _Base, gone: Iterable[str]) -> bool:
+        """Set the jobs of a base that are missing or old; return whether nothing has changed meanwhile."""
+        if (inner := base.inner) is None:
+            return True
+        hosts = [host for host in base.hosts if host not in gone and self._is_wanted(base, inner, host)]
+        jobs = [self._make_request(base, inner, host).make_job(self._settings) for host in hosts]
+        return not (jobs and self._store.jobs.set(jobs, from_now=True))
+
+    def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
+        """Tell whether a job is to be set on a host."""
+        if host in base.jobs:
+            return base.is_of(host) and find_all_of(base.jobs[host].options)[1] != base.revision
+        if host not in base.present or inner.never_runs:
+            return False
+        is_new = inner.runs_once and base.state.now - _find_set_at(base.state) < NEW
+        return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.state.now) is not None
+
+    def _make_request(self, base: _Base, inner: Schedule, host: str) -> HostRequest:
+        jobid, known, now = name_job(base.jobid, host), base.jobs.get(host), base.state.now
+        own: dict[str, Any] = dict(parse_options(base.state.options))
+        own.pop(GROUP_OF, None)
+        queue = self._store.queue_for(jobid)
+        request = HostRequest(jobid, inner, queue, now, now, False, wants_run=True)
+        request.stored = format_options(own | make_mark(base.jobid, base.revision))
+        request.known = known.options if known else ""
+        request.changes = replace(request.changes, data=base.state.data)
+        if pause := base.state.pause:
+            request.paused = replace(pause, due=None).format()
+        return request
+
+    def _hold(self, base: _Base, gone: Iterable[str]) -> bool:
+        """Pause the jobs of hosts that are gone, and resume those of hosts that are back; return True."""
+        for host, state in base.list_own():
+            if host in gone:
+                continue
+            is_here, pause = host in base.present, state.pause
+            if pause is None and not is_here and base.state.now - base.hosts[host] > GONE:
+                why = self._say_gone(base, host)
+                self._store.pauses.pause([state.jobid], None, BY, why)
+                log.warning("%s: paused, as %s", state.jobid, why)
+            elif pause is not None and is_here and pause.to_dict()["by"] == BY:
+                resuming.resume(self._store, self._settings, [state.jobid])
+                pause = None
+                log.info("%s: resumed, as host %s has a worker of %s again", state.jobid, host, base.queue)
+            if pause is None and is_here and base.state.pause:
+                self._copy_pause(state.jobid, base.state.pause)
+        return True
+
+    def _copy_pause(self, jobid: str, pause: Pause) -> None:
+        given = pause.to_dict()
+        self._store.pauses.pause([jobid], given["until"], given["by"] or "", given["reason"] or "", given["since"])
+
+
+def _find_set_at(state: JobState) -> float:
+    status = Status.parse(state.status)
+    return status.time if status else 0.0
+
+
+def find_own(store: Store, base: str) -> list[str]:
+    """Return the jobs of a base, one on each of its hosts."""
+    jobids = [name_job(base, host) for host in sorted(store.hosts.read(base).seen)]
+    states = store.questions.inspect(jobids) if jobids else []
+    return [each.jobid for each in states if each.schedule is not None and find_all_of(each.options)[0] == base]
+
+
+def list_on_hosts(store: Store, jobids: Iterable[str]) -> Iterator[str]:
+    """Yield jobs, each once; in place of one for every host those that it has there."""
+    seen = set[str]()
+    for jobid in jobids:
+        for each in find_own(store, jobid) if is_base(jobid) else (jobid,):
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+
+def list_others(store: Store, jobids: Sequence[str]) -> list[str]:
+    """Return the jobs on hosts of those of `jobids` that are for every host, without those that are among `jobids`."""
+    known = {*jobids} if (bases := list(filter(is_base, jobids))) else set()
+    return [each for each in list_on_hosts(store, bases) if each not in known]

@@ -1,0 +1,54 @@
+"""The hosts of a job for every host: what it does on each of them."""
+
+from redbike.config.options import find_all_of
+from redbike.loop.every_host import GONE
+from redbike.schedule.clock import Clock
+from redbike.store.every_host import HostDetails, is_base, name_job
+from redbike.store.hosts import split_host
+from redbike.store.inspected import JobState
+from redbike.store.store import Store
+
+MOST_NAMED = 5  # hosts in a sentence
+
+
+def list_hosts(store: Store, state: JobState) -> list[HostDetails]:
+    """Return the hosts of a job, by name; none for a job that is not for every host."""
+    if not is_base(state.jobid) or state.schedule is None:
+        return []
+    seen = dict(sorted(store.hosts.read(state.jobid).seen.items()))
+    states = store.questions.inspect([name_job(state.jobid, host) for host in seen]) if seen else []
+    return [_describe(state, host, at, own) for (host, at), own in zip(seen.items(), states, strict=True)]
+
+
+def _describe(state: JobState, host: str, seen: float, own: JobState) -> HostDetails:
+    is_own = find_all_of(own.options)[0] == state.jobid
+    status, due = (own.status, own.due) if is_own else (None, None)
+    found: HostDetails = {"host": host, "jobid": own.jobid, "status": status, "next_run": due, "seen": seen}
+    if state.now - seen > GONE:
+        found["gone"] = True
+    return found
+
+
+def find_next(hosts: list[HostDetails]) -> float | None:
+    """Return when the first of the jobs is due; None if none is."""
+    return min((each["next_run"] for each in hosts if each["next_run"] is not None), default=None)
+
+
+def describe_host(each: HostDetails, clock: Clock) -> str:
+    """Return in words what there is of a host."""
+    if each.get("gone"):
+        return f"gone, no worker of its queue since {clock.name(each['seen'])}"
+    if each["status"] is None:
+        return "no job yet"
+    event = each["status"].partition(":")[0]
+    return event if each["next_run"] is None else f"{event}, due {clock.name(each['next_run'])}"
+
+
+def explain_hosts(hosts: list[HostDetails], queue: str, clock: Clock) -> str:
+    """Return in a sentence where a job for every host runs."""
+    own = split_host(queue)[0]
+    if not hosts:
+        return f"It runs on every host with a worker of {own}, and there is none yet."
+    named = [f"{each['host']} ({describe_host(each, clock)})" for each in hosts[:MOST_NAMED]]
+    more = [f"{len(hosts) - MOST_NAMED:,} more"] if len(hosts) > MOST_NAMED else []
+    return f"It runs as a job of its own on each host with a worker of {own}: {', '.join(named + more)}."

@@ -1,0 +1,96 @@
+"""Jobs for every host: what is stored of them besides, see `redbike.store.keys`.
+
+A job whose id ends in ``@all`` is the *base* of one on each host, which has the name of that host in place of ``all``.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NotRequired, TypedDict
+
+from redbike.config.options import ALL_OF
+from redbike.store.hosts import AT, EVERY, split_host
+from redbike.store.namespace import Part
+from redbike.store.records import decode
+from redbike.text.parsing import load_object
+
+FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of a base, each with the instant (epoch seconds) at which a worker of its queue was seen last."""
+
+    seen: Mapping[str, float] = field(default_factory=dict)
+    is_over: bool = False  # it was unset
+
+    @classmethod
+    def parse(cls, text: str) -> "Hosts":
+        """Read a record; no host for none, and for a damaged one."""
+        record = load_object(text) or {}
+        known = record.get("hosts")
+        pairs = known.items() if isinstance(known, dict) else ()
+        seen = {host: float(at) for host, at in pairs if isinstance(at, int | float)}
+        return cls(seen, record.get("over") is not None)
+
+
+class HostDetails(TypedDict):
+    """A host of a job for every host. Times are epoch seconds."""
+
+    host: str
+    jobid: str  #: of its job there
+    status: str | None  #: of that, such as ``TML:1900000000``; None if there is none
+    next_run: float | None  #: when that is due on the timeline
+    seen: float  #: when a worker of its queue was seen there last, as far as it is noted
+    gone: NotRequired[bool]  #: True if that is too long ago: the job is paused until a worker is back
+
+
+def is_base(jobid: str) -> bool:
+    """Tell whether a job is to run on every host."""
+    return jobid.endswith(f"{AT}{EVERY}") and split_host(jobid)[1] == EVERY
+
+
+def name_job(base: str, host: str) -> str:
+    """Return the id of the job of a base on one host."""
+    return f"{split_host(base)[0]}{AT}{host}"
+
+
+def make_revision(schedule: str, options: str, data: str) -> str:
+    """Return what says whether a job has what its base has."""
+    text = "\n".join((schedule, options, data))
+    return f"{zlib.crc32(text.encode(errors='replace')):08x}"
+
+
+def make_mark(base: str, revision: str) -> dict[str, dict[str, str]]:
+    """Return what is stored among the options of the job of a base on one host."""
+    return {ALL_OF: {"of": base, "revision": revision}}
+
+
+class HostNotes(Part):
+    """Notes on which hosts jobs run."""
+
+    def read_all(self) -> dict[str, Hosts]:
+        """Return the hosts of each base."""
+        found = self._namespace.ask("hgetall", self._namespace.keys.hosts)
+        return {decode(base): Hosts.parse(decode(text)) for base, text in found.items()}
+
+    def list_bad(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what is damaged: the key, the field, and in words what is wrong with it."""
+        for base, text in self._namespace.scan(self._namespace.keys.hosts):
+            if not isinstance((load_object(text) or {}).get("hosts"), dict):
+                yield self._namespace.keys.hosts, base, f"holds {text!r:.80} for {base!r:.80}, which names no hosts"
+
+    def scan_bases(self) -> Iterator[tuple[str, str]]:
+        """Yield all bases, with their schedules."""
+        found = self._namespace.scan(self._namespace.keys.schedules, f"*{AT}{EVERY}")
+        return ((jobid, text) for jobid, text in found if is_base(jobid))
+
+    def read(self, base: str) -> Hosts:
+        """Return the hosts of one base."""
+        return Hosts.parse(decode(self._namespace.ask("hget", self._namespace.keys.hosts, base.encode())))
+
+    def note(self, base: str, seen: Mapping[str, float], gone: Iterable[str] = (), is_over: bool = False) -> None:
+        """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset."""
+        given = {"seen": seen} if seen else {}
+        more = {"gone": names} if (names := list(gone)) else {}
+        self._namespace.run("note_hosts", base=base, over=is_over, forget=FORGET, **given, **more)

@@ -1,0 +1,26 @@
+"""What is wrong with jobs for every host: nobody sees to one, or a job on a host is left of one."""
+
+from collections.abc import Iterator
+
+from redbike.config.options import find_all_of
+from redbike.store.store import Store
+
+
+def list_bad_hosts(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield the jobs with which something is wrong, and what; nothing is changed."""
+    known, bases = store.hosts.read_all(), dict(store.hosts.scan_bases())
+    for base in sorted(bases.keys() - known.keys()):
+        yield base, "no dispatcher sees to it, so it comes to no new host"
+    for jobid, options in store.scan(store.keys.options):
+        base, _ = find_all_of(options)
+        if base and base not in known and base not in bases:
+            yield jobid, f"it is the job of {base!r} on this host, and there is no such job"
+
+
+def repair_hosts(store: Store, jobid: str) -> str:
+    """Repair what `list_bad_hosts` finds of a job; return what was done."""
+    if jobid in dict(store.hosts.scan_bases()):
+        store.hosts.note(jobid, {})
+        return "a dispatcher sees to it"
+    store.jobs.unset(jobid)
+    return "it is unset"

@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- note_hosts: on which hosts a job runs that is to run on every one; no job is touched.
+-- keys   hosts, _write
+-- given  base: its id; seen: when workers of its queue were seen last, by host; gone: hosts that do
+--        not count any more; over: whether the job was unset; forget: seconds after which no more
+--        is known of it then
+-- returns {'ok'}; a later instant that is known stays
+local record = object_of(call('HGET', hosts, given.base))
+local known = type(record.hosts) == 'table' and record.hosts or {}
+for host, at in pairs(given.seen or {}) do
+  known[host] = math.max(tonumber(known[host]) or 0, tonumber(at))
+end
+for _, host in ipairs(given.gone or {}) do known[host] = nil end
+local over = given.over and (tonumber(record.over) or now) or nil
+if over and now - over > given.forget then
+  change('HDEL', hosts, {given.base})
+else
+  change('HSET', hosts, {given.base, cjson.encode({hosts = known, over = over})})
+end
+return write({'ok'})

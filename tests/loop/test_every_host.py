@@ -1,0 +1,313 @@
+"""Jobs for every host: each host has a job of its own, and what steers the base steers them all."""
+
+import pytest
+
+from redbike import BadConfig, BadJobId, Jobs, Redbike, RoundRobin
+from redbike.loop.every_host import GONE, EveryHost
+from redbike.queries.hosts import list_hosts
+from redbike.queries.why.past import Reasons
+from redbike.store.inspection.fsck import fsck
+from redbike.store.workers import KEPT
+from tests.verbs import Quiet
+from tests.waiting import wait_until
+
+BASE = "clean:A@all"
+FIRST, SECOND = "clean:A@web1", "clean:A@web2"
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        pass
+"""
+
+
+class Farm:
+    """Hosts with workers of the queue A, which come and go, at an instant that a test moves."""
+
+    def __init__(self, client, prefix):
+        self.bike = Redbike(Quiet("A"), prefix, client)
+        self.now = self.bike.store.timeline.read_clock()
+        self.owners = {}
+
+    @property
+    def store(self):
+        return self.bike.store.at(self.now)
+
+    def come(self, *hosts, queue="work-A"):
+        for host in hosts:
+            owner = f"{host}-{'x' * 8}"[:8]
+            entry = f'{{"kind": "worker", "host": "{host}", "pid": 1, "queues": ["{queue}"], "version": "1"}}'
+            self.store.workers.register(owner, entry[:-1] + ', "for_host": true}')
+            self.owners[host] = owner
+
+    def leave(self, host):
+        self.store.workers.unregister(self.owners[host])
+
+    def spread(self, later=0.0, here=()):
+        self.now += later
+        self.come(*here)
+        EveryHost(self.store, self.bike.settings).spread_all()
+
+    def show(self):
+        """The schedules of all jobs but the base."""
+        found = dict(self.bike.store.scan(self.store.keys.schedules))
+        return {jobid: text for jobid, text in found.items() if jobid != BASE}
+
+
+@pytest.fixture
+def farm(client, prefix):
+    farm = Farm(client, prefix)
+    farm.come("web1", "web2")
+    yield farm
+    # Where the test was ahead of the server's clock, that is all that is wrong.
+    assert [line for line in fsck(farm.bike.store) if "ahead" not in line and "is to come" not in line] == []
+
+
+def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
+    assert farm.bike.set(BASE, "0 3 * * *", retries=2, data={"a": 1})
+    assert farm.show() == {FIRST: "0 3 * * *", SECOND: "0 3 * * *"}
+    for jobid in (FIRST, SECOND):
+        told = farm.bike.tell(jobid)
+        assert (told["options"], told["data"], told["status"][:3]) == ({"retries": 2}, {"a": 1}, "TML")
+    told = farm.bike.tell(BASE)
+    assert [each["host"] for each in told["hosts"]] == ["web1", "web2"]
+    assert told["next_run"] == farm.bike.tell(FIRST)["next_run"]
+    assert farm.bike.tell(FIRST)["host_of"] == BASE
+
+
+def test_repeating_it_changes_nothing(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    before = [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)]
+    for _ in range(3):
+        farm.spread()
+    assert [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)] == before
+
+
+def test_set_and_unset_of_the_base(farm):
+    farm.bike.set(BASE, "0 3 * * *", retries=2)
+    farm.bike.set(BASE, "0 4 * * *", retries=None)
+    assert farm.show() == {FIRST: "0 4 * * *", SECOND: "0 4 * * *"}
+    assert "options" not in farm.bike.tell(FIRST)
+    farm.bike.set(BASE, "STOP")
+    assert {*farm.show().values()} == {"STOP"}
+    farm.bike.unset(BASE)
+    assert farm.show() == {}
+    farm.spread(later=100)
+    assert farm.store.hosts.read_all() == {}
+
+
+def test_a_new_host_has_the_next_occurrence_and_a_host_of_another_queue_none(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    due = farm.bike.tell(FIRST)["next_run"]
+    farm.come("db1", queue="work-B")
+    farm.spread(later=5400, here=["web1", "web2", "web3"])
+    assert [*farm.show()] == [FIRST, SECOND, "clean:A@web3"]
+    assert farm.bike.tell("clean:A@web3")["next_run"] == due + 3600
+
+
+def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.leave("web2")
+    farm.spread(later=GONE / 2, here=["web1"])
+    assert "paused" not in farm.bike.tell(SECOND)
+    farm.spread(later=GONE, here=["web1"])
+    assert "paused" not in farm.bike.tell(FIRST)
+    told = farm.bike.tell(SECOND)
+    assert told["paused"]["reason"].startswith("host web2 has no worker of work-A since 20")
+    assert told["paused"]["reason"] in farm.bike.why(SECOND)
+    [state] = farm.store.questions.inspect([BASE])
+    assert [each.get("gone", False) for each in list_hosts(farm.store, state)] == [False, True]
+    assert "web2 (gone, no worker of its queue since" in Reasons(farm.store, "UTC").explain(BASE)
+    farm.spread(later=7200, here=["web1", "web2"])
+    assert "paused" not in farm.bike.tell(SECOND)
+    farm.leave("web2")
+    farm.spread(later=KEPT + 1, here=["web1"])
+    assert [*farm.show()] == [FIRST]
+    assert [each["host"] for each in farm.bike.tell(BASE)["hosts"]] == ["web1"]
+
+
+def test_what_somebody_has_paused_stays_so(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.bike.pause(SECOND, reason="mine")
+    farm.leave("web2")
+    farm.spread(later=2 * GONE)
+    farm.spread(here=["web1", "web2"])
+    assert farm.bike.tell(SECOND)["paused"]["reason"] == "mine"
+
+
+def test_pause_and_resume_of_the_base(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    assert [each.jobid for each in farm.bike.pause(BASE, reason="holiday")] == [BASE, FIRST, SECOND]
+    farm.come("web3")
+    farm.spread()
+    reasons = {farm.bike.tell(jobid)["paused"]["reason"] for jobid in (BASE, *farm.show())}
+    assert (len(farm.show()), reasons) == (3, {"holiday"})
+    farm.bike.resume(BASE)
+    assert not any("paused" in farm.bike.tell(jobid) for jobid in (BASE, *farm.show()))
+
+
+def test_a_blackout_of_the_base(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    assert {word for _, word in farm.bike.pause(BASE, every="0 3 * * *", lasting="1h")} == {"set"}
+    assert all(len(farm.bike.tell(jobid)["blackouts"]) == 1 for jobid in (BASE, FIRST, SECOND))
+    assert {word for _, word in farm.bike.resume(BASE, every=True)} == {"ended"}
+
+
+def test_run_and_cancel_of_the_base(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    assert sorted(farm.bike.run(BASE, SECOND)) == [(FIRST, "queued"), (SECOND, "queued")]
+    assert sorted(farm.bike.cancel("clean:*")) == [(FIRST, "cancelled"), (SECOND, "cancelled")]
+    assert farm.bike.tell(BASE)["status"][:3] == "TML"
+
+
+def test_once_on_each_host_that_is_there_and_not_on_later_ones(farm):
+    farm.bike.set(BASE, "NOW")
+    workers = [Redbike(Quiet("A"), farm.bike.prefix, farm.bike.redis, host=host) for host in ("web1", "web2")]
+    assert [each.work_one() for each in workers] == [FIRST, SECOND]
+    farm.come("web3")
+    farm.spread(later=100)
+    assert [*farm.show()] == [FIRST, SECOND]
+    assert len(farm.bike.runs()) == 2
+
+
+def test_a_job_that_somebody_else_has_set_stays_his(farm):
+    farm.bike.set(SECOND, "EVERY:5h")
+    farm.bike.set(BASE, "EVERY:1h")
+    assert farm.bike.tell(SECOND)["schedule"].startswith("EVERY:5h")
+    farm.bike.unset(BASE)
+    assert [*farm.show()] == [SECOND]
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_what_was_cut_off_goes_on(farm, monkeypatch, cut):
+    """Before each of the requests by which a base is set."""
+    scripts, left = type(farm.bike.store.scripts), iter(range(cut))
+
+    def cut_off(method):
+        def call(self, *given):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return method(self, *given)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for name in ("run", "run_all", "run_meanwhile"):
+            patched.setattr(scripts, name, cut_off(getattr(scripts, name)))
+        with pytest.raises(KeyboardInterrupt):
+            farm.bike.set(BASE, "EVERY:1h")
+    if farm.bike.tell(BASE)["schedule"] is None:
+        farm.bike.set(BASE, "EVERY:1h")
+    farm.spread()
+    assert len(farm.show()) == 2
+
+
+def test_fsck_finds_and_repair_mends_what_is_missing_or_left(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    hosts = farm.bike.store.keys.hosts
+    for damage, found in (
+        (lambda: farm.bike.redis.delete(hosts), [f"{BASE!r}: no dispatcher sees to it, so it comes to no new host"]),
+        (lambda: farm.bike.redis.hset(hosts, BASE, "x"), None),
+    ):
+        damage()
+        lines = list(farm.bike.fsck())
+        assert lines == found if found else "names no hosts" in lines[0]
+        list(farm.bike.repair())
+        list(farm.bike.repair())
+        farm.spread()
+        assert (list(farm.bike.fsck()), len(farm.show())) == ([], 2)
+    farm.bike.store.jobs.unset(BASE)
+    farm.bike.redis.delete(hosts)
+    assert [line.partition(": ")[2] for line in farm.bike.fsck()] == [
+        f"it is the job of {BASE!r} on this host, and there is no such job"
+    ] * 2
+    assert all(is_well for _, is_well in farm.bike.repair())
+    assert farm.show() == {}
+
+
+REFUSED = {
+    "a derived job": (FIRST, "EVERY:1h", {}, "it is the job of 'clean:A@all' on this host; set that one"),
+    "a follower": (BASE, "AFTER:x:A", {}, "a job on every host cannot follow others"),
+    "what follows one": ("x:A", f"AFTER:{BASE}", {}, "clean:A@all never ends"),
+    "a group": (BASE, "EVERY:1h", {"group_of": "night"}, "a job on every host is of no group"),
+    "no such id": ("x:A", "ALL:EVERY:1h", {}, "only a job whose id ends in @all runs on every host"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_there_cannot_be_is_refused_and_changes_nothing(farm, name):
+    jobid, schedule, options, why = REFUSED[name]
+    farm.bike.set(BASE, "EVERY:7h")
+    before = farm.show()
+    [(_, error)] = farm.bike.set_many([(jobid, schedule, options)])
+    assert why in str(error)
+    assert farm.show() == before
+    assert farm.bike.tell(BASE)["schedule"].startswith("ALL:EVERY:7h")
+
+
+def test_where_the_id_does_not_name_the_queue_it_is_refused(client, prefix):
+    class Own(RoundRobin):
+        def queue_for(self, jobid):
+            return "mine"
+
+    jobs = Jobs()
+    jobs.job("clean")(lambda: None)
+    for worker in (Own("A"), jobs):
+        bike = Redbike(worker, prefix, client)
+        with pytest.raises(BadJobId, match="is not named by its id, so it has none for each host"):
+            bike.set(BASE, "EVERY:1h")
+
+
+def test_no_backfill(farm):
+    farm.bike.set(BASE, "EVERY:1h")
+    for jobid in (BASE, FIRST):
+        with pytest.raises(BadConfig, match="every host"):
+            farm.bike.backfill(jobid, 0.0, farm.now)
+
+
+def test_a_file_has_the_base_and_not_its_jobs(farm, tmp_path):
+    farm.bike.set(BASE, "0 3 * * *", retries=2)
+    rows = list(farm.bike.store.rows.list_all())
+    assert [row[:2] for row in rows] == [(BASE, "ALL:0 3 * * *")]
+    changes = farm.bike.sync([(BASE, "0 3 * * *", {"retries": 2})], group="web")
+    assert (changes.unchanged, changes.changed) == (1, {})
+    farm.bike.sync([(BASE, "0 5 * * *")], group="web")
+    assert {*farm.show().values()} == {"0 5 * * *"}
+    farm.bike.sync([], group="web", prune=True, prune_all=True)
+    farm.spread()
+    assert farm.show() == {}
+
+
+def test_without_such_a_job_nothing_is_stored_and_one_question_is_asked(client, prefix):
+    bike = Redbike(Quiet("A"), prefix, client)
+    bike.set("clean:A", "EVERY:1h")
+    client.config_resetstat()
+    EveryHost(bike.store, bike.settings).spread_all()
+    assert {*client.info("commandstats")} <= {"cmdstat_hgetall", "cmdstat_config|resetstat", "cmdstat_info"}
+    assert not client.exists(bike.store.keys.hosts)
+
+
+@pytest.mark.parametrize("words", [("work",), ("work", "--concurrency=2")], ids=["alone", "pool"])
+def test_real_hosts_one_of_which_is_killed(shell, words):
+    (shell.folder / "tour.py").write_text(WORKER)
+    shell.environment["REDBIKE_WORKER"] = "tour:Worker('A')"
+    started = {}
+    for host in ("web1", "web2"):
+        shell.environment["REDBIKE_HOST"] = host
+        started[host] = shell.start(*words, log=host)
+    shell.start("dispatch")
+    wait_until(lambda: len(shell.list_rows("workers")) == 3)
+    done = shell.run("set", BASE, "EVERY:1s")
+    assert (done.returncode, done.stderr) == (0, "")
+    ran = lambda: {(row[0], row[-1].partition(":")[0]) for row in shell.list_rows("runs")}  # noqa: E731
+    wait_until(lambda: ran() == {(FIRST, "web1"), (SECOND, "web2")})
+    started["web2"].kill()
+    shell.environment["REDBIKE_HOST"] = "web3"
+    shell.start(*words, log="web3")
+    wait_until(lambda: ("clean:A@web3", "web3") in ran())
+    assert {host for _, host in ran()} == {"web1", "web2", "web3"}
+    shown = shell.run("show", BASE).stdout
+    assert all(f"on {host}" in shown for host in ("web1", "web2", "web3"))
+    shell.run("unset", BASE)
+    assert shell.list_rows("jobs", "clean:*") == []
