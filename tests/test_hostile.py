@@ -375,6 +375,7 @@ NEEDS = {
     "followers": ("unset", "waiting:A"),
     "alerts": ("unset", "waiting:A"),
     "blackouts": ("unset", "waiting:A"),
+    "tokens": ("token", "remove", "ci"),
     "work-A": ("set", "job:A", "NOW"),
     "wake-work-A": ("set", "job:A", "NOW"),
     "tombstones-work-A": ("set", "job:A", "NOW"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from redbike.cli.help import OVERVIEW, show_usage
 from redbike.cli.messages import BAD, complain
-from redbike.cli.usage import OR, Usage, UsageError, list_words
+from redbike.cli.usage import OR, Usage, UsageError, list_words, split_forms
 from redbike.connection.urls import redact
 from redbike.worker.loader import quote_spec
 
@@ -80,7 +80,7 @@ def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
     for name in options:
         if name not in usage.get_options(command):
             raise UsageError(f"{command} takes no {name}")
-        if options.count(name) > 1:
+        if options.count(name) > 1 and not re.search(rf"{name}[=<>\w]*\]\.\.\.", usage.lines[command]):
             raise UsageError(f"{name} is given more than once")
 
 
@@ -93,6 +93,9 @@ def _check_words(command: str, line: str, given: Sequence[str]) -> None:
             raise UsageError(f"{command} needs {_join(allowed, 'or')}")
         if given[0] not in allowed:
             raise UsageError(f"{command}: unexpected {{}}", given[0], allowed)
+        # Each of them may have a form of its own.
+        own = [form for form in split_forms(line) if re.match(rf"redbike \[options\] {command} {given[0]}\b", form)]
+        names = list_words(own[0])[1:] if len(own) == 1 and len(split_forms(line)) > 1 else names
         given = given[1:]
     needed = [name.removesuffix("...") for name in names if name[0] == "<"]
     if len(given) < len(needed):

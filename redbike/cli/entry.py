@@ -37,6 +37,9 @@ Usage:
   redbike [options] alert --test
   redbike [options] metrics [--listen=<HOST:PORT>]
   redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
+  redbike [options] token add --role=<ROLE> [--jobs=<PATTERN>]... [--expires=<TIME>] [--] <NAME>
+  redbike [options] token list [--format=<FORMAT>]
+  redbike [options] token remove [--] <NAME>
   redbike [options] runs [--since=<TIMESTAMP>] [--failed] [--tag=<TAG>] [--limit=<N>] [--format=<FORMAT>] [--]
                          [<PATTERN>...]
   redbike [options] queues [--format=<FORMAT>]
@@ -105,6 +108,8 @@ Commands:
   metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
   web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
              --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
+  token      add: make a token for a program, or a person, that asks the page or its API, and print it, once. list: all
+             tokens, and what each may do. remove: take one back, at once.
   runs       The last ended runs of all jobs, or of those that are named, newest first.
   queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
   workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
@@ -183,6 +188,10 @@ Options:
   --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.
   --write                  Let the page also steer: run, pause, set and unset jobs.
   --who-header=<NAME>      The header in which a proxy says who sends a request, for the log.
+  --role=<ROLE>            What a token may do: read; operate, which is also to run, cancel, pause and resume jobs; or
+                           write, which is everything that --write permits.
+  --jobs=<PATTERN>         Only these jobs; it may be given several times.
+  --expires=<TIME>         From when on the token is not valid, such as 90d, which is 90 days from now.
   --show-data              Let the page also show data of jobs, output and tracebacks.
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.

@@ -35,6 +35,7 @@ COMMANDS = {
     "alert": "keep.try_alert",
     "metrics": "watch.tell_metrics",
     "web": "web.show_page",
+    "token": "tokens.control_tokens",
     "runs": "list.print_runs",
     "queues": "list.print_queues",
     "workers": "list.print_workers",

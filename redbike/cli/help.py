@@ -90,6 +90,10 @@ redbike metrics  The figures, once.
 redbike metrics --listen=9199  For Prometheus, at http://127.0.0.1:9199/metrics.
 redbike web  The page, at http://127.0.0.1:8080/, for this machine alone.
 redbike web --write --listen=0.0.0.0:8080  For all who know REDBIKE_WEB_TOKEN, also to steer.
+redbike token add ci --role=operate --jobs='etl*' --expires=90d  For a program that runs some jobs, for 90 days.
+redbike token add anna --role=read  For a person who only looks, at the page or by its API.
+redbike token list  Who may do what, and until when.
+redbike token remove ci  It may do nothing any more.
 redbike output backup:A  What the last run of a command has printed.
 redbike output backup:A --failed --run=2  That of the last run but one which went wrong.
 redbike output backup:A --follow  What it prints, until its run ends.

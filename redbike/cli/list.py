@@ -12,6 +12,7 @@ from redbike.cli.messages import open_progress
 from redbike.cli.rows import choose_format, find_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
+from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.queries.forecast import MOST_HOURS
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
@@ -21,14 +22,6 @@ from redbike.store.processes import CommandLines
 HOURS = 24  # of the agenda, if nothing else is asked for
 RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for
-
-JOBS = ("jobid", "queue", "status", "since", "next_run", "paused", "last_started", "last_outcome", "schedule")
-PAST_RUNS = ("jobid", "due", "started", "took", "outcome", "attempt", "error", "worker", "cpu", "memory")
-QUEUES = ("queue", "waiting", "oldest_due", "in_flight", "paused", "at_once", "rate", "blackout")
-WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "jobs")
-AGENDA = ("from", "queue", "runs", "jobs")
-FAILURES = ("failed", "jobid", "outcome", "attempt", "due", "error", "owner", "note", "tags")
-LOG = ("time", "who", "action", "jobid", "detail")
 
 
 def print_jobs(arguments: Arguments, config: Config) -> None:

@@ -20,6 +20,7 @@ from redbike.store.history import PastRun
 from redbike.store.log import LogEntry, localize
 from redbike.store.overview import Job
 from redbike.store.processes import CommandLines, Process
+from redbike.store.tokens import Token
 from redbike.store.totals import Queue
 from redbike.text.printable import escape
 
@@ -185,6 +186,26 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
         Column("DETAIL", lambda entry: localize(entry.detail, clock.name), Width.CUT),
     )
     _print(columns, list(entries))
+
+
+def show_tokens(tokens: Iterable[Token], clock: Clock) -> None:
+    """Show tokens by name, without anything that opens a door."""
+    columns = (
+        Column("NAME", lambda token: token.name, Width.FOLDED),
+        Column("ROLE", lambda token: token.role),
+        Column("JOBS", lambda token: " ".join(token.jobs) or "all", Width.FOLDED),
+        Column("EXPIRES", lambda token: _show_end(token, clock)),
+        Column("SINCE", lambda token: make_text(clock.measure(token.since), DIM), is_extra=True),
+        Column("BY", lambda token: make_text(token.by, DIM), is_extra=True),
+    )
+    _print(columns, list(tokens))
+
+
+def _show_end(token: Token, clock: Clock) -> Text | str:
+    if token.expires is None:
+        return "never"
+    said = clock.measure(token.expires)
+    return said if token.is_valid(clock.now) else make_text(f"expired {said}", ODD)
 
 
 def show_changes(changes: Sequence[Change], number: int) -> None:

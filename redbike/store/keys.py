@@ -51,6 +51,7 @@ key (after the prefix)    type    content
 ``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent, the jobs of groups
 ``-hosts``                hash    job id that ends in ``@all`` → JSON: on which hosts it runs, see below
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
+``-tokens``               hash    name of a token → JSON: its role, its jobs, and the hash of its secret, see below
 ========================  ======  ==============================================================================
 
 Times are seconds since the epoch with six decimals.
@@ -163,6 +164,9 @@ were missed, as far as that is told, with the time of that, and ``missed:`` how 
 are to be sent from ``at`` on, and ``sent:`` when some were sent last. ``sending:TAG`` is a message that a process
 sends; from ``at`` on others may.
 
+A token is for whoever asks the API or the page. Its object has ``role``, ``jobs`` (patterns; of all jobs if there are
+none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: SHA-256 of the secret, which is nowhere.
+
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
 """
 
@@ -216,6 +220,7 @@ FIXED = {
     "alerts": "hash",
     "blackouts": "hash",
     "hosts": "hash",
+    "tokens": "hash",
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
@@ -240,7 +245,7 @@ class Keys:
         self.outputs, self.saved, self.progress, self.groups, self.log, self.workers, *others = others
         self.seen, self.agreed, self.journal, self.history, self.counts, *others = others
         self.untold, self.following, self.followers, self.alerts, self.blackouts, *others = others
-        self.hosts, self.inflight_base = others
+        self.hosts, self.tokens, self.inflight_base = others
         self.list_given = lru_cache(1024)(self._list_given)
 
     def _list_given(self, given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

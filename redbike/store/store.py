@@ -44,6 +44,7 @@ from redbike.store.rows import Rows
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
 from redbike.store.timeline import Timeline
+from redbike.store.tokens import Tokens
 from redbike.store.totals import Counts, Depths, Totals
 from redbike.store.upkeep import Rewinds, Upkeep
 from redbike.store.workers import Workers
@@ -113,6 +114,7 @@ class Store:
         self.questions = Questions(namespace)
         self.rows = Rows(namespace)
         self.hosts = HostNotes(namespace)
+        self.tokens = Tokens(namespace)
 
     def at(self, now: float | None) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""

@@ -29,6 +29,7 @@ from redbike.store.records import Progress
 from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
+from redbike.store.tokens import Token
 from redbike.store.upkeep import Rewind
 from tests.states import (
     DUE,
@@ -179,6 +180,7 @@ VERBS: dict[str, Verb] = {
     "halt": lambda store, run: store.at(NOW).halt(),
     "probe": lambda store, run: store.questions.find_refusal(),
     "acknowledge": lambda store, run: store.rewinds.acknowledge([Rewind(1.0, 2.0, 3.0)]),
+    "token": lambda store, run: store.at(NOW).tokens.add(Token("ci", "read", (), None, NOW, "me", "")),
     "forget": lambda store, run: store.timeline.forget(),
     "advance": lambda store, run: store.timeline.advance(NOW),
     "pause queue": lambda store, run: store.at(NOW).queue_limits.pause(QUEUE, LATER),
@@ -213,8 +215,8 @@ NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
 NOTED |= dict.fromkeys(("pause every", "pause queue every", "begin", "begin of all"), "pause --every")
 NOTED |= {"backfill": "backfill", "end backfill": "cancel"}
-NOTED |= {"resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
-OF_NO_JOB = ("halt", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note")
+NOTED |= {"token": "token", "resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
+OF_NO_JOB = ("halt", "token", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note")
 # What was asked for explicitly is noted also where it changes nothing: the job has that run already.
 NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
 NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}

@@ -3,7 +3,7 @@
 -- all. Before the first one `write` sees to it that none can fail: an error in between would leave
 -- half of a change behind.
 -- keys   schedules, skipped, wakeup, spent, requests, pauses
-local changes, marks, homes, tokens = {}, {}, {}, {}
+local changes, marks, homes, woken = {}, {}, {}, {}
 local waits = {}  -- due time and job, of those that go on the timeline
 local function change(command, key, arguments)
   changes[#changes + 1] = {command, key, arguments}
@@ -43,8 +43,8 @@ local function end_one_off(job, after)
   if after ~= 'never' then change('ZADD', spent, {stamp(now + after), job}) end
 end
 local function token(list)
-  if not tokens[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
-  tokens[list] = true
+  if not woken[list] and call('LLEN', list) == 0 then change('LPUSH', list, {'1'}) end
+  woken[list] = true
 end
 local function wake_dispatcher(key, instant)  -- if that is before all for which it waits there
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]

@@ -1,0 +1,61 @@
+"""Run the command token: give tokens to those who ask the API and the page, list them, and take them back."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from redbike.cli.arguments import Arguments, parse_time, tell_time
+from redbike.cli.bike import open_bike, open_to_look
+from redbike.cli.messages import complain
+from redbike.cli.rows import print_rows
+from redbike.config.file import Config
+from redbike.control.operator import name_operator
+from redbike.control.tokens import add_token
+from redbike.queries.fields import TOKENS
+from redbike.schedule.clock import Clock
+from redbike.store.patterns import check_pattern
+from redbike.store.store import Store
+from redbike.store.tokens import check_name, check_role
+from redbike.text.parsing import measure_duration
+
+
+def control_tokens(arguments: Arguments, config: Config) -> None:
+    """Make a token, take one back, or list them."""
+    if arguments["list"]:
+        return _list_tokens(arguments, config)
+    name = check_name(arguments["<NAME>"])
+    if arguments["remove"]:
+        return _open_store(config).tokens.remove(name)
+    role, patterns = check_role(arguments["--role"]), [check_pattern(text) for text in arguments["--jobs"]]
+    expires = _parse_end(arguments["--expires"], config)
+    # Alone in standard output, as the value of a variable is to be.
+    print(add_token(_open_store(config), name, role, patterns, expires))
+    complain("this is the only time that the token is shown; send it as Authorization: Bearer TOKEN")
+    return None
+
+
+def _open_store(config: Config) -> Store:
+    return open_bike(config).store.noted_as(name_operator())
+
+
+def _parse_end(text: str | None, config: Config) -> float | None:
+    """Return when a token expires, in epoch seconds: a time, or a duration from now on, which has a unit."""
+    seconds = measure_duration(text) if text and not text.replace(".", "").isdecimal() else None
+    if seconds is None:
+        return parse_time(text, config)
+    end = time.time() + seconds
+    tell_time(str(text), end, config.settings.timezone)
+    return end
+
+
+def _list_tokens(arguments: Arguments, config: Config) -> None:
+    bike = open_to_look(config)
+    tokens, now = bike.store.tokens.read_all()
+
+    def show(rows: Iterable[Any]) -> None:
+        # Imported here, as only a terminal needs the library for tables.
+        from redbike.cli.tables import show_tokens
+
+        show_tokens(rows, Clock(now, bike.settings.timezone))
+
+    print_rows(arguments, tokens, TOKENS, show)

@@ -1,0 +1,66 @@
+"""The command token: its secret is shown once and kept nowhere, and what is wrong is refused in one line."""
+
+import json
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.store.tokens import find_token, make_digest
+from tests.cli.refused import check_refused
+
+
+def list_tokens(shell):
+    return json.loads(shell.run("token", "list", "--format=json").stdout)
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash(shell, client):
+    done = shell.run("token", "add", "ci", "--role=operate", "--jobs=etl*", "--jobs=x:?", "--expires=90d")
+    [secret] = done.stdout.splitlines()
+    said = done.stderr.splitlines()
+    assert said[0].startswith("redbike: '90d' is ")
+    assert "the only time that the token is shown" in said[1]
+    kept = client.hgetall("redbike-tokens")
+    assert secret.encode() not in b"".join([*kept, *kept.values()])
+    assert make_digest(secret).encode() in kept[b"ci"]
+    [token] = list_tokens(shell)
+    assert (token["name"], token["role"], token["jobs"]) == ("ci", "operate", ["etl*", "x:?"])
+    assert token["expires"] - token["since"] == pytest.approx(90 * 86400, abs=60)
+    assert secret not in json.dumps(token)
+    log = json.loads(shell.run("log", "--format=json").stdout)
+    assert [(entry["action"], entry["detail"]) for entry in log] == [("token", "add ci: operate, jobs etl* x:?")]
+    assert shell.run("token", "remove", "ci").returncode == 0
+    assert list_tokens(shell) == []
+    assert shell.run("token", "add", "ci", "--role=read").stdout != done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("add", "a b", "--role=read"), 2, "bad name 'a b'"),
+        (("add", "-", "--role=read"), 2, "bad name '-'"),
+        (("add", "ci", "--role=admin"), 2, "bad role 'admin': read, operate, write are allowed"),
+        (("add", "ci", "--role=read", "--jobs=[a"), 2, "bad pattern '[a'"),
+        (("add", "ci", "--role=read", "--expires=2001-01-01T00:00:00Z"), 2, "bad expires 978307200"),
+        (("add", "ci", "--role=read", "--expires=soon"), 2, "'soon'"),
+        (("add", "taken", "--role=read"), 2, "bad name 'taken': there is such a token"),
+        (("remove", "ci"), 1, "no such token: 'ci'"),
+        (("remove", "a b"), 2, "bad name 'a b'"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_changes_nothing(shell, client, words, status, said):
+    shell.run("token", "add", "taken", "--role=write")
+    before = client.hgetall("redbike-tokens")
+    check_refused(shell.run("token", *words), status, said)
+    assert client.hgetall("redbike-tokens") == before
+
+
+def test_a_token_that_is_damaged_or_has_expired_lets_nobody_in(shell, client, server_url):
+    secret = shell.run("token", "add", "ci", "--role=read", "--expires=4000000000").stdout.strip()
+    bike = Redbike(RoundRobin("A"), redis_config=server_url)
+    tokens, _ = bike.store.tokens.read_all()
+    assert find_token(tokens, secret, 3999999999.0).name == "ci"
+    assert find_token(tokens, secret, 4000000000.0) is None
+    assert find_token(tokens, f"{secret}x", 0.0) is None
+    for damaged in (b"{}", b"[", b'{"role": "god", "jobs": [], "expires": null, "since": 1, "digest": ""}'):
+        client.hset("redbike-tokens", "ci", damaged)
+        assert bike.store.tokens.read_all()[0] == []
