@@ -36,7 +36,8 @@ Usage:
   redbike [options] health [--max-lag=<DURATION>] [--] [<PATTERN>...]
   redbike [options] alert --test
   redbike [options] metrics [--listen=<HOST:PORT>]
-  redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--who-header=<NAME>] [--show-data]
+  redbike [options] web [--listen=<HOST:PORT>] [--root-path=<PATH>] [--write] [--api] [--show-data]
+                        [--who-header=<NAME>] [--groups-header=<NAME>] [--roles=<ROLES>] [--trust-proxy=<CIDR>]
   redbike [options] token add --role=<ROLE> [--jobs=<PATTERN>]... [--expires=<TIME>] [--] <NAME>
   redbike [options] token list [--format=<FORMAT>]
   redbike [options] token remove [--] <NAME>
@@ -106,8 +107,9 @@ Commands:
              process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
   alert      Send a test to the setting alert, which is told what is wrong, and print what has become of it.
   metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
-  web        Jobs, runs, queues and workers as pages in a browser, until it is told to stop. They only show, unless
-             --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN.
+  web        Jobs, runs, queues and workers as pages in a browser, and with --api as JSON for programs, until it is told
+             to stop. They only show, unless --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN, or
+             give one to each by redbike token.
   token      add: make a token for a program, or a person, that asks the page or its API, and print it, once. list: all
              tokens, and what each may do. remove: take one back, at once.
   runs       The last ended runs of all jobs, or of those that are named, newest first.
@@ -187,7 +189,13 @@ Options:
                            [default with web is 127.0.0.1:8080].
   --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.
   --write                  Let the page also steer: run, pause, set and unset jobs.
+  --api                    Also answer programs, in JSON, below /api/.
   --who-header=<NAME>      The header in which a proxy says who sends a request, for the log.
+  --groups-header=<NAME>   The header in which a proxy says of which groups that user is, for --roles.
+  --roles=<ROLES>          What users of groups may do whom a proxy has let in, such as admins=write,ops=operate; * is
+                           each user.
+  --trust-proxy=<CIDR>     Believe these headers of proxies at this address, or of this network, too; without it only of
+                           those on this machine.
   --role=<ROLE>            What a token may do: read; operate, which is also to run, cancel, pause and resume jobs; or
                            write, which is everything that --write permits.
   --jobs=<PATTERN>         Only these jobs; it may be given several times.

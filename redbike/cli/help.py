@@ -94,6 +94,8 @@ redbike token add ci --role=operate --jobs='etl*' --expires=90d  For a program t
 redbike token add anna --role=read  For a person who only looks, at the page or by its API.
 redbike token list  Who may do what, and until when.
 redbike token remove ci  It may do nothing any more.
+redbike web --api --write  The same, and an API at http://127.0.0.1:8080/api/.
+redbike web --write --who-header=Remote-User --groups-header=Remote-Groups --roles=ops=operate  Behind Authelia.
 redbike output backup:A  What the last run of a command has printed.
 redbike output backup:A --failed --run=2  That of the last run but one which went wrong.
 redbike output backup:A --follow  What it prints, until its run ends.

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TypeVar
 
 from redbike.cli.arguments import Arguments, parse_count
@@ -20,6 +20,7 @@ from redbike.config.labels import read_filter
 from redbike.errors import Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import leave_to_others
+from redbike.queries.events import FIELDS, Line, make_line
 from redbike.schedule.clock import Clock, format_took
 from redbike.store.history import PastRun
 from redbike.store.live import Printed
@@ -33,24 +34,6 @@ RATE = 1000  # events a second that are printed, unless `--limit` says otherwise
 MOST = 10_000  # events that wait to be printed; further ones are dropped
 RETRY = 1.0  # seconds after which a server that is away is tried again
 NAP = 1.0  # seconds between two complaints, and after which a signal is noticed that came in an odd instant
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An event as it is printed. Times are epoch seconds, durations seconds; None stands for what there is not."""
-
-    time: float
-    kind: str  # "run" for one that has ended, "change" for what somebody has changed, "output" for a printed line
-    jobid: str  # "" for what was done to a queue, or to everything
-    event: str  # how the run has ended, or what was done
-    due: float | None
-    took: float | None
-    attempt: int | None
-    detail: str  # what went wrong, or more about a change
-    who: str  # the worker, or who has changed it
-
-
-FIELDS = tuple(Line.__dataclass_fields__)
 
 
 def follow(arguments: Arguments, config: Config) -> None:
@@ -195,22 +178,13 @@ class _Listener:
         if self._tags and not any(self._bike.store.questions.keep_tagged([event.jobid], self._tags)):
             return
         self._allowance.spend()
-        self._add(_make_line(event))
+        self._add(make_line(event))
 
     def _add(self, line: Line) -> None:
         if self.heard.qsize() < MOST:
             self.heard.put(line)
         else:
             self.unread += 1
-
-
-def _make_line(event: PastRun | LogEntry) -> Line:
-    if isinstance(event, LogEntry):
-        return Line(event.time, "change", event.jobid, event.action, None, None, None, event.detail, event.who)
-    ended = event.started + event.took
-    return Line(
-        ended, "run", event.jobid, event.outcome, event.due, event.took, event.attempt, event.error, event.worker
-    )
 
 
 def _describe(line: Line, clock: Clock) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, find_embedded_server, load_to_look, load_to_steer
@@ -9,10 +10,13 @@ from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.connection.client import connect
 from redbike.control.operator import name_operator
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.queries.metrics_server import parse_address
+
+if TYPE_CHECKING:
+    from redbike.web.site import Site
 
 LISTEN = "127.0.0.1:8080"
 TOKEN = "REDBIKE_WEB_TOKEN"
@@ -25,8 +29,9 @@ def show_page(arguments: Arguments, config: Config) -> None:
     try:
         from redbike.web import server
         from redbike.web.application import make_app
+        from redbike.web.guard import Asks
         from redbike.web.keys import Keys, check_token
-        from redbike.web.requests import check_header
+        from redbike.web.proxies import read_proxies
         from redbike.web.site import Site
     except ModuleNotFoundError as error:
         raise RedbikeError(f"web needs a package ({error}): install Redbike with its extra 'web'") from None
@@ -34,8 +39,8 @@ def show_page(arguments: Arguments, config: Config) -> None:
     token = os.environ.get(TOKEN)
     keys = Keys(None if token is None else check_token(token, TOKEN))
     write, show_data = arguments["--write"], arguments["--show-data"]
-    who_header = check_header(arguments["--who-header"], "--who-header")
-    site = Site(_make_opener(config, write), config.settings, keys, write, show_data, who_header)
+    proxies = read_proxies(arguments)
+    site = Site(_make_opener(config, write), config.settings, keys, write, show_data)
     stopping = StopFlag()
     # Before anybody can reach it: from then on a signal ends it in order.
     with SignalHandlers(lambda _: stopping.set()):
@@ -44,12 +49,25 @@ def show_page(arguments: Arguments, config: Config) -> None:
         except OSError as error:
             raise RedbikeError(f"cannot listen on {listen!r:.80}: {error.strerror or error}") from None
         with bound:
-            if token is None and not server.is_local(bound):
-                raise BadConfig(f"bad --listen {listen!r:.80}: others can reach it, so a token is needed: set {TOKEN}")
+            is_local = server.is_local(bound)
+            if token is None and not is_local and not (proxies.roles or _has_tokens(site)):
+                raise BadConfig(
+                    f"bad --listen {listen!r:.80}: others can reach it, so a token is needed: set {TOKEN}, "
+                    "or give tokens by redbike token"
+                )
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
-            app = make_app(site)
+            asks: Asks = "if any" if is_local and not proxies.roles else "always"
+            app = make_app(site, asks=asks, proxies=proxies, api=arguments["--api"])
             server.serve(server.RootPath(app, root_path) if root_path else app, bound, stopping)
+
+
+def _has_tokens(site: "Site") -> bool:
+    """Tell whether there is a token of ``redbike token``, or may be one: Redis may not answer yet."""
+    try:
+        return bool(site.book.get()[0])
+    except ServerError:
+        return True
 
 
 def _make_opener(config: Config, write: bool) -> Callable[[], Redbike]:

@@ -15,13 +15,17 @@ from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
+from redbike.web.api import Branch, make_api
 from redbike.web.control import Sent
-from redbike.web.keys import Keys, Tries
+from redbike.web.guard import Asks, Guard
+from redbike.web.keys import Keys
 from redbike.web.live import Address, Live
-from redbike.web.login import MOST_BODY, Login, is_asset, make_cookie, say
+from redbike.web.login import FOR_SOME, MOST_BODY, Login, is_asset, make_cookie, say
 from redbike.web.memory import Note
 from redbike.web.pages import FORMS, PAGES, STILL, FormEndpoint, read_target, show_failure, show_login, show_problem
 from redbike.web.pages.jobs import find
+from redbike.web.permits import Permit
+from redbike.web.proxies import Proxies
 from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import TooLong, check_header, get_client, read_form
 from redbike.web.samples import sample
@@ -42,33 +46,44 @@ def app(
     show_data: bool = False,
     secret: str | None = None,
     who_header: str | None = None,
+    api: bool = False,
 ) -> Starlette:
-    """Return the page on the jobs of `bike`, as an ASGI application.
+    """Return the page on the jobs of `bike`, as an ASGI application; with `api` also the API below ``/api/``.
 
     With `write` it also changes them. With a `token` of 16 characters or more it answers only those who have shown
     it; without, only requests whose Host is a loopback name. `hosts` are the only names that it takes as the Host;
     ``["*"]`` takes any, for an application that mounts this one and checks who asks itself. Data of jobs, output and
     tracebacks are shown with `show_data` alone. If there is no token, and several processes serve this page with
     `write`, they need the same `secret`, of which the keys of forms are made. The log names who changes something by
-    the address, and by the header `who_header` of a proxy that sets it itself, such as X-Forwarded-User. Raise
-    `BadConfig`.
+    the token or the address, and by the header `who_header` of a proxy that sets it itself, such as X-Forwarded-User.
+    Tokens of ``redbike token`` are taken too; if there are any, and no `hosts`, one is needed. Raise `BadConfig`.
 
     While its lifespan goes on, it takes a sample of the queues each minute, for the charts. One that is mounted in
     another application has no lifespan: then the charts know what somebody has looked at.
     """
-    keys = Keys(token, secret)
-    who = check_header(who_header, "who_header")
-    return make_app(Site(lambda: bike, bike.settings, keys, write, show_data, who), hosts)
+    proxies = Proxies(check_header(who_header, "who_header"))
+    site = Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data)
+    # An application that names the hosts itself checks who asks itself.
+    return make_app(site, hosts, "if any" if hosts is None else "never", proxies, api)
 
 
-def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
+def make_app(
+    site: Site,
+    hosts: Collection[str] | None = None,
+    asks: Asks = "if any",
+    proxies: Proxies | None = None,
+    api: bool = False,
+) -> Starlette:
     """Return the application with the pages of `site`. Raise `BadConfig` for `hosts` that are one text."""
     if isinstance(hosts, str):
         raise BadConfig(f"bad hosts {hosts!r:.80}: a list of names is needed")
     names = None if hosts is None else {host.lower().strip("[]") for host in hosts}
-    tries, live = Tries(), make_live(site)
+    guard, live = Guard(site.keys, site.book, site.write, names, asks, proxies or Proxies()), make_live(site)
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
-    login = Middleware(Login, keys=site.keys, tries=tries, write=site.write, hosts=names, fail=partial(_fail, site))
+    middleware = [Middleware(Login, guard=guard, fail=partial(_fail, site), show=partial(_show_problem, site))]
+    answers = make_api(site, guard)
+    if api:
+        middleware.insert(0, Middleware(Branch, api=answers))
     starlette = Starlette(
         routes=[
             *routes,
@@ -77,14 +92,14 @@ def make_app(site: Site, hosts: Collection[str] | None = None) -> Starlette:
                 for path, endpoint in FORMS.items()
             ),
             Route("/find", partial(_run, site, find)),
-            Route("/events", partial(_stream, live)),
+            Route("/events", partial(_stream, live, guard)),
             Route("/static/{name}", _serve_asset),
-            Route("/login", partial(_login, site, tries), methods=["GET", "POST"]),
+            Route("/login", partial(_login, site, guard), methods=["GET", "POST"]),
             Route("/logout", partial(_log_out, site), methods=["POST"]),
         ],
-        middleware=[login],
+        middleware=middleware,
         exception_handlers={HTTPException: partial(_refuse, site)},
-        lifespan=partial(_lifespan, site, live),
+        lifespan=partial(_lifespan, site, [live.stop, answers.hub.stop]),
     )
     # Such a redirection would name the host and the path as this process sees them, not as the browser does.
     starlette.router.redirect_slashes = False
@@ -97,10 +112,10 @@ def make_live(site: Site) -> Live:
     """Return what keeps those up to date who look at a site."""
 
     def render(address: Address) -> str:
-        page, query = address
+        page, query, role = address
         scope = {"type": "http", "method": "GET", "path": f"/{page}", "query_string": query.encode(), "headers": []}
         # All who look share it: it belongs to no browser, and has the token of no form.
-        answer = PAGES[page](site, Request(scope | {"state": {"browser": ""}}))
+        answer = PAGES[page](site, Request(scope | {"state": {"browser": "", "permit": Permit("", role)}}))
         return bytes(answer.body).decode()
 
     def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
@@ -114,13 +129,14 @@ def make_live(site: Site) -> Live:
 
 
 @asynccontextmanager
-async def _lifespan(site: Site, live: Live, _: Starlette) -> AsyncIterator[None]:
+async def _lifespan(site: Site, ends: Iterable[Callable[[], None]], _: Starlette) -> AsyncIterator[None]:
     with sample(site.view.get), site.background.open():
         yield
-    live.stop()
+    for end in ends:
+        end()
 
 
-async def _stream(live: Live, request: Request) -> ASGIApp:
+async def _stream(live: Live, guard: Guard, request: Request) -> ASGIApp:
     """Answer with the stream of what changes on a page."""
     page, _, query = request.query_params.get("page", "").partition("?")
     if page not in PAGES or page in STILL or len(query) > LONGEST:
@@ -128,10 +144,11 @@ async def _stream(live: Live, request: Request) -> ASGIApp:
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
     last = request.headers.get("last-event-id") or request.query_params.get("last", "")
-    viewer = live.join((page, query), last)
+    permit: Permit = request.state.permit
+    viewer = live.join((page, query, permit.role), last)
     if viewer is None:
         return say(503, "too many look at this page: load it again to bring it up to date")
-    return Stream(live, viewer)
+    return Stream(live, viewer, partial(guard.still_permits, request.scope, permit))
 
 
 def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
@@ -139,6 +156,10 @@ def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
         return endpoint(site, request)
     except RedbikeError as error:
         return show_problem(site, request, error)
+
+
+def _show_problem(site: Site, scope: Scope, error: RedbikeError) -> Response:
+    return show_problem(site, Request(scope), error)
 
 
 def _refuse(site: Site, request: Request, error: Exception) -> Response:
@@ -158,8 +179,6 @@ def _fail(site: Site, scope: Scope) -> Response:
 
 async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Response:
     """Answer a form that changes something: there is no other way to do that."""
-    if not site.write:
-        return say(403, "this page only shows: start it with --write to change something")
     try:
         form = await read_form(request, MOST_BODY)
     except TooLong:
@@ -191,9 +210,16 @@ def _serve_asset(request: Request) -> Response:
     return Response(found, headers={"cache-control": FOREVER if is_current else "no-cache"}, media_type=ASSETS[name])
 
 
-async def _login(site: Site, tries: Tries, request: Request) -> Response:
-    if not site.keys.are_asked_for:
-        return RedirectResponse("./", 303)
+async def _login(site: Site, guard: Guard, request: Request) -> Response:
+    try:
+        if not await guard.asks():
+            return RedirectResponse("./", 303)
+        return await _log_in(site, guard, request)
+    except RedbikeError as error:
+        return await run_in_threadpool(show_problem, site, request, error)
+
+
+async def _log_in(site: Site, guard: Guard, request: Request) -> Response:
     if request.method != "POST":
         return show_login(site, request, "")
     try:
@@ -203,13 +229,17 @@ async def _login(site: Site, tries: Tries, request: Request) -> Response:
     except BadConfig:
         given = ""  # no form of this page, so it has no token either
     client = get_client(request.scope)
-    if tries.is_over(client):
+    if guard.tries.is_over(client):
         return show_login(site, request, "Too many wrong tokens. Wait a minute.", 429)
-    if not site.keys.fits(given):
-        tries.add(client)
+    token = None if site.keys.fits(given) else await guard.book.ask(guard.book.find_secret, given)
+    if token is None and not site.keys.fits(given):
+        guard.tries.add(client)
         return show_login(site, request, "That is not the token.", 401)
+    if token and token.jobs:
+        return show_login(site, request, f"{FOR_SOME[0].upper()}{FOR_SOME[1:]}.", 403)
+    session = site.keys.make_session(token.name, token.digest) if token else site.keys.make_session()
     answer = RedirectResponse(read_target(request), 303)
-    answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, site.keys.make_session())
+    answer.headers["set-cookie"] = make_cookie(request.scope, site.keys.session_name, session)
     return answer
 
 

@@ -21,11 +21,11 @@ from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
 from redbike.web.memory import Memory, Note
+from redbike.web.permits import Permit
 from redbike.web.requests import Form, read_back
 from redbike.web.site import Site
 
 BATCH = 500  # jobs between two looks at how it goes
-MAX_NAME = 100  # characters of what a proxy says who it is
 END = "end"  # the action that ends blackouts
 TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
 GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
@@ -117,13 +117,10 @@ class Steerer:
         return [GOES_ON if jobid in going else word for jobid, word in done]
 
 
-def name_person(request: Request, header: str | None) -> str:
-    """Return who sends a request, for the log: the address, and what `header` of the operator's own proxy says."""
-    page = f"page@{request.client.host if request.client else '?'}"
-    # Headers are bytes; a proxy that knows a name in other letters sends it as UTF-8.
-    given = request.headers.get(header, "").encode("latin-1") if header else b""
-    name = " ".join(escape(given).split())[:MAX_NAME]
-    return escape((f"{name} ({page})" if name else page).encode(errors="replace"))[:MAX_WHO]
+def name_person(request: Request, permit: Permit, way: str = "page") -> str:
+    """Return who sends a request, for the log: the token or the user, the `way`, and the address."""
+    source = f"{way}@{request.client.host if request.client else '?'}"
+    return escape((f"{permit.name} ({source})" if permit.name else source).encode(errors="replace"))[:MAX_WHO]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,13 @@ class Sent:
 
     def make_steerer(self) -> Steerer:
         """Return what changes jobs in the name of who has sent the form."""
-        return Steerer(self.site.bike, name_person(self.request, self.site.who_header))
+        return Steerer(self.site.bike, name_person(self.request, self.permit))
+
+    @property
+    def permit(self) -> Permit:
+        """What its sender may do."""
+        permit: Permit = self.request.state.permit
+        return permit
 
     def lead_back(self, note: Note, back: str | None = None) -> Response:
         """Lead the browser back to where the form was, or to another place, and tell it something there."""

@@ -89,15 +89,22 @@ class Keys:
         """Tell whether this is the token, in a time that says nothing of it."""
         return self._token is not None and hmac.compare_digest(_hash(token), self._token)
 
-    def make_session(self) -> str:
-        """Return a cookie for those who have shown the token; it is not the token."""
-        text = f"{int(time.time())}.{secrets.token_hex(8)}"
-        return f"{text}.{self._sign(f'session {text}')}"
+    def make_session(self, name: str = "", digest: str = "") -> str:
+        """Return a cookie for those who have shown the token; it is not the token.
 
-    def is_session(self, cookie: str) -> bool:
-        """Tell whether a cookie is one of these, and not too old."""
+        `name` and `digest` are those of a token of ``redbike token``: the cookie ends with it.
+        """
+        text = f"{int(time.time())}.{secrets.token_hex(8)}" + (f".{name}" if name else "")
+        return f"{text}.{self._sign(f'session {text}{digest}')}"
+
+    def name_session(self, cookie: str) -> str:
+        """Return the name of the token with which a cookie was got, as it says itself; "" for the operator's own."""
+        return cookie.rpartition(".")[0].partition(".")[2].partition(".")[2]
+
+    def is_session(self, cookie: str, digest: str = "") -> bool:
+        """Tell whether a cookie is one of these, of the token with this digest, and not too old."""
         text, _, signature = cookie.rpartition(".")
-        if not _is_same(signature, self._sign(f"session {text}")):
+        if not _is_same(signature, self._sign(f"session {text}{digest}")):
             return False
         return 0 <= time.time() - int(text.partition(".")[0]) < AGE
 

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from redbike.errors import RedbikeError, Unreachable
+from redbike.store.tokens import Role
 
 log = logging.getLogger("redbike")
 
@@ -32,7 +33,7 @@ LEISURE = 4.0  # times as long as the server was asked, too
 RETRY = 1.0  # seconds, about, after which a server that is away is asked again
 CLOCK = "clock"  # the fragment that says when it was so; it alone is no news
 
-Address = tuple[str, str]  # the page and its query
+Address = tuple[str, str, Role]  # the page, its query, and what those who look may do
 Render = Callable[[Address], str]
 Listen = Callable[[Callable[[], bool], Callable[[], bool]], Iterable[object]]
 # What comes from elsewhere is escaped, so these characters make tags only where a template has them.

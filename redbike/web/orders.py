@@ -12,6 +12,7 @@ from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
+from redbike.store.tokens import Role
 from redbike.web.control import END, GOES_ON, TRIED
 from redbike.web.requests import Form, read_back, read_moment
 from redbike.web.selection import ALL, Target
@@ -140,6 +141,11 @@ class Order:
     def verb(self) -> str:
         """The action as a person says it."""
         return {"limit": "Limit", "unlimit": "Take back the limits of"}.get(self.action) or ACTIONS[self.action].verb
+
+    @property
+    def role(self) -> Role:
+        """The role that somebody must have who asks for it."""
+        return "write" if self.action in ("unset", "limit", "unlimit") else "operate"
 
     @property
     def says(self) -> str:

@@ -7,16 +7,19 @@ import re
 import socket
 import threading
 from asyncio import BaseTransport, TimerHandle, Transport
-from typing import cast
+from typing import Any, cast
 
 import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process.signals import StopFlag, leave_to_others
 from redbike.queries.metrics_server import Address, make_url
+from redbike.web.proxies import PEER
+from redbike.web.requests import get_client
 
 log = logging.getLogger("redbike")
 
@@ -126,10 +129,23 @@ def list_proxies(text: str) -> list[str]:
     return proxies
 
 
+class _Peer:
+    """Remembers who has sent a request, before X-Forwarded-For says for whom."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "state": {**scope.get("state", {}), PEER: get_client(scope)}}
+        await self._app(scope, receive, send)
+
+
 def _make_server(app: ASGIApp) -> uvicorn.Server:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    proxies = list_proxies(os.environ.get("FORWARDED_ALLOW_IPS", THIS_MACHINE))
     config = uvicorn.Config(
-        app,
+        _Peer(ProxyHeadersMiddleware(cast(Any, app), proxies)),
         http=_Connection,
         ws="none",
         loop="asyncio",
@@ -137,7 +153,7 @@ def _make_server(app: ASGIApp) -> uvicorn.Server:
         log_config=None,
         access_log=False,  # it would name jobs
         server_header=False,
-        forwarded_allow_ips=list_proxies(os.environ.get("FORWARDED_ALLOW_IPS", THIS_MACHINE)),
+        proxy_headers=False,  # `_Peer` lets them count
         workers=1,
         limit_concurrency=MOST_AT_ONCE,
         timeout_keep_alive=IDLE,

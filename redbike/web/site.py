@@ -23,10 +23,11 @@ from redbike.store.history import PastRun
 from redbike.store.past_runs import FailurePage
 from redbike.store.queue_limits import QueueLimits
 from redbike.web.background import Background
+from redbike.web.guard import Book
 from redbike.web.keys import Keys
 from redbike.web.memory import Memory
 from redbike.web.rendering import make_environment, show_instant
-from redbike.web.requests import count_depth, name_place
+from redbike.web.requests import count_depth, name_place, read_cookies
 from redbike.web.samples import Samples
 
 SHOWN = 10  # failures, and jobs that are due next, on the overview
@@ -83,7 +84,7 @@ class Site:
     """The pages on the jobs under a prefix: of the `Redbike` that `open_bike` returns.
 
     It is called for the first page, and again for as long as it raises `RedbikeError`. `settings` are its own. With
-    `write` the pages change jobs; with `show_data` they show data and tracebacks.
+    `write` the pages change jobs, for those who may do that; with `show_data` they show data and tracebacks.
     """
 
     open_bike: Callable[[], Redbike]
@@ -91,7 +92,6 @@ class Site:
     keys: Keys
     write: bool = False
     show_data: bool = False
-    who_header: str | None = None  # in which the operator's proxy says who sends a request
     pages: Sequence[tuple[str, str]] = PAGES
     view: Snapshot[View] = field(init=False)
     newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
@@ -100,6 +100,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self._opened = Snapshot(self.open_bike, math.inf)
+        self.book = Book(lambda: self.bike.store.tokens.read_all())
         self.samples = Samples()
         self.background = Background()
         self.memory = Memory(self.keys)
@@ -150,6 +151,8 @@ class Site:
             "site": self,
             "up": "../" * count_depth(request.scope),
             "here": None,
+            "may": request.state.permit.may,
+            "is_logged_in": bool(read_cookies(request.headers, self.keys.session_name)),
             "stream": f"events?page={quote(place, safe='')}",
             "clock": clock,
             "instant": lambda moment: show_instant(moment, clock),

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
@@ -15,11 +17,12 @@ HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-bu
 
 
 class Stream:
-    """The answer that sends a viewer what is new, until it leaves or the server stops."""
+    """The answer that sends a viewer what is new, until it leaves, or may not look any more, or the server stops."""
 
-    def __init__(self, live: Live, viewer: Viewer) -> None:
+    def __init__(self, live: Live, viewer: Viewer, may_go_on: Callable[[], Awaitable[bool]]) -> None:
         self._live = live
         self._viewer = viewer
+        self._may_go_on = may_go_on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -27,8 +30,12 @@ class Stream:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await self._send(send, f"retry: {RETRY + random.randrange(RETRY)}\n\n".encode())
+            checked = time.monotonic()
             while not self._viewer.is_over:
                 await self._send_news(send)
+                if time.monotonic() - checked >= BEAT:
+                    checked = time.monotonic()
+                    self._viewer.is_over |= not await self._may_go_on()
             with suppress(OSError):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (OSError, TimeoutError):

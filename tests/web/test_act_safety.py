@@ -10,7 +10,7 @@ from redbike import Redbike
 from redbike.connection.embedded import EmbeddedServer
 from redbike.web import app
 from redbike.web import control as steering
-from redbike.web.login import Keys
+from redbike.web.keys import Keys
 from redbike.web.memory import BROWSERS, Memory, Note
 from redbike.web.pages.act import MOST
 from redbike.web.selection import Found

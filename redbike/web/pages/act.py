@@ -11,8 +11,10 @@ from redbike.store.enums import Event
 from redbike.store.overview import JobSearch
 from redbike.store.queue_limits import Pause
 from redbike.web.control import END, GOES_ON, USED_UP, Done, Sent, Steerer
+from redbike.web.login import say
 from redbike.web.memory import Note
 from redbike.web.orders import ACTIONS, BLACKOUT_WORDS, Given, Order, count_words
+from redbike.web.permits import explain_role
 from redbike.web.rendering import show_text
 from redbike.web.requests import MOST_BACK
 from redbike.web.selection import Found, Target, make_pause_digest
@@ -35,6 +37,8 @@ def carry_out(sent: Sent) -> Response:
         # What it has done may be why it would be refused now.
         return sent.lead_back(Note(USED_UP["again"], is_problem=True))
     order, clock = Order.read(sent.form), sent.site.read_clock()
+    if not sent.permit.may(order.role):
+        return say(403, explain_role(sent.permit, order.role, sent.site.write))
     given = Given.read(order, clock)
     if order.target.is_of_jobs:
         return _act_on_jobs(sent, order, given, clock)

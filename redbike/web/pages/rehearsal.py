@@ -17,8 +17,9 @@ from redbike.queries.rehearsal.outlook import QUEUE_ACTIONS, Capacity, Change, P
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
 from redbike.store.queue_limits import Pause
+from redbike.store.tokens import Role
 from redbike.web.charts import draw_load
-from redbike.web.orders import ACTIONS
+from redbike.web.orders import ACTIONS, Order
 from redbike.web.requests import read_moment
 from redbike.web.selection import SEARCH_TIMEOUT, Found, Target, make_pause_digest
 from redbike.web.site import Site
@@ -38,6 +39,10 @@ class Row:
     changed: Peak
     capacity: Capacity  # of its workers
     limit: int | None  # so many runs of the queue may go on at a time
+
+
+def _find_role(action: str) -> Role:
+    return Order(action, Target()).role
 
 
 def show_rehearsal(site: Site, request: Request) -> Response:
@@ -74,7 +79,7 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         digest=found.digest if target.is_of_jobs else make_pause_digest(_read_pause(site, target)),
         named=found.jobids[:NAMED],
         most=MOST_JOBS,
-        can_confirm=site.write and change.action in ACTIONS and is_whole,
+        can_confirm=change.action in ACTIONS and is_whole and request.state.permit.may(_find_role(change.action)),
         **(_describe(rehearsal, clock) if rehearsal else {"rehearsal": None}),
     )
 

@@ -15,6 +15,7 @@ from redbike.web.control import Sent, Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
 from redbike.web.login import say
 from redbike.web.memory import Note
+from redbike.web.permits import explain_role
 from redbike.web.rendering import quote_part, show_text
 from redbike.web.site import Site
 
@@ -25,8 +26,8 @@ UNKNOWN = "It may have been done or not: look before you try it again."
 
 def show_form(site: Site, request: Request) -> Response:
     """Show the form for a new job, or for the job of the id that is asked for."""
-    if not site.write:
-        return say(403, "this page only shows: start it with --write to change something")
+    if not request.state.permit.may("write"):
+        return say(403, explain_role(request.state.permit, "write", site.write))
     jobid = request.query_params.get("id", "")
     kept = Kept.read(site.bike.store, check_known_jobid(jobid)) if jobid else Kept()
     return _answer(site, request, Draft.show(jobid, kept, site.keys, site.show_data), kept, GOOD)
@@ -52,6 +53,8 @@ def _name_rehearsal(draft: Draft, preview: Preview) -> str:
 
 def save(sent: Sent) -> Response:
     """Set the job that a form describes; or say what is wrong with it, what changed meanwhile, or what it means."""
+    if not sent.permit.may("write"):
+        return say(403, explain_role(sent.permit, "write", sent.site.write))
     site, draft, clock = sent.site, Draft.read(sent.form), sent.site.read_clock()
     errors = draft.check(site.bike.store, clock.zone, clock.now)
     kept = Kept() if "id" in errors else Kept.read(site.bike.store, draft.jobid)

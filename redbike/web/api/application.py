@@ -1,0 +1,201 @@
+"""Put the API together to an ASGI application: who may ask, what of the table is asked for, and the answer."""
+
+import logging
+from collections.abc import Mapping
+from urllib.parse import quote, unquote_to_bytes
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from redbike.errors import RedbikeError
+from redbike.store.patterns import check_pattern, compile_patterns
+from redbike.web.api.calls import JSON, Answer, Call, parse_body
+from redbike.web.api.events import EventStream, Hub
+from redbike.web.api.openapi import EVENTS, OPENAPI, make_document
+from redbike.web.api.problems import INSIDE, Problem
+from redbike.web.api.routes import PREFIX, Route, match
+from redbike.web.control import name_person
+from redbike.web.guard import CHALLENGE, Guard
+from redbike.web.login import HEADERS, MOST_HEADERS, PRIVATE
+from redbike.web.permits import Permit, Refusal, explain_role
+from redbike.web.requests import count_bytes, get_path, is_own_origin
+from redbike.web.site import Site
+
+log = logging.getLogger("redbike")
+
+MOST_BODY = 128 * 1024  # bytes
+READING = ("GET", "HEAD")
+NO_SUCH = "there is no such path: /api/openapi.json lists all"
+
+
+class Branch:
+    """Leads what is below ``/api`` to the API, and all else to the page."""
+
+    def __init__(self, app: ASGIApp, api: ASGIApp) -> None:
+        self._app, self._api = app, api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        is_of_api = scope["type"] == "http" and f"{get_path(scope)}/".startswith(f"{PREFIX}/")
+        await (self._api if is_of_api else self._app)(scope, receive, send)
+
+
+def make_api(site: Site, guard: Guard) -> "Api":
+    """Return the API on the jobs of a site."""
+    return Api(site, guard)
+
+
+class Api:
+    """Answers requests, in JSON."""
+
+    def __init__(self, site: Site, guard: Guard) -> None:
+        self._site, self._guard = site, guard
+        self.hub = Hub(lambda is_over: site.bike.store.events.listen(is_over=is_over))
+        self._document = make_document()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        is_begun = False
+
+        async def answer(message: Message) -> None:
+            nonlocal is_begun
+            if message["type"] == "http.response.start":
+                is_begun = True
+                _complete(MutableHeaders(scope=message))
+            await send(message)
+
+        try:
+            await (await self._answer(Request(scope, receive)))(scope, receive, answer)
+        except ClientDisconnect:
+            return
+        except Exception:
+            # Not its URL, which may name jobs.
+            log.exception("a request of the API could not be answered")
+            if not is_begun:
+                await Problem(500, INSIDE).answer()(scope, receive, answer)
+
+    async def _answer(self, request: Request) -> ASGIApp:
+        try:
+            return await self._find(request)
+        except Problem as problem:
+            return problem.answer()
+        except RedbikeError as error:
+            return Problem.of(error).answer()
+
+    async def _find(self, request: Request) -> ASGIApp:
+        scope, headers = request.scope, request.headers
+        if count_bytes(scope) > MOST_HEADERS:
+            raise Problem(431, "this request is too long")
+        if refusal := self._guard.refuse_host(headers):
+            raise Problem.refuse(refusal)
+        permit = await self._identify(request)
+        path = split_path(scope)
+        if path in (OPENAPI, EVENTS):
+            if request.method not in READING:
+                raise Problem(405, "only GET and HEAD are known here", {"allow": ", ".join(READING)})
+            return self._describe(scope) if path == OPENAPI else self._listen(request, permit)
+        route, params = _choose(request.method, path)
+        self._check(route, permit)
+        body = await _read_body(request, route) if route.body else {}
+        check_query(route, request.query_params)
+        who = name_person(request, permit, "api")
+        call = Call(self._site, permit, who, headers, request.query_params, params, body)
+        return (await run_in_threadpool(route.handle, call)).make()
+
+    def _describe(self, scope: Scope) -> ASGIApp:
+        # A proxy may have put the site below any path.
+        return Answer({**self._document, "servers": [{"url": f"{scope.get('root_path', '')}{PREFIX}"}]}).make()
+
+    async def _identify(self, request: Request) -> Permit:
+        found = await self._guard.identify(request.scope, request.headers)
+        if isinstance(found, Refusal):
+            raise Problem.refuse(found)
+        if found is None:
+            raise Problem(401, "the token is needed: Authorization: Bearer TOKEN", CHALLENGE)
+        is_from_page = "authorization" not in request.headers and not is_own_origin(request.scope, request.headers)
+        if is_from_page and request.method not in READING:
+            raise Problem(403, "this request comes from a page of another site")
+        return found
+
+    def _check(self, route: Route, permit: Permit) -> None:
+        if not permit.may(route.role):
+            raise Problem(403, explain_role(permit, route.role, self._site.write))
+        if route.is_whole and permit.jobs:
+            whose = f" of {permit.name}" if permit.name else ""
+            raise Problem(403, f"the token{whose} is for some jobs alone, and this is about more than these")
+
+    def _listen(self, request: Request, permit: Permit) -> ASGIApp:
+        patterns = [check_pattern(text) for text in request.query_params.getlist("pattern")]
+        wanted, fits = compile_patterns(patterns), permit.fits
+        if request.method == "HEAD":
+            return Answer(status=204).make()
+        listener = self.hub.join(lambda jobid: wanted(jobid) and fits(jobid))
+        if listener is None:
+            raise Problem(503, "too many listen already", {"retry-after": "10"})
+
+        async def may_go_on() -> bool:
+            return await self._guard.still_permits(request.scope, permit)
+
+        return EventStream(self.hub, listener, may_go_on)
+
+
+def split_path(scope: Scope) -> list[str]:
+    """Return the segments of a path below `PREFIX`. An id may have a quoted slash in it."""
+    raw = scope.get("raw_path") or quote(scope["path"]).encode()
+    root = quote(str(scope.get("root_path", ""))).encode()
+    path = raw.partition(b"?")[0].removeprefix(root).removeprefix(PREFIX.encode())
+    return [unquote_to_bytes(part).decode(errors="surrogateescape") for part in path.split(b"/")[1:]]
+
+
+def _choose(method: str, path: list[str]) -> tuple[Route, Mapping[str, str]]:
+    """Return the route of a request, and what its path names. Raise `Problem` if there is none."""
+    found = {route.method: (route, params) for route, params in match(path)}
+    if not found:
+        raise Problem(404, NO_SUCH)
+    if "GET" in found:
+        found.setdefault("HEAD", found["GET"])
+    if method not in found:
+        allowed = ", ".join(sorted(found))
+        raise Problem(
+            405,
+            f"only {allowed} are known here" if len(found) > 1 else f"only {allowed} is known here",
+            {"allow": allowed},
+        )
+    return found[method]
+
+
+async def _read_body(request: Request, route: Route) -> Mapping[str, object]:
+    """Return the members of a body. Raise `Problem` for one that is too long, no JSON, or has unknown members."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            raise Problem(413, f"this body is too long: {MOST_BODY} bytes are allowed")
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if body and kind != JSON:
+        raise Problem(415, f"bad content-type {kind!r:.80}: {JSON} is needed", {"accept": JSON})
+    found = parse_body(bytes(body))
+    assert route.body is not None
+    known = route.body.members
+    for name in found:
+        if name not in known:
+            raise Problem(422, f"unexpected member {name!r:.80}: {', '.join(known) or 'none'} are known")
+    return found
+
+
+def check_query(route: Route, query: QueryParams) -> None:
+    """Raise `Problem` for a parameter that a route does not know, or that is given twice."""
+    known = {each.name: each for each in route.query}
+    for name in query:
+        if name not in known:
+            raise Problem(422, f"unexpected parameter {name!r:.80}: {', '.join(known) or 'none'} are known")
+        if not known[name].may_repeat and len(query.getlist(name)) > 1:
+            raise Problem(422, f"the parameter {name!r} is given more than once")
+
+
+def _complete(headers: MutableHeaders) -> None:
+    for name, value in HEADERS.items():
+        headers[name] = value
+    headers.setdefault("cache-control", PRIVATE)

@@ -1,0 +1,168 @@
+"""One request of the API, as those see it who answer it: who asks, for what, and with which parameters."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
+
+from redbike.errors import BadConfig, NoSuchJob
+from redbike.schedule.clock import Clock
+from redbike.schedule.times import read_time
+from redbike.store.names import check_known_jobid
+from redbike.store.patterns import check_pattern, compile_patterns
+from redbike.text.parsing import is_number
+from redbike.text.printable import quote
+from redbike.web.api.problems import Problem, dump
+from redbike.web.control import Steerer
+from redbike.web.permits import Permit
+from redbike.web.site import Site
+
+LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
+MOST_PATTERNS = 100
+TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that may be answered: its sender has the role for it."""
+
+    site: Site
+    permit: Permit
+    who: str  # for the log
+    headers: Headers
+    query: QueryParams
+    params: Mapping[str, str] = field(default_factory=dict)  # of the path
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Redis' clock, and the zone of the settings."""
+        return self.site.read_clock()
+
+    @cached_property
+    def steerer(self) -> Steerer:
+        """What changes jobs in the name of who asks."""
+        return Steerer(self.site.bike, self.who)
+
+    @property
+    def fits(self) -> Callable[[str], bool]:
+        """Return what tells whether somebody may hear of a job of an id."""
+        return self.permit.fits
+
+    @property
+    def jobid(self) -> str:
+        """The id of the job that it is about. Raise `BadJobId`, or `Problem` if that is for others."""
+        jobid = check_known_jobid(self.params["id"])
+        if not self.fits(jobid):
+            whose = f" of {self.permit.name}" if self.permit.name else ""
+            raise Problem(403, f"the token{whose} is not for the job {jobid!r}")
+        return jobid
+
+    @property
+    def known_jobid(self) -> str:
+        """`jobid`. Raise `NoSuchJob` if there is no such job."""
+        jobid = self.jobid
+        if not self.site.bike.store.questions.has_job(jobid, also_bad=True):
+            raise NoSuchJob(f"no such job: {jobid!r}")
+        return jobid
+
+    def get_flag(self, name: str) -> bool:
+        """Return a parameter that is true or false; false without it. Raise `BadConfig`."""
+        text = self.query.get(name)
+        if text is not None and text.lower() not in TRUE + FALSE:
+            raise BadConfig(f"bad {name} {text!r:.40}: true and false are allowed")
+        return text is not None and text.lower() in TRUE
+
+    def get_count(self, name: str, default: int, most: int) -> int:
+        """Return a parameter that is a number from 1 to `most`. Raise `BadConfig`."""
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+            raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
+        return int(text)
+
+    @property
+    def limit(self) -> int:
+        """How many rows are asked for."""
+        return self.get_count("limit", LIMIT, MOST)
+
+    def get_time(self, name: str, looks_back: bool = False) -> float | None:
+        """Return a parameter that is a time as people say it, in epoch seconds. Raise `BadSchedule`."""
+        text = self.query.get(name)
+        return None if text is None else read_time(text, self.clock.now, self.clock.zone, looks_back).instant
+
+    def get_instant(self, name: str) -> float | None:
+        """Return a member of the body that is a time: epoch seconds, or as people say it. Raise `BadConfig`."""
+        value = self.body.get(name)
+        if value is None or is_number(value):
+            return value
+        if not isinstance(value, str):
+            raise BadConfig(f"bad {name} {quote(value)}: epoch seconds, or a text such as 22:45, are needed")
+        return read_time(value, self.clock.now, self.clock.zone).instant
+
+    def get_text(self, name: str) -> str | None:
+        """Return a member of the body that is a text. Raise `BadConfig`."""
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, str):
+            raise BadConfig(f"bad {name} {quote(value)}: a text is needed")
+        return value
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns that are asked for; none for all. Raise `BadJobId`."""
+        found = [check_pattern(text) for text in self.query.getlist("pattern")]
+        if len(found) > MOST_PATTERNS:
+            raise BadConfig(f"bad pattern: {len(found)} are given, {MOST_PATTERNS} are allowed")
+        return found
+
+    def compile(self) -> Callable[[str], bool]:
+        """Return what tells whether a job is asked for, and its sender may hear of it."""
+        wanted, fits = compile_patterns(self.patterns), self.fits
+        return lambda jobid: wanted(jobid) and fits(jobid)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered: a value, as JSON."""
+
+    value: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def make(self) -> Response:
+        """Return it as the server sends it."""
+        if self.status == 204:
+            return Response(status_code=204, headers=dict(self.headers))
+        return Response(dump(self.value), self.status, dict(self.headers), JSON)
+
+
+def parse_body(text: bytes) -> dict[str, Any]:
+    """Return the members of a body, none for an empty one. Raise `Problem` for what is no JSON object."""
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=_refuse_twice)
+    except RecursionError:
+        raise Problem(400, "bad body: lists and objects are too deep in each other") from None
+    except ValueError as error:
+        raise Problem(400, f"bad body: not JSON: {error!s:.80}") from None
+    if not isinstance(found, dict):
+        raise Problem(400, f"bad body {quote(found)}: an object is needed")
+    return found
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a member twice")
+    return found

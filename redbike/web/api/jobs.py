@@ -1,0 +1,148 @@
+"""The verbs of the API for one job: tell, set, unset, run, cancel, pause, resume, and when and why it runs."""
+
+from itertools import islice
+from typing import Any
+
+from redbike.config.parameters import OPTIONS
+from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
+from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
+from redbike.control.operator import check_reason, check_until
+from redbike.errors import BadConfig, NoSuchJob
+from redbike.schedule.jitter import add_jitter
+from redbike.schedule.parser import parse_stored
+from redbike.store.patterns import Steered
+from redbike.text.printable import quote
+from redbike.web.api.calls import Answer, Call
+from redbike.web.api.problems import Problem
+
+COUNT, MOST_COUNT = 5, 1000  # due times
+SECRET = ("data", "result", "output", "progress")  # of what is told of a job, only with ``--show-data``
+SECRET_OF_FAILURE = ("traceback", "output")
+SET = ("schedule", "tz", "after", "options", "data")  # the members of what sets a job
+
+
+def tell_job(call: Call) -> Answer:
+    """Return all that is known of a job, as ``tell`` does."""
+    return Answer(_tell(call, call.known_jobid))
+
+
+def _tell(call: Call, jobid: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"jobid": jobid, **call.site.bike.tell(jobid)}
+    if call.site.show_data:
+        return found
+    shown = {name: value for name, value in found.items() if name not in SECRET}
+    if failure := shown.get("failure"):
+        shown["failure"] = {name: value for name, value in failure.items() if name not in SECRET_OF_FAILURE}
+    if runs := shown.get("runs"):
+        shown["runs"] = [{name: value for name, value in run.items() if name != "result"} for run in runs]
+    return shown
+
+
+def set_job(call: Call) -> Answer:
+    """Set a job, new or not; what is not given stays as it is."""
+    jobid, schedule = call.jobid, call.get_text("schedule")
+    if schedule is None:
+        raise BadConfig("bad schedule None: a text is needed")
+    options = {} if call.body.get("options") is None else call.body["options"]
+    if not isinstance(options, dict):
+        raise BadConfig(f"bad options {quote(options)}: an object is needed")
+    for name in options:
+        if name not in OPTIONS:
+            raise BadConfig(f"unexpected option {name!r:.80}: {', '.join(OPTIONS)} are known")
+    changes = {name.replace("-", "_"): value for name, value in options.items()}
+    if "data" in call.body:
+        changes["data"] = call.body["data"]
+    after, zone = call.get_instant("after"), call.get_text("tz")
+    # Another request may set it just now.
+    with call.site.memory.changing:
+        is_new = not call.site.bike.store.questions.has_job(jobid)
+        if not is_new and call.headers.get("if-none-match") == "*":
+            raise Problem(412, f"there is a job {jobid!r}, and If-None-Match allows only a new one")
+        call.steerer.setter.enter(jobid, schedule, after, zone, **changes)
+    call.site.drop_seen()
+    return Answer(_tell(call, jobid), 201 if is_new else 200)
+
+
+def unset_job(call: Call) -> Answer:
+    """Take a job out of the rotation."""
+    jobid = call.jobid
+    if not call.steerer.setter.unset(jobid):
+        raise NoSuchJob(f"no such job: {jobid!r}")
+    call.site.drop_seen()
+    return Answer(status=204)
+
+
+def run_job(call: Call) -> Answer:
+    """Run a job once now."""
+    return _steer(call, lambda jobid: run_jobs(call.steerer.store, [jobid]))
+
+
+def cancel_job(call: Call) -> Answer:
+    """Drop what waits or runs of a job."""
+    return _steer(call, lambda jobid: cancel_jobs(call.steerer.store, [jobid], call.steerer.settings))
+
+
+def pause_job(call: Call) -> Answer:
+    """Hold a job until it is resumed, or again and again."""
+    store, (until, reason, every, lasting) = call.steerer.store, read_pause(call)
+    if every is None:
+        return _steer(call, lambda jobid: pause_jobs(store, [jobid], until, reason))
+    blackout = make_blackout(store, every, lasting, reason, call.steerer.settings.timezone)
+    return _steer(call, lambda jobid: set_for_jobs(store, [jobid], blackout))
+
+
+def read_pause(call: Call) -> tuple[float | None, str, str | None, Any]:
+    """Return until when something is paused, why, and the times and the length of a blackout. Raise `BadConfig`."""
+    reason, every, lasting = call.get_text("reason") or "", call.get_text("every"), call.body.get("for")
+    check_reason(reason)
+    until = call.get_instant("until")
+    check_together(until, every, lasting)
+    return check_until(until, call.clock.now), reason, every, lasting
+
+
+def resume_job(call: Call) -> Answer:
+    """Let a job go on, or end its blackout."""
+    store, settings = call.steerer.store, call.steerer.settings
+    if read_every(call):
+        return _steer(call, lambda jobid: end_for_jobs(store, [jobid], settings))
+    return _steer(call, lambda jobid: resume_jobs(store, [jobid], settings))
+
+
+def read_every(call: Call) -> bool:
+    """Return whether a blackout is to end for good. Raise `BadConfig`."""
+    every = call.body.get("every", False)
+    if not isinstance(every, bool):
+        raise BadConfig(f"bad every {quote(every)}: true and false are allowed")
+    return every
+
+
+def _steer(call: Call, verb: Any) -> Answer:
+    [(jobid, word)] = verb(call.known_jobid)
+    if word == "missing":
+        raise NoSuchJob(f"no such job: {jobid!r}")
+    call.site.drop_seen()
+    return Answer(Steered(jobid, word)._asdict())
+
+
+def list_next(call: Call) -> Answer:
+    """Return when a job runs next."""
+    jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
+    job = call.site.bike.tell(jobid)
+    if job["schedule"] is None:
+        return Answer({"jobid": jobid, "items": []})
+    schedule = add_jitter(parse_stored(job["schedule"]), jobid, (job.get("options") or {}).get("spread", 0))
+    now, stored = call.clock.now, job["next_run"]
+    due = schedule.next(now if after is None else after)
+    if stored is not None and (after is None or after <= now or stored > after):
+        due = stored
+    found: list[float] = []
+    while due is not None and len(found) < count and (stored is not None or not schedule.is_immediate):
+        found.append(due)
+        due = schedule.next(max(due, now))
+    return Answer({"jobid": jobid, "items": list(islice(found, count))})
+
+
+def explain_job(call: Call) -> Answer:
+    """Return why a job does not run now, or did not then."""
+    jobid, at = call.known_jobid, call.get_time("at", looks_back=True)
+    return Answer({"jobid": jobid, "why": call.site.bike.why(jobid, at)})

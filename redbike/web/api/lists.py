@@ -1,0 +1,216 @@
+"""The lists of the API, with the fields of the command line."""
+
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from redbike.errors import BadConfig
+from redbike.loop.worker_class import find_queue
+from redbike.queries.fields import AGENDA, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
+from redbike.queries.forecast import MOST_HOURS
+from redbike.store.cursors import Cursor
+from redbike.store.enums import Event
+from redbike.store.history import PastRun
+from redbike.store.names import check_known_jobid, check_queue_name
+from redbike.store.overview import JobSearch
+from redbike.store.past_runs import Failure, RunSearch
+from redbike.store.patterns import escape, expand, is_pattern
+from redbike.web.api.calls import Answer, Call
+from redbike.web.api.paging import PATIENCE, Page, Row, cut, fill, read_cursor, show, write_cursor
+from redbike.web.api.problems import Problem
+from redbike.web.background import Report
+
+HOURS = 24  # of the agenda, if nothing else is asked for
+STEP = 100  # runs, or failures, that are read at once
+AGENDA_TIMEOUT, NAP = 20.0, 0.05  # seconds: for a forecast, and between two looks at it
+# The filters of jobs that are true or false.
+FLAGS = tuple(each.name for each in fields(JobSearch) if each.default is False and each.name != "by_next")
+
+
+def list_jobs(call: Call) -> Answer:
+    """Return a page of jobs."""
+    overview, fits, patterns = call.site.bike.store.overview, call.compile(), call.patterns
+    status = (call.query.get("status") or "").upper()
+    if status and status not in Event.__members__:
+        raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
+    one = patterns[0] if len(patterns) == 1 else None
+    search = JobSearch(
+        _read_queue(call),
+        Event[status] if status else None,
+        pattern=escape(one) if one is not None and not is_pattern(one) else one,
+        matches=fits,
+        **{name: call.get_flag(name) for name in FLAGS},
+    )
+    newest = call.site.newest.get() if search.never_ran else None
+
+    def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
+        # One request of the server, so that the same place means the same step again.
+        page = overview.read_page(search, Cursor.parse(place), newest, rows=1, patience=0.0)
+        rows = [(job.jobid, show(job, JOBS)) for job in page.jobs if fits(job.jobid)]
+        return rows, page.following and page.following.format()
+
+    return _answer(fill(call.limit, call.query.get("cursor") or "", read))
+
+
+def _read_queue(call: Call) -> str | None:
+    """Return the full name of the queue that is asked for; None for none. Raise `BadQueueName`."""
+    text = call.query.get("queue")
+    if text is None:
+        return None
+    bike = call.site.bike
+    return find_queue(bike.worker, check_queue_name(text), bike.store.queue_limits.list_queues())
+
+
+def list_runs(call: Call) -> Answer:
+    """Return a page of ended runs."""
+    return _answer(_read_runs(call, None))
+
+
+def list_runs_of_job(call: Call) -> Answer:
+    """Return a page of the ended runs of a job."""
+    return _answer(_read_runs(call, call.known_jobid))
+
+
+def _read_runs(call: Call, jobid: str | None) -> Page:
+    """Return a page of runs: the newest first, unless very many jobs have runs."""
+    past, fits = call.site.bike.store.past, call.compile() if jobid is None else bool
+    failed, since = call.get_flag("failed"), call.get_time("since", looks_back=True)
+
+    def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
+        kind, _, rest = place.partition(" ")
+        before = read_cursor(rest, float, str) if kind == "before" else None
+        search = RunSearch(failed, since, (before[0], before[1]) if before else None)
+        if kind == "many":
+            page = past.read_runs_of_many(search, Cursor.parse(rest), STEP, 0.0)
+        else:
+            page = past.read_runs(search, None if jobid is None else [jobid], STEP)
+        following = f"many {page.following.format()}" if page.following else None
+        if page.is_more:
+            following = f"before {write_cursor(page.runs[-1].started, page.runs[-1].jobid)}"
+        rows = [(f"{run.started!r} {run.jobid}", show_run(call, run)) for run in page.runs if fits(run.jobid)]
+        return rows, following
+
+    return fill(call.limit, call.query.get("cursor") or "", read)
+
+
+def show_run(call: Call, run: PastRun) -> Row:
+    """Return the fields of a run; with ``--show-data`` its result, too."""
+    return show(run, PAST_RUNS) | (run.show_result() if call.site.show_data else {})
+
+
+def list_failures(call: Call) -> Answer:
+    """Return a page of failures, the newest first."""
+    past, fits = call.site.bike.store.past, call.compile()
+
+    def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
+        page = past.read_failures(Cursor.parse(place).entry, STEP, 0.0)
+        rows = [(each.jobid, _show_failure(call, each)) for each in page.failures if fits(each.jobid)]
+        return rows, Cursor(entry=page.following).format() if page.following else None
+
+    return _answer(fill(call.limit, call.query.get("cursor") or "", read))
+
+
+def _show_failure(call: Call, failure: Failure) -> Row:
+    found = failure._asdict()
+    hidden = () if call.site.show_data else ("traceback", "output")
+    return {name: value for name, value in found.items() if name not in hidden}
+
+
+def list_log(call: Call) -> Answer:
+    """Return a page of what people have changed, the newest first."""
+    fits, jobid = call.compile(), call.query.get("jobid")
+    if jobid is not None:
+        check_known_jobid(jobid)
+    cursor = read_cursor(call.query.get("cursor"), float, int, int)
+    until, entry, skip = cursor or (None, 0, 0)
+    items: list[Row] = []
+    same, last, end = 0, None, time.monotonic() + PATIENCE
+    for moment, found in call.site.bike.store.log.list_until(until, jobid):
+        same, last = same + 1 if moment == last else 1, moment
+        if moment == until and same < entry:
+            continue
+        for number, row in enumerate(found):
+            if moment == until and same == entry and number < skip:
+                continue
+            if len(items) == call.limit or time.monotonic() > end:
+                return _answer(Page(items, write_cursor(moment, same, number)))
+            # What was done to a queue, or to everything, is of no job: who is for some jobs alone does not see it.
+            if fits(row.jobid):
+                items.append(show(row, LOG))
+    return _answer(Page(items, None))
+
+
+def list_queues(call: Call) -> Answer:
+    """Return a page of queues, by name."""
+    rows = [show(queue, QUEUES) for queue in call.site.bike.queues()]
+    return _answer(cut(rows, lambda row: [row["queue"]], call.limit, call.query.get("cursor"), str))
+
+
+def show_queue(call: Call) -> Answer:
+    """Return one queue."""
+    name = call.steerer.queues.find_queue(call.params["name"])
+    for queue in call.site.bike.queues():
+        if queue.queue == name:
+            return Answer(show(queue, QUEUES))
+    raise Problem(404, f"no such queue: {name!r}")
+
+
+def list_workers(call: Call) -> Answer:
+    """Return a page of dispatchers and workers, by id."""
+    fits = call.fits
+    rows = [show(each, WORKERS) for each in call.site.bike.workers()]
+    for row in rows:
+        row["jobs"] = [jobid for jobid in row["jobs"] if fits(jobid)]
+    return _answer(cut(rows, lambda row: [row["id"]], call.limit, call.query.get("cursor"), str))
+
+
+def list_agenda(call: Call) -> Answer:
+    """Return a page of what will run when."""
+    hours, after, patterns = call.get_count("hours", HOURS, MOST_HOURS), call.get_time("after"), call.patterns
+    bike, fits = call.site.bike, call.fits
+    if call.permit.jobs and patterns:
+        found = expand(bike.store.questions, patterns, may_miss=True)
+        patterns = [escape(jobid) for jobid in found if fits(jobid)]
+        if not patterns:
+            return _answer(Page([], None))
+    wanted = tuple(patterns or call.permit.jobs)
+    key = ("api agenda", hours, after, wanted)
+    rows = _wait(call, key, lambda report: list(bike.agenda(*wanted, hours=hours, after=after, report=report)))
+    shown = [dict(zip(AGENDA, (each.start, each.queue, each.runs), strict=True)) for each in rows]
+    page = cut(shown, lambda row: [row["from"], row["queue"]], call.limit, call.query.get("cursor"), float, str)
+    return _answer(page)
+
+
+def _wait(call: Call, key: Any, read: Callable[[Report], Any]) -> Any:
+    """Return what is computed beside the requests, once for all who ask for it. Raise `Problem` if it takes long."""
+
+    def compute(report: Report) -> Any:
+        try:
+            return read(report)
+        except ValueError as error:
+            return error  # what is asked for is wrong; that is no trouble here
+
+    end = time.monotonic() + AGENDA_TIMEOUT
+    while True:
+        task = call.site.background.get(key, compute)
+        if task.result is not None and task.progress is None:
+            if isinstance(task.result, ValueError):
+                raise task.result
+            return task.result
+        if task.progress is None:
+            raise Problem(503, task.problem, {"retry-after": "5"})
+        if time.monotonic() > end:
+            raise Problem(503, "this is still being computed; ask again in a moment", {"retry-after": "5"})
+        time.sleep(NAP)
+
+
+def show_health(call: Call) -> Answer:
+    """Return whether all is well."""
+    health = call.site.bike.health(*call.patterns)
+    found = {"is_well": health.is_well, "line": health.format_line(), "problems": health.problems}
+    return Answer({**found, "metrics": health.metrics, "paused": health.paused, "topics": health.topics})
+
+
+def _answer(page: Page) -> Answer:
+    return Answer(page._asdict())

@@ -1,0 +1,97 @@
+"""The document that describes the API for programs, OpenAPI 3.1: made of the same table that answers requests."""
+
+import re
+from typing import Any
+
+from redbike.text import __version__
+from redbike.web.api.events import BEAT
+from redbike.web.api.problems import KIND
+from redbike.web.api.routes import ROUTES, Route
+from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, refer
+
+OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
+EXPLAINED = {
+    "id": "The id of a job; a slash in it is %2F",
+    "name": "The name of a queue; with the stock workers a short one will do",
+}
+HOW = (
+    "Roles: `read` lists, `operate` also runs, cancels, pauses and resumes, `write` may do all. "
+    "Times are epoch seconds; where a time is given, it may be a text as people say it, such as `22:45`."
+)
+
+
+def make_document() -> dict[str, Any]:
+    """Return the document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)
+    paths["/events"] = {"get": _describe_events()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Redbike", "version": __version__, "description": HOW},
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _describe(route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": f"It needs the role `{route.role}`.",
+        "parameters": [*_list_path(route), *_list_query(route)],
+        "responses": _list_replies(route),
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": route.body.describe()}}
+        found["requestBody"] = {"required": bool(route.body.required), "content": content}
+    return found
+
+
+def _list_path(route: Route) -> list[Schema]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": TEXT, "description": EXPLAINED[name]}
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
+
+
+def _list_query(route: Route) -> list[Schema]:
+    return [
+        {
+            "name": each.name,
+            "in": "query",
+            "schema": {"type": "array", "items": each.schema} if each.may_repeat else each.schema,
+            "description": each.text,
+        }
+        for each in route.query
+    ]
+
+
+def _list_replies(route: Route) -> dict[str, Any]:
+    problem = {"description": "Why not", "content": {KIND: {"schema": refer("Problem")}}}
+    if not route.reply:
+        return {"204": {"description": "Done"}, "default": problem}
+    done = {"description": "Done", "content": {"application/json": {"schema": refer(route.reply)}}}
+    created = {"201": {**done, "description": "There is a new job"}} if route.may_create else {}
+    return {"200": done, **created, "default": problem}
+
+
+def _describe_events() -> dict[str, Any]:
+    said = (
+        "Each run that ends, as an event `run`, and each change by somebody, as `change`, with the schema `Event`. "
+        f"A comment comes each {BEAT:g} seconds if nothing else does. `listening` says that from now on all is heard, "
+        "`away` that Redis does not answer, `missing` how many events were dropped."
+    )
+    pattern = {"name": "pattern", "in": "query", "schema": {"type": "array", "items": TEXT}}
+    content = {"text/event-stream": {"schema": TEXT}}
+    return {
+        "operationId": "listen",
+        "summary": "What happens, as it happens",
+        "description": said,
+        "parameters": [pattern],
+        "responses": {"200": {"description": "It does not end", "content": content}},
+    }

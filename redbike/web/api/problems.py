@@ -1,0 +1,52 @@
+"""What goes wrong, as ``application/problem+json`` of RFC 9457: its detail has the words of the command line."""
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+
+from redbike.errors import RedbikeError, ServerError
+from redbike.web.permits import Refusal
+
+KIND = "application/problem+json"
+AWAY = {"retry-after": "2"}  # seconds, about, for which a server is away that restarts
+INSIDE = "this could not be answered; the log of the process that has the API says why"
+
+
+class Problem(Exception):
+    """Why a request is not answered as it asks."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, name: str = "") -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, dict(headers or {})
+        self.name = name  # of the error, if it is one of the library
+
+    @classmethod
+    def of(cls, error: RedbikeError) -> "Problem":
+        """Return the problem that an error of the library is."""
+        name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+        if isinstance(error, ServerError):
+            return cls(503, str(error), AWAY, name)
+        if isinstance(error, LookupError):
+            return cls(404, str(error), name=name)
+        return cls(422 if isinstance(error, ValueError) else 409, str(error), name=name)
+
+    @classmethod
+    def refuse(cls, refusal: Refusal) -> "Problem":
+        """Return the problem that a refusal of the guard is."""
+        return cls(refusal.status, refusal.text, refusal.headers)
+
+    def answer(self) -> Response:
+        """Return it as an answer."""
+        title = HTTPStatus(self.status).phrase
+        kind = f"urn:redbike:problem:{self.name}" if self.name else "about:blank"
+        found = {"type": kind, "title": title, "status": self.status, "detail": self.detail}
+        return Response(dump(found), self.status, self.headers, KIND)
+
+
+def dump(value: Any) -> bytes:
+    """Return a value as JSON. An id may have bytes that are no UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")

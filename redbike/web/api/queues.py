@@ -1,0 +1,59 @@
+"""The verbs of the API for queues and for everything: pause, resume, limit, halt."""
+
+from typing import Any
+
+from redbike.config.limits import LIMITS, Limits
+from redbike.control.queues import QueueController
+from redbike.web.api.calls import Answer, Call
+from redbike.web.api.jobs import read_every, read_pause
+
+
+def pause_queue(call: Call) -> Answer:
+    """Pause a queue."""
+    name, (until, reason, every, lasting) = call.params["name"], read_pause(call)
+    done = _get_queues(call).pause_queue(name, until, reason, every=every, lasting=lasting)
+    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
+
+
+def resume_queue(call: Call) -> Answer:
+    """Resume a queue."""
+    done = _get_queues(call).resume_queue(call.params["name"], every=read_every(call))
+    return _answer(call, "resumed" if done else "unchanged")
+
+
+def pause_all(call: Call) -> Answer:
+    """Pause everything."""
+    until, reason, every, lasting = read_pause(call)
+    done = _get_queues(call).pause_all(until, reason, every=every, lasting=lasting)
+    return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
+
+
+def resume_all(call: Call) -> Answer:
+    """Resume everything."""
+    done = _get_queues(call).resume_all(every=read_every(call))
+    return _answer(call, "resumed" if done else "unchanged")
+
+
+def limit_queue(call: Call) -> Answer:
+    """Limit a queue; what is not given stays as it is."""
+    given: Any = {name: call.body[name] for name in LIMITS if name in call.body}
+    limits: Limits = given
+    found = _get_queues(call).limit(call.params["name"], **limits)
+    call.site.drop_seen()
+    return Answer({"queue": found.queue, "at_once": found.at_once, "rate": found.rate})
+
+
+def halt(call: Call) -> Answer:
+    """Stop every dispatcher and worker that runs now."""
+    call.steerer.store.halt()
+    return Answer(status=204)
+
+
+def _get_queues(call: Call) -> QueueController:
+    return QueueController(call.steerer.store, call.site.bike.worker, call.site.bike.settings)
+
+
+def _answer(call: Call, word: str) -> Answer:
+    call.site.drop_seen()
+    name = _get_queues(call).find_queue(call.params["name"]) if call.params else ""
+    return Answer({"queue": name, "word": word})

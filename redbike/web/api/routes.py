@@ -1,0 +1,210 @@
+"""The table of the API: each line is a method and a path, what it takes and gives, and the role that it needs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from redbike.queries.forecast import MOST_HOURS
+from redbike.store.tokens import Role
+from redbike.web.api import jobs, lists, queues
+from redbike.web.api.calls import LIMIT, MOST, Answer, Call
+from redbike.web.api.schemas import ANYTHING, COUNT, FLAG, NUMBER, SAID_TIME, TEXT, Body, Schema, refer
+
+PREFIX = "/api"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A parameter behind the question mark."""
+
+    name: str
+    schema: Schema
+    text: str
+    may_repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What can be asked. It `is_whole` if it is about more than jobs: then who is for some jobs alone may not ask."""
+
+    method: str
+    path: str  # below `PREFIX`; {id} and {name} are whole segments
+    role: Role
+    handle: Callable[[Call], Answer]
+    summary: str
+    reply: str = ""  # the name of the schema; "" for none
+    query: tuple[Given, ...] = ()
+    body: Body | None = None
+    is_whole: bool = False
+    may_create: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the document, such as ``run_job``."""
+        return self.handle.__name__
+
+    @property
+    def segments(self) -> list[str]:
+        """The parts of its path."""
+        return self.path.split("/")[1:]
+
+
+PATTERN = Given("pattern", TEXT, "Only jobs of these ids; with `*`, `?` and `[…]` patterns", may_repeat=True)
+QUEUE = Given("queue", TEXT, "Only jobs of this queue")
+PAGE = (
+    Given("limit", COUNT | {"minimum": 1, "maximum": MOST}, f"How many rows at most; {LIMIT} without it"),
+    Given("cursor", TEXT, "Where the page begins: the cursor of the page before"),
+)
+SINCE = Given("since", TEXT, "Only runs that started then or later")
+FAILED = Given("failed", FLAG, "Only what went wrong")
+FLAGS = tuple(Given(name, FLAG, f"Only jobs that are {name.replace('_', ' ')}") for name in lists.FLAGS)
+COUNT_OF_NEXT = Given("count", COUNT | {"minimum": 1, "maximum": jobs.MOST_COUNT}, "How many instants")
+AFTER = Given("after", TEXT, "From when on")
+HOURS = Given("hours", COUNT | {"minimum": 1, "maximum": MOST_HOURS}, "How far to look ahead")
+
+SET = Body(
+    {
+        "schedule": (TEXT, "When it runs, as `redbike set` takes it"),
+        "tz": (
+            {"anyOf": [TEXT, {"type": "null"}]},
+            "The zone of times that name none; that of the settings without it",
+        ),
+        "after": (SAID_TIME, "From when occurrences count"),
+        "options": (refer("Options"), "Those that are not given stay as they are; null takes one back"),
+        "data": (ANYTHING, "For its worker, any JSON; they stay as they are if they are not given; null removes them"),
+    },
+    ["schedule"],
+)
+PAUSE = Body(
+    {
+        "until": (SAID_TIME, "When the pause ends by itself"),
+        "reason": (TEXT, "Why, for whoever looks at it"),
+        "every": (TEXT, "A schedule: it is paused at each of its times"),
+        "for": ({"anyOf": [NUMBER, TEXT]}, "With `every`, how long each time"),
+    }
+)
+RESUME = Body({"every": (FLAG, "End the blackout that `every` has set, for good")})
+NOTHING = Body()
+LIMITS = Body(
+    {
+        "at_once": ({"anyOf": [COUNT, {"type": "null"}]}, "How many of its jobs may run at once; null for any number"),
+        "rate": (
+            {"anyOf": [TEXT, {"type": "null"}]},
+            "How many may begin in a time, such as 100/m; null for any number",
+        ),
+    }
+)
+
+ROUTES = (
+    Route(
+        "GET",
+        "/jobs",
+        "read",
+        lists.list_jobs,
+        "Jobs, in no order",
+        "JobPage",
+        (PATTERN, QUEUE, Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD"), *FLAGS, *PAGE),
+    ),
+    Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
+    Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobDetails", body=SET, may_create=True),
+    Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Take a job out of the rotation"),
+    Route(
+        "GET",
+        "/jobs/{id}/runs",
+        "read",
+        lists.list_runs_of_job,
+        "The ended runs of a job",
+        "RunPage",
+        (FAILED, SINCE, *PAGE),
+    ),
+    Route("GET", "/jobs/{id}/next", "read", jobs.list_next, "When a job runs next", "Next", (COUNT_OF_NEXT, AFTER)),
+    Route(
+        "GET",
+        "/jobs/{id}/why",
+        "read",
+        jobs.explain_job,
+        "Why a job does not run",
+        "Why",
+        (Given("at", TEXT, "An instant that is past"),),
+    ),
+    Route("POST", "/jobs/{id}/run", "operate", jobs.run_job, "Run a job once now", "Done", body=NOTHING),
+    Route("POST", "/jobs/{id}/cancel", "operate", jobs.cancel_job, "Drop what waits or runs", "Done", body=NOTHING),
+    Route("POST", "/jobs/{id}/pause", "operate", jobs.pause_job, "Hold a job", "Done", body=PAUSE),
+    Route("POST", "/jobs/{id}/resume", "operate", jobs.resume_job, "Let a job go on", "Done", body=RESUME),
+    Route(
+        "GET",
+        "/runs",
+        "read",
+        lists.list_runs,
+        "Ended runs, the newest first",
+        "RunPage",
+        (PATTERN, FAILED, SINCE, *PAGE),
+    ),
+    Route(
+        "GET", "/failures", "read", lists.list_failures, "Jobs that have failed since", "FailurePage", (PATTERN, *PAGE)
+    ),
+    Route("GET", "/queues", "read", lists.list_queues, "Every queue", "QueuePage", PAGE),
+    Route("GET", "/queues/{name}", "read", lists.show_queue, "One queue", "Queue"),
+    Route(
+        "POST",
+        "/queues/{name}/pause",
+        "operate",
+        queues.pause_queue,
+        "Take no job from a queue",
+        "QueueDone",
+        body=PAUSE,
+        is_whole=True,
+    ),
+    Route(
+        "POST",
+        "/queues/{name}/resume",
+        "operate",
+        queues.resume_queue,
+        "Let a queue go on",
+        "QueueDone",
+        body=RESUME,
+        is_whole=True,
+    ),
+    Route(
+        "POST",
+        "/queues/{name}/limit",
+        "write",
+        queues.limit_queue,
+        "Limit a queue",
+        "QueueLimits",
+        body=LIMITS,
+        is_whole=True,
+    ),
+    Route("POST", "/pause", "operate", queues.pause_all, "Pause everything", "QueueDone", body=PAUSE, is_whole=True),
+    Route(
+        "POST", "/resume", "operate", queues.resume_all, "Let everything go on", "QueueDone", body=RESUME, is_whole=True
+    ),
+    Route("POST", "/halt", "write", queues.halt, "Stop all dispatchers and workers", body=NOTHING, is_whole=True),
+    Route("GET", "/workers", "read", lists.list_workers, "Dispatchers and workers", "WorkerPage", PAGE),
+    Route(
+        "GET",
+        "/agenda",
+        "read",
+        lists.list_agenda,
+        "What will run when",
+        "AgendaRowPage",
+        (PATTERN, HOURS, AFTER, *PAGE),
+    ),
+    Route(
+        "GET",
+        "/log",
+        "read",
+        lists.list_log,
+        "What people have changed",
+        "LogEntryPage",
+        (PATTERN, Given("jobid", TEXT, "Only changes of this job"), *PAGE),
+    ),
+    Route("GET", "/health", "read", lists.show_health, "Whether all is well", "Health", (PATTERN,), is_whole=True),
+)
+
+
+def match(path: list[str]) -> Iterator[tuple[Route, dict[str, str]]]:
+    """Yield the routes of a path, of any method, each with what stands for {id} and {name}."""
+    for route in ROUTES:
+        pairs = list(zip(route.segments, path, strict=False))
+        if len(route.segments) == len(path) and all(own == given or own[0] == "{" for own, given in pairs):
+            yield route, {own[1:-1]: given for own, given in pairs if own[0] == "{"}

@@ -1,0 +1,170 @@
+"""The guard of the page and of the API: it knows who asks, by a token, by a session, or by what a proxy says.
+
+1. Without a token, only a loopback name is taken as the Host: a page from elsewhere must not reach it by a name of its
+   own that leads here. An application that mounts the page may name other hosts.
+2. A token is the one of the operator, REDBIKE_WEB_TOKEN, or one of ``redbike token``. Those are read again each second,
+   and while Redis does not answer, those count that were read last.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from redbike.errors import RedbikeError, ServerError
+from redbike.store.tokens import Role, Token, find_token
+from redbike.web.keys import WINDOW, Keys, Tries
+from redbike.web.permits import Permit, Refusal
+from redbike.web.proxies import Person, Proxies
+from redbike.web.requests import get_client, is_loopback, read_cookies, read_host
+
+ANY = "*"  # among the hosts: each
+FRESH = 1.0  # seconds for which the tokens count that were read
+CHALLENGE = {"www-authenticate": "Bearer"}
+
+Asks = Literal["always", "if any", "never"]  # for a token; the second: if there is one of ``redbike token``
+
+
+class Book:
+    """The tokens of ``redbike token``, as they were a moment ago. It may be asked from any thread."""
+
+    def __init__(self, read: Callable[[], tuple[list[Token], float]]) -> None:
+        self._read = read
+        self._reading = threading.Lock()
+        self._found: tuple[list[Token], float, float] | None = None  # with both clocks of then: Redis', monotonic
+        self._tried = float("-inf")
+        self.had_any = False
+
+    @property
+    def is_fresh(self) -> bool:
+        """Tell whether nothing has to be read to answer."""
+        return self._found is not None and time.monotonic() - self._tried < FRESH
+
+    def get(self, anew: bool = False) -> tuple[list[Token], float]:
+        """Return the tokens, and Redis' clock; `anew` as they are. Raise `RedbikeError` if Redis never answered."""
+        with self._reading:
+            if anew or not self.is_fresh:
+                self._refresh()
+            assert self._found is not None
+            tokens, clock, read = self._found
+            return tokens, clock + time.monotonic() - read
+
+    def _refresh(self) -> None:
+        try:
+            tokens, clock = self._read()
+        except ServerError:
+            if self._found is None:
+                raise
+        else:
+            self._found = tokens, clock, time.monotonic()
+            self.had_any |= bool(tokens)
+        self._tried = time.monotonic()
+
+    def find(self, name: str) -> Token | None:
+        """Return the token of a name if it is valid."""
+        tokens, now = self.get()
+        return next((token for token in tokens if token.name == name and token.is_valid(now)), None)
+
+    def find_secret(self, secret: str) -> Token | None:
+        """Return the token with this secret if it is valid."""
+        # One that was made just now counts at once. Wrong ones are limited, see `Tries`.
+        for anew in (False, True):
+            tokens, now = self.get(anew)
+            if found := find_token(tokens, secret, now):
+                return found
+        return None
+
+    async def ask(self, question: Callable[..., Any], *given: Any) -> Any:
+        """Return what a method of this returns, without blocking the loop."""
+        return await run_in_threadpool(question, *given)
+
+
+class Guard:
+    """Tells who asks. `writes` tells whether the page may change anything, whoever asks."""
+
+    def __init__(
+        self, keys: Keys, book: Book, writes: bool, hosts: Collection[str] | None, asks: Asks, proxies: Proxies
+    ) -> None:
+        self.keys, self.book, self.writes = keys, book, writes
+        self.tries = Tries()
+        self._hosts, self._asks, self._proxies = hosts, asks, proxies
+
+    @property
+    def asks_always(self) -> bool:
+        """Whether nobody may do anything who is not known."""
+        # Once there was a token, taking it back opens nothing.
+        had_any = self._asks == "if any" and self.book.had_any
+        return self.keys.are_asked_for or self._asks == "always" or had_any
+
+    def refuse_host(self, headers: Headers) -> Refusal | None:
+        """Return why a request to this Host is not answered; None if it is."""
+        host = read_host(headers)
+        if host is None:
+            return Refusal(400, "one header Host is needed, with a name or an address")
+        if self._hosts is not None:
+            is_known = ANY in self._hosts or host in self._hosts
+        else:
+            is_known = self.asks_always or is_loopback(host)
+        if is_known:
+            return None
+        if self._hosts is not None:
+            return Refusal(421, "this page does not answer to this host")
+        return Refusal(421, "without a token, this page answers only to localhost: set REDBIKE_WEB_TOKEN")
+
+    async def identify(self, scope: Scope, headers: Headers, cookies: Sequence[str] = ()) -> Permit | Refusal | None:
+        """Return what somebody may do, or why not; None for a stranger. `cookies` may be sessions.
+
+        Raise `RedbikeError` if Redis has not told yet which tokens there are.
+        """
+        person = self._proxies.find_person(scope, headers)
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return await self._check_secret(get_client(scope), secret.strip(), person)
+        if person and self._proxies.roles:
+            if person.role is None:
+                return Refusal(403, f"no group of {person.name} has a role here: see --roles")
+            return self._permit(person.name, person.role)
+        for cookie in cookies:
+            if permit := await self.book.ask(self._read_session, cookie, person):
+                return permit  # type: ignore[no-any-return]
+        return None if await self.asks() else self._permit(person.name if person else "", "write")
+
+    async def asks(self) -> bool:
+        """Tell whether a token is needed. Raise `RedbikeError` if Redis has not told yet whether there are any."""
+        if self._asks == "if any" and not self.asks_always:
+            await self.book.ask(self.book.get)
+        return self.asks_always
+
+    async def still_permits(self, scope: Scope, permit: Permit) -> bool:
+        """Tell whether who has sent a request, a while ago, may still do what was permitted then."""
+        headers = Headers(scope=scope)
+        try:
+            return await self.identify(scope, headers, read_cookies(headers, self.keys.session_name)) == permit
+        except RedbikeError:
+            return True  # a stream says itself that Redis is away
+
+    async def _check_secret(self, client: str, secret: str, person: Person | None) -> Permit | Refusal:
+        if self.tries.is_over(client):
+            return Refusal(429, "too many wrong tokens: wait a minute", {"retry-after": str(round(WINDOW))})
+        if self.keys.fits(secret):
+            return self._permit(person.name if person else "", "write")
+        if token := await self.book.ask(self.book.find_secret, secret):
+            return self._permit(person.name if person else token.name, token.role, token.jobs)
+        self.tries.add(client)
+        return Refusal(401, "this is not the token", CHALLENGE)
+
+    def _read_session(self, cookie: str, person: Person | None) -> Permit | None:
+        name = self.keys.name_session(cookie)
+        if not name:
+            return self._permit(person.name if person else "", "write") if self.keys.is_session(cookie) else None
+        token = self.book.find(name)
+        if token is None or token.jobs or not self.keys.is_session(cookie, token.digest):
+            return None
+        return self._permit(person.name if person else name, token.role)
+
+    def _permit(self, name: str, role: Role, jobs: tuple[str, ...] = ()) -> Permit:
+        return Permit(name, role if self.writes else "read", jobs)

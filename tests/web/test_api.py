@@ -1,0 +1,240 @@
+"""The API: what it answers, and who may ask for what. What is refused follows from the table of routes."""
+
+import itertools
+import json
+
+import pytest
+
+from redbike import Redbike
+from redbike.queries import fields
+from redbike.store.tokens import ROLES
+from redbike.web import app
+from tests.waiting import wait_until
+from tests.web.api import DOCUMENT, JOB, Api, list_requests, make_token
+
+OPERATOR = "a-token-of-the-operator"
+REQUESTS = list_requests()
+
+
+@pytest.fixture
+def api(bike):
+    """Asks without a token, on this machine, what may change everything."""
+    return Api(app(bike, write=True, api=True, show_data=True))
+
+
+def work(bike):
+    while bike.dispatch_due() or bike.work_one():
+        pass
+
+
+def test_a_job_is_set_run_told_and_unset(bike, api):
+    path = "/jobs/etl%2F1:A"
+    body = {"schedule": "EVERY:1h", "options": {"retries": 2}, "data": {"x": 1}}
+    status, job = api.ask("PUT", path, body)
+    assert (status, job["jobid"], job["options"], job["data"]) == (201, JOB, {"retries": 2}, {"x": 1})
+    # It is idempotent: also its place on the timeline stays.
+    assert api.ask("PUT", path, body) == (200, job)
+    assert api.ask("PUT", path, {"schedule": "EVERY:2h"})[1]["options"] == {"retries": 2}
+    changed = api.ask("PUT", path, {"schedule": "EVERY:2h", "options": {"retries": None}, "data": None})[1]
+    assert not {"options", "data"} & changed.keys()
+    assert api.ask("PUT", path, {"schedule": "EVERY:3h"}, if_none_match="*")[0] == 412
+    assert api.ask("POST", f"{path}/run") == (200, {"jobid": JOB, "word": "queued"})
+    assert api.ask("POST", f"{path}/cancel") == (200, {"jobid": JOB, "word": "cancelled"})
+    api.ask("POST", f"{path}/run")
+    work(bike)
+    assert [run["outcome"] for run in api.ask("GET", f"{path}/runs")[1]["items"]] == ["ok"]
+    assert api.ask("POST", f"{path}/pause", {"until": "+1h", "reason": "why not"})[1]["word"] == "held"
+    assert api.ask("GET", path)[1]["paused"]["reason"] == "why not"
+    assert api.ask("GET", "/jobs?paused=true&limit=1")[1]["items"][0]["jobid"] == JOB
+    assert api.ask("POST", f"{path}/resume")[1]["word"] == "timeline"
+    assert len(api.ask("GET", f"{path}/next?count=3")[1]["items"]) == 3
+    assert "not due until" in api.ask("GET", f"{path}/why")[1]["why"]
+    assert api.ask("DELETE", path) == (204, None)
+    status, problem = api.ask("DELETE", path)
+    assert (status, problem["detail"], problem["type"]) == (
+        404,
+        f"no such job: {JOB!r}",
+        "urn:redbike:problem:no-such-job",
+    )
+    assert {entry.who for entry in bike.log()} == {"api@testclient"}
+
+
+def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
+    bike.set("a:A", "NOW")
+    for path, queue in (("/queues/A", "work-A"), ("", "")):
+        said = [api.ask("POST", f"{path}/{verb}")[1] for verb in ("pause", "pause", "resume", "resume")]
+        assert [each["word"] for each in said] == ["paused", "unchanged", "resumed", "unchanged"]
+        assert {each["queue"] for each in said} == {queue}
+    limits = {"queue": "work-A", "at_once": 3, "rate": "5/m"}
+    assert api.ask("POST", "/queues/A/limit", {"at_once": 3, "rate": "5/m"}) == (200, limits)
+    assert api.ask("POST", "/queues/A/limit", {"rate": None})[1] == {**limits, "rate": None}
+    assert api.ask("GET", "/queues/A")[1]["at_once"] == 3
+    blackout = {"every": "0 2 * * sat", "for": "2h"}
+    assert api.ask("POST", "/queues/A/pause", blackout)[1]["word"] == "paused"
+    assert api.ask("GET", "/queues/A")[1]["blackout"] is not None
+    assert api.ask("POST", "/queues/A/resume", {"every": True})[1]["word"] == "resumed"
+    assert api.ask("POST", "/halt") == (204, None)
+    assert bike.is_halted()
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50, 1000])
+def test_a_list_is_read_by_its_cursor_and_nothing_is_left_out(bike, api, limit):
+    ids = {f"{n}:A" for n in range(60)} | {f"other {n}:B" for n in range(30)}
+    assert all(ok is True for _, ok in bike.set_many((jobid, "NOW") for jobid in sorted(ids)))
+    work(bike)
+    bike.set("broken:B", "NOW", data={"error": "no"})
+    work(bike)
+    ids.add("broken:B")
+
+    def read(path):
+        found, cursor = [], None
+        for _ in range(200):
+            _, page = api.ask(
+                "GET", f"{path}{'&' if '?' in path else '?'}limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+            )
+            assert len(page["items"]) <= limit
+            found += page["items"]
+            if (cursor := page["cursor"]) is None:
+                return found
+        raise AssertionError("it does not end")
+
+    jobs = read("/jobs")
+    assert tuple(jobs[0]) == fields.JOBS
+    assert sorted(job["jobid"] for job in jobs) == sorted(ids)
+    assert {job["jobid"] for job in read("/jobs?pattern=other*&pattern=1*")} == {
+        jobid for jobid in ids if jobid.startswith(("other", "1"))
+    }
+    assert [job["jobid"] for job in read("/jobs?failed=1")] == ["broken:B"]
+    assert len(read("/jobs?queue=B")) == 31
+    runs = read("/runs")
+    assert sorted(run["jobid"] for run in runs) == sorted(ids)
+    assert runs == sorted(runs, key=lambda run: -run["started"]) or limit < 7
+    assert [run["error"] for run in read("/runs?failed=true")] == ["ValueError: no"]
+    assert [each["jobid"] for each in read("/failures")] == ["broken:B"]
+    if limit > 1:
+        noted = Redbike.from_settings(bike.worker, bike.settings, bike.client, durable=False, noted_as="me@here")
+        noted.pause("*")
+        noted.resume("1:A")
+        log = read("/log")
+        assert len(log) == len(ids) + 1
+        assert log[0]["action"] == "resume"
+        assert len({entry["jobid"] for entry in log}) == len(ids)
+    assert [each["queue"] for each in read("/queues")] == ["work-A", "work-B"]
+
+
+def test_a_secret_of_a_job_is_told_only_with_show_data(bike):
+    bike.set("secret:A", "EVERY:1h", data="hush", keep_result=True)
+    bike.set("broken:A", "NOW", data={"error": "hush"})
+    work(bike)
+    shown = [Api(app(bike, api=True, show_data=flag)) for flag in (True, False)]
+    for path, word in (("/jobs/secret:A", "hush"), ("/jobs/broken:A", "Traceback"), ("/failures", "Traceback")):
+        assert [word in json.dumps(each.ask("GET", path)[1]) for each in shown] == [True, False], path
+
+
+# Who may ask
+
+
+@pytest.fixture
+def guarded(bike):
+    """Makes a client with a token of a role and of patterns."""
+    site = app(bike, write=True, api=True, token=OPERATOR)
+    numbers = itertools.count()
+
+    def make(role=None, jobs=(), site=site, **more):
+        secret = make_token(bike, f"{role}-{next(numbers)}", role, jobs, **more) if role else None
+        return Api(site, secret)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("route", "path", "body"), REQUESTS, ids=[f"{route.method} {route.path}" for route, *_ in REQUESTS]
+)
+def test_each_route_is_refused_without_a_token_with_a_wrong_role_and_for_foreign_jobs(bike, guarded, route, path, body):
+    bike.set(JOB, "EVERY:1h")
+    bike.limit("A", at_once=9)
+    before = {
+        key: bike.client.dump(key)
+        for key in bike.client.keys("*")
+        if not key.endswith((b"-tokens", b"-requests", b"-log"))
+    }
+    assert guarded().ask(route.method, path, body)[0] == 401
+    assert Api(app(bike, api=True, token=OPERATOR), "wrong").ask(route.method, path, body)[0] == 401
+    lower = ROLES[: ROLES.index(route.role)]
+    for role in lower:
+        status, problem = guarded(role).ask(route.method, path, body)
+        assert (status, route.role in problem["detail"], role in problem["detail"]) == (403, True, True)
+    status, found = guarded(route.role, ["other*"]).ask(route.method, path, body)
+    if "{id}" in route.path or route.is_whole:
+        assert status == 403
+        assert f"the token of {route.role}-" in found["detail"]
+    else:
+        assert status == 200
+        assert JOB not in json.dumps(found)
+    after = {key: bike.client.dump(key) for key in bike.client.keys("*") if key in before}
+    assert after == before
+    # And with the right one it is not.
+    assert guarded(route.role, [] if route.is_whole else ["etl*"]).ask(route.method, path, body)[0] in (200, 201, 204)
+    # Where the page only shows, no role is enough to change something.
+    if route.role != "read":
+        only = Api(app(bike, api=True, token=OPERATOR), make_token(bike, "all", "write"))
+        assert "--write" in only.ask(route.method, path, body)[1]["detail"]
+
+
+def test_the_document_and_the_events_need_a_token_too(guarded):
+    for method, path in (DOCUMENT, ("GET", "/events"), ("GET", "/nothing")):
+        assert guarded().ask(method, path)[0] == 401
+    assert guarded("read").ask(*DOCUMENT)[0] == 200
+
+
+def test_a_token_counts_until_it_expires_or_is_taken_back(bike, guarded, monkeypatch):
+    monkeypatch.setattr("redbike.web.guard.FRESH", 0.0)
+    api = guarded("operate", jobs=["etl*"])
+    bike.set(JOB, "EVERY:1h")
+    assert api.ask("POST", "/jobs/etl%2F1:A/run")[0] == 200
+    [entry] = bike.log(JOB)
+    assert (entry.who, entry.action) == ("operate-0 (api@testclient)", "run")
+    bike.store.tokens.remove("operate-0")
+    assert api.ask("GET", "/jobs")[0] == 401
+    brief = guarded("read", expires=bike.store.timeline.read_clock() + 0.5)
+    wait_until(lambda: brief.ask("GET", "/jobs")[0] == 401)
+
+
+def test_the_token_of_the_operator_may_do_what_write_allows(bike):
+    bike.set(JOB, "EVERY:1h")
+    for write, status in ((True, 200), (False, 403)):
+        api = Api(app(bike, write=write, api=True, token=OPERATOR), OPERATOR)
+        assert api.ask("POST", "/jobs/etl%2F1:A/run")[0] == status
+        assert api.ask("GET", "/jobs")[0] == 200
+
+
+def test_no_cookie_counts_and_no_other_site_changes_anything(bike):
+    bike.set(JOB, "EVERY:1h")
+    site = app(bike, write=True, api=True, token=OPERATOR)
+    browser = Api(site)
+    assert browser.post("/login", data={"token": OPERATOR}, follow_redirects=False).status_code == 303
+    assert browser.get("/jobs").status_code == 200
+    assert browser.ask("GET", "/jobs")[0] == 401
+    open_to_all = Api(app(bike, write=True, api=True))
+    for headers in ({"sec_fetch_site": "cross-site"}, {"origin": "http://evil.example"}):
+        assert open_to_all.ask("POST", "/jobs/etl%2F1:A/run", **headers)[0] == 403
+    assert open_to_all.ask("POST", "/jobs/etl%2F1:A/run")[0] == 200
+
+
+def test_once_there_is_a_token_one_is_needed(bike, monkeypatch):
+    monkeypatch.setattr("redbike.web.guard.FRESH", 0.0)
+    api = Api(app(bike, write=True, api=True))
+    assert api.ask("GET", "/jobs")[0] == 200
+    assert api.get("/jobs").status_code == 200
+    make_token(bike)
+    assert api.ask("GET", "/jobs")[0] == 401
+    assert api.get("/jobs", follow_redirects=False).status_code == 303
+    bike.store.tokens.remove("ci")
+    assert api.ask("GET", "/jobs")[0] == 401, "to take one back opens nothing"
+    # What mounts the page checks who asks.
+    make_token(bike)
+    assert Api(app(bike, api=True, hosts=["*"])).ask("GET", "/jobs")[0] == 200
+
+
+def test_without_api_there_is_none(bike):
+    assert Api(app(bike)).get("/api/jobs").status_code == 404

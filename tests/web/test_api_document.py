@@ -1,0 +1,49 @@
+"""``/api/openapi.json``: it is valid, has each route, and what is answered fits the schemas in it."""
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from redbike.config.parameters import OPTIONS
+from redbike.web import app
+from redbike.web.api.routes import ROUTES
+from tests.web.api import JOB, Api, list_requests
+
+REQUESTS = list_requests()
+
+
+@pytest.fixture
+def api(bike):
+    return Api(app(bike, write=True, api=True, show_data=True))
+
+
+def test_the_document_is_valid_and_has_all_that_can_be_asked(api):
+    _, document = api.ask("GET", "/openapi.json")
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    assert described == {(route.method, route.path) for route in ROUTES} | {("GET", "/events")}
+    names = [each["operationId"] for item in document["paths"].values() for each in item.values()]
+    assert len(names) == len({*names})
+    assert document["components"]["schemas"]["Options"]["properties"].keys() == OPTIONS.keys()
+    assert document["servers"] == [{"url": "/api"}]
+
+
+@pytest.mark.parametrize(
+    ("route", "path", "body"), REQUESTS, ids=[f"{route.method} {route.path}" for route, *_ in REQUESTS]
+)
+def test_what_is_answered_fits_its_schema(bike, api, route, path, body):
+    bike.limit("A", at_once=3)
+    bike.set(JOB, "EVERY:1h", retries=1, data={"error": "no"})
+    bike.run(JOB)
+    bike.work_one()
+    bike.pause(JOB)
+    _, document = api.ask("GET", "/openapi.json")
+    described = document["paths"][route.path][route.method.lower()]
+    status, found = api.ask(route.method, path, body)
+    reply = described["responses"][str(status)]
+    if status != 204:
+        schema = reply["content"]["application/json"]["schema"] | {"components": document["components"]}
+        Draft202012Validator(schema).validate(found)
+    if body is not None:
+        given = described["requestBody"]["content"]["application/json"]["schema"]
+        Draft202012Validator(given | {"components": document["components"]}).validate(body)

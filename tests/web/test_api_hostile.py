@@ -1,0 +1,170 @@
+"""Hostile requests to the API: each has one line as its answer, that quotes what is wrong, and changes nothing."""
+
+import json
+
+import pytest
+
+from redbike.web import app
+from redbike.web.api.application import MOST_BODY
+from tests.web.api import JSON, Api
+
+SET = {"schedule": "EVERY:1h"}
+JOB = "/jobs/a:A"
+LONG = "x" * 600
+
+# What is sent, the status, and what of it the answer has.
+REQUESTS = [
+    # Paths
+    ("GET", "", None, 404, "no such path"),
+    ("GET", "/", None, 404, "no such path"),
+    ("GET", "/nothing", None, 404, "no such path"),
+    ("GET", "/jobs/", None, 422, "bad job id ''"),
+    ("GET", "/jobs/a:A/", None, 404, "no such path"),
+    ("GET", "/jobs/a/b:A", None, 404, "no such path"),
+    ("GET", "/jobs//run", None, 405, "POST"),
+    ("GET", "/%2e%2e/static/style.css", None, 404, "no such path"),
+    ("GET", "/jobs/none:A", None, 404, "no such job: 'none:A'"),
+    ("GET", "/jobs/%00", None, 422, "bad job id '\\x00'"),
+    ("GET", "/jobs/%0d%0aX: 1", None, 422, "bad job id '\\r\\nX: 1'"),
+    ("GET", "/jobs/%ff%fe", None, 422, "not UTF-8"),
+    ("GET", f"/jobs/{LONG}", None, 422, "512"),
+    ("POST", "/jobs/*/run", None, 404, "no such job: '*'"),
+    ("POST", "/jobs/%5Ba%5D:A/run", None, 404, "no such job: '[a]:A'"),
+    ("DELETE", "/jobs/*", None, 404, "no such job: '*'"),
+    ("GET", "/queues/nothing", None, 404, "no such queue"),
+    ("POST", "/queues/statuses/pause", None, 422, "bad queue name 'statuses'"),
+    ("POST", "/queues/%0a/pause", None, 422, "bad queue name"),
+    # Methods
+    ("POST", "/jobs", None, 405, "GET"),
+    ("PATCH", JOB, SET, 405, "PUT"),
+    ("TRACE", "/jobs", None, 405, "GET"),
+    ("OPTIONS", JOB, None, 405, "GET"),
+    ("GET", "/jobs/a:A/run", None, 405, "POST"),
+    ("DELETE", "/events", None, 405, "GET"),
+    ("PUT", "/openapi.json", {}, 405, "GET"),
+    # Bodies
+    ("PUT", JOB, b"", 422, "bad schedule"),
+    ("PUT", JOB, b"{", 400, "not JSON"),
+    ("PUT", JOB, b"[]", 400, "an object is needed"),
+    ("PUT", JOB, b"\xff", 400, "not JSON"),
+    ("PUT", JOB, b"[" * 100_000, 400, "bad body"),
+    ("PUT", JOB, b'{"schedule": NaN}', 400, "NaN"),
+    ("PUT", JOB, b'{"schedule": "NOW", "schedule": "STOP"}', 400, "twice"),
+    ("PUT", JOB, b" " * (MOST_BODY + 1), 413, "131072"),
+    ("PUT", JOB, {"schedule": None}, 422, "bad schedule"),
+    ("PUT", JOB, {"schedule": 5}, 422, "bad schedule 5"),
+    ("PUT", JOB, {"schedule": "0 0 30 2 *"}, 422, "0 0 30 2 *"),
+    ("PUT", JOB, {"schedule": "every day"}, 422, "every day"),
+    ("PUT", JOB, {**SET, "shedule": 1}, 422, "unexpected member 'shedule'"),
+    ("PUT", JOB, {**SET, "options": []}, 422, "bad options []"),
+    ("PUT", JOB, {**SET, "options": "x"}, 422, "bad options 'x'"),
+    ("PUT", JOB, {**SET, "options": {"retires": 1}}, 422, "unexpected option 'retires'"),
+    ("PUT", JOB, {**SET, "options": {"retries": -1}}, 422, "bad retries -1"),
+    ("PUT", JOB, {**SET, "options": {"backfill": {"of": "a", "due": 1}}}, 422, "unexpected option 'backfill'"),
+    ("PUT", JOB, {**SET, "options": {"data": 1}}, 422, "unexpected option 'data'"),
+    ("PUT", JOB, {**SET, "data": "x" * 70_000}, 422, "65536"),
+    ("PUT", JOB, {**SET, "tz": "Nowhere/City"}, 422, "Nowhere/City"),
+    ("PUT", JOB, {**SET, "tz": 1}, 422, "bad tz 1"),
+    ("PUT", JOB, {**SET, "after": "whenever"}, 422, "whenever"),
+    ("PUT", JOB, {**SET, "after": {}}, 422, "bad after {}"),
+    ("PUT", "/jobs/once%2Fx:shell", {"schedule": "NOW", "data": {"argv": ["id"]}}, 422, "one-offs of a shell"),
+    ("POST", "/jobs/old:A/pause", {"until": 1}, 422, "bad until"),
+    ("POST", "/jobs/old:A/pause", {"reason": "a\nb"}, 422, "bad reason"),
+    ("POST", "/jobs/old:A/pause", {"every": "@daily"}, 422, "for"),
+    ("POST", "/jobs/old:A/resume", {"every": "yes"}, 422, "bad every 'yes'"),
+    ("POST", "/jobs/old:A/run", {"force": True}, 422, "unexpected member 'force'"),
+    ("POST", "/queues/A/limit", {"at_once": 0}, 422, "bad at-once 0"),
+    ("POST", "/queues/A/limit", {"rate": "1/day"}, 422, "bad rate '1/day'"),
+    # Parameters
+    ("GET", "/jobs?limit=0", None, 422, "bad limit '0'"),
+    ("GET", "/jobs?limit=1001", None, 422, "1 to 1000"),
+    ("GET", "/jobs?limit=1&limit=2", None, 422, "more than once"),
+    ("GET", "/jobs?cursor=zz", None, 422, "bad cursor 'zz'"),
+    ("GET", "/jobs?cursor=5b5d", None, 422, "bad cursor '5b5d'"),
+    ("GET", "/jobs?cursor=5b2278222c22225d", None, 422, "bad cursor 'x'"),
+    ("GET", "/runs?cursor=5b2278222c22225d", None, 200, ""),
+    ("GET", "/log?cursor=5b312c312c315d", None, 422, "bad cursor"),
+    ("GET", "/jobs?pattern=[a", None, 422, "bad pattern '[a'"),
+    ("GET", "/jobs?status=XXX", None, 422, "bad status 'XXX'"),
+    ("GET", "/jobs?failed=perhaps", None, 422, "bad failed 'perhaps'"),
+    ("GET", "/jobs?faild=1", None, 422, "unexpected parameter 'faild'"),
+    ("GET", "/agenda?hours=169", None, 422, "bad hours '169'"),
+    ("GET", "/agenda?after=2001-01-01", None, 422, "is past"),
+    ("GET", "/jobs/old:A/next?count=9999999999", None, 422, "bad count"),
+    ("GET", f"/jobs?queue={'q' * 20_000}", None, 431, "too long"),
+]
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return set()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"), REQUESTS, ids=[f"{m} {p[:30]} {s}" for m, p, _, s, _ in REQUESTS]
+)
+def test_it_is_answered_in_one_line_and_changes_nothing(bike, method, path, body, status, said, caplog):
+    bike.set("old:A", "EVERY:1h")
+    before = {key: bike.client.dump(key) for key in bike.client.keys("*")}
+    api = Api(app(bike, write=True, api=True))
+    content = json.dumps(body) if isinstance(body, dict) else body
+    answer = api.request(
+        method, f"http://localhost/api{path}", content=content, headers=JSON if body is not None else {}
+    )
+    assert answer.status_code == status, answer.text
+    if status >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert said in answer.json()["detail"]
+        assert "\n" not in answer.json()["detail"]
+        assert answer.headers.get("allow", "GET") == answer.headers.get("allow") or status != 405
+    assert {key: bike.client.dump(key) for key in bike.client.keys("*")} == before
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "said"),
+    [
+        ({"authorization": "Bearer"}, 401, "not the token"),
+        ({"authorization": b"Bearer \xff"}, 401, "not the token"),
+        ({"host": "evil.example"}, 421, "answers only to localhost"),
+        ({"host": ""}, 400, "Host"),
+        ({"content-type": "text/plain"}, 415, "bad content-type 'text/plain'"),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415, "application/json is needed"),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415, "multipart"),
+        ({"x-filler": "x" * 20_000}, 431, "too long"),
+        ({"origin": "null"}, 403, "another site"),
+    ],
+)
+def test_headers_are_refused_too(bike, headers, status, said):
+    api = Api(app(bike, write=True, api=True))
+    answer = api.request("PUT", f"/api{JOB}", content=json.dumps(SET), headers={**JSON, **headers})
+    assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+    assert list(bike.get_schedules()) == []
+    if status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_who_guesses_tokens_has_to_wait(bike):
+    api = Api(app(bike, api=True), "wrong")
+    assert [api.ask("GET", "/jobs")[0] for _ in range(11)] == [401] * 10 + [429]
+
+
+def test_an_error_inside_is_one_line_without_a_traceback(bike, monkeypatch, caplog):
+    def fail(*_):
+        raise ValueError("a secret")
+
+    monkeypatch.setattr("redbike.web.api.application.check_query", fail)
+    status, problem = Api(app(bike, api=True)).ask("GET", "/jobs")
+    assert (status, "secret" in str(problem)) == (500, False)
+    assert [record.getMessage() for record in caplog.records] == ["a request of the API could not be answered"]
+
+
+def test_while_redis_is_away_each_answer_says_so(bike):
+    api = Api(app(bike, write=True, api=True))
+    bike.client.connection_pool.disconnect()
+    bike.client.connection_pool.connection_kwargs["path"] = "/nowhere"
+    bike.client.connection_pool.reset()
+    for method, path, body in (("GET", "/jobs", None), ("PUT", JOB, SET), ("GET", "/health", None)):
+        answer = api.request(method, f"/api{path}", json=body)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2"), answer.text
+        assert answer.json()["type"] == "urn:redbike:problem:unreachable"
