@@ -106,6 +106,15 @@ def test_a_list_is_read_by_its_cursor_and_nothing_is_left_out(bike, api, limit):
     }
     assert [job["jobid"] for job in read("/jobs?failed=1")] == ["broken:B"]
     assert len(read("/jobs?queue=B")) == 31
+    bike.set("broken:B", "STOP", tags="billing")
+    for path in (
+        "/jobs?tag=billing",
+        "/runs?tag=billing&tag=other",
+        "/failures?tag=billing",
+        "/jobs?tag=billing&queue=B",
+    ):
+        assert [each["jobid"] for each in read(path)] == ["broken:B"]
+        assert read(path.replace("billing", "nobodys")) == []
     runs = read("/runs")
     assert sorted(run["jobid"] for run in runs) == sorted(ids)
     assert runs == sorted(runs, key=lambda run: -run["started"]) or limit < 7

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 
+from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
@@ -120,6 +121,11 @@ class Call:
         if len(found) > MOST_PATTERNS:
             raise BadConfig(f"bad pattern: {len(found)} are given, {MOST_PATTERNS} are allowed")
         return found
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags of which a job is to have one; none for all jobs. Raise `BadConfig`."""
+        return read_filter(self.query.getlist("tag") or None)
 
     def compile(self) -> Callable[[str], bool]:
         """Return what tells whether a job is asked for, and its sender may hear of it."""

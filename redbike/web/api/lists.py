@@ -35,12 +35,14 @@ def list_jobs(call: Call) -> Answer:
     if status and status not in Event.__members__:
         raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
     one = patterns[0] if len(patterns) == 1 else None
+    flags: dict[str, Any] = {name: call.get_flag(name) for name in FLAGS}
     search = JobSearch(
         _read_queue(call),
         Event[status] if status else None,
+        tags=call.tags,
         pattern=escape(one) if one is not None and not is_pattern(one) else one,
         matches=fits,
-        **{name: call.get_flag(name) for name in FLAGS},
+        **flags,
     )
     newest = call.site.newest.get() if search.never_ran else None
 
@@ -75,6 +77,9 @@ def list_runs_of_job(call: Call) -> Answer:
 def _read_runs(call: Call, jobid: str | None) -> Page:
     """Return a page of runs: the newest first, unless very many jobs have runs."""
     past, fits = call.site.bike.store.past, call.compile() if jobid is None else bool
+    jobids = None if jobid is None else [jobid]
+    if call.tags:
+        jobids = list(expand(call.site.bike.store.questions, call.patterns, may_miss=True, tags=call.tags))
     failed, since = call.get_flag("failed"), call.get_time("since", looks_back=True)
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
@@ -84,7 +89,7 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
         if kind == "many":
             page = past.read_runs_of_many(search, Cursor.parse(rest), STEP, 0.0)
         else:
-            page = past.read_runs(search, None if jobid is None else [jobid], STEP)
+            page = past.read_runs(search, jobids, STEP)
         following = f"many {page.following.format()}" if page.following else None
         if page.is_more:
             following = f"before {write_cursor(page.runs[-1].started, page.runs[-1].jobid)}"
@@ -101,7 +106,11 @@ def show_run(call: Call, run: PastRun) -> Row:
 
 def list_failures(call: Call) -> Answer:
     """Return a page of failures, the newest first."""
-    past, fits = call.site.bike.store.past, call.compile()
+    store, fits = call.site.bike.store, call.compile()
+    past = store.past
+    if call.tags:
+        tagged = frozenset(expand(store.questions, call.patterns, may_miss=True, tags=call.tags))
+        fits = compile_both(fits, tagged.__contains__)
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
         page = past.read_failures(Cursor.parse(place).entry, STEP, 0.0)
@@ -109,6 +118,11 @@ def list_failures(call: Call) -> Answer:
         return rows, Cursor(entry=page.following).format() if page.following else None
 
     return _answer(fill(call.limit, call.query.get("cursor") or "", read))
+
+
+def compile_both(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return what tells whether an id fits both."""
+    return lambda jobid: one(jobid) and other(jobid)
 
 
 def _show_failure(call: Call, failure: Failure) -> Row:
@@ -175,9 +189,12 @@ def list_agenda(call: Call) -> Answer:
         if not patterns:
             return _answer(Page([], None))
     wanted = tuple(patterns or call.permit.jobs)
-    key = ("api agenda", hours, after, wanted)
-    rows = _wait(call, key, lambda report: list(bike.agenda(*wanted, hours=hours, after=after, report=report)))
-    shown = [dict(zip(AGENDA, (each.start, each.queue, each.runs), strict=True)) for each in rows]
+    tags = call.tags or None
+    key = ("api agenda", hours, after, wanted, tags)
+    rows = _wait(
+        call, key, lambda report: list(bike.agenda(*wanted, hours=hours, after=after, report=report, tag=tags))
+    )
+    shown = [dict(zip(AGENDA, (each.start, each.queue, each.runs, each.jobs), strict=True)) for each in rows]
     page = cut(shown, lambda row: [row["from"], row["queue"]], call.limit, call.query.get("cursor"), float, str)
     return _answer(page)
 

@@ -49,6 +49,7 @@ class Route:
 
 
 PATTERN = Given("pattern", TEXT, "Only jobs of these ids; with `*`, `?` and `[…]` patterns", may_repeat=True)
+TAG = Given("tag", TEXT, "Only jobs with this tag, or one of several", may_repeat=True)
 QUEUE = Given("queue", TEXT, "Only jobs of this queue")
 PAGE = (
     Given("limit", COUNT | {"minimum": 1, "maximum": MOST}, f"How many rows at most; {LIMIT} without it"),
@@ -102,7 +103,7 @@ ROUTES = (
         lists.list_jobs,
         "Jobs, in no order",
         "JobPage",
-        (PATTERN, QUEUE, Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD"), *FLAGS, *PAGE),
+        (PATTERN, TAG, QUEUE, Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD"), *FLAGS, *PAGE),
     ),
     Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
     Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobDetails", body=SET, may_create=True),
@@ -137,10 +138,16 @@ ROUTES = (
         lists.list_runs,
         "Ended runs, the newest first",
         "RunPage",
-        (PATTERN, FAILED, SINCE, *PAGE),
+        (PATTERN, TAG, FAILED, SINCE, *PAGE),
     ),
     Route(
-        "GET", "/failures", "read", lists.list_failures, "Jobs that have failed since", "FailurePage", (PATTERN, *PAGE)
+        "GET",
+        "/failures",
+        "read",
+        lists.list_failures,
+        "Jobs that have failed since",
+        "FailurePage",
+        (PATTERN, TAG, *PAGE),
     ),
     Route("GET", "/queues", "read", lists.list_queues, "Every queue", "QueuePage", PAGE),
     Route("GET", "/queues/{name}", "read", lists.show_queue, "One queue", "Queue"),
@@ -187,7 +194,7 @@ ROUTES = (
         lists.list_agenda,
         "What will run when",
         "AgendaRowPage",
-        (PATTERN, HOURS, AFTER, *PAGE),
+        (PATTERN, TAG, HOURS, AFTER, *PAGE),
     ),
     Route(
         "GET",

@@ -129,7 +129,9 @@ ROWS = {
     "Queue": describe_rows(Queue, QUEUES),
     "Worker": describe_rows(Process, WORKERS),
     "LogEntry": describe_rows(LogEntry, LOG),
-    "AgendaRow": describe_members(**{"from": TIME, "queue": TEXT, "runs": COUNT}),
+    "AgendaRow": describe_members(
+        **{"from": TIME, "queue": TEXT, "runs": COUNT, "jobs": {"type": "array", "items": TEXT}}
+    ),
 }
 SCHEMAS: dict[str, Schema] = {
     **ROWS,
