@@ -179,6 +179,8 @@ def _fail(site: Site, scope: Scope) -> Response:
 
 async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Response:
     """Answer a form that changes something: there is no other way to do that."""
+    if not site.write:
+        return say(403, "this page only shows: start it with --write to change something")
     try:
         form = await read_form(request, MOST_BODY)
     except TooLong:

@@ -52,7 +52,7 @@ def test_the_door_is_closed_without_the_gate_too(bike):
     """The page asks for the permission itself, whatever stands before it."""
     reading, writing = browse_with_token(bike), browse_with_token(bike, write=True)
     for each in reading.client.app.user_middleware:
-        each.kwargs["write"] = True
+        each.kwargs["guard"].writes = True
     form, before = fill(writing), dump(bike.store)
     reading.client.cookies = writing.client.cookies
     page = reading.post(form)
