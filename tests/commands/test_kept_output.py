@@ -8,6 +8,8 @@ from redbike import AsyncRedbike, BadConfig, NoResult, Redbike, RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.keys import Keys
 from redbike.store.store import Store
+from tests.pages import find_block, run_line
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -170,3 +172,16 @@ async def _read(prefix, client):
 def test_a_coroutine_may_ask_for_it(run, client, prefix):
     run("echo one")
     assert asyncio.run(_read(prefix, client)) == "one"
+
+
+def test_the_lines_of_the_page_print_what_it_says(jobs):
+    bike = Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
+    script = "backup = sh -c 'echo one; test -e ran && echo two; test -e ran || { touch ran; exit 1; }'\n"
+    (jobs.folder / "commands.ini").write_text(f"[commands]\n{script}{find_block('commands', '[*]')}cwd = .\n")
+    jobs.start("up")
+    for number in (1, 2):
+        bike.set("backup:A", "NOW")
+        wait_until(lambda number=number: len(bike.runs("backup:A")) == number)
+    lines = find_block("commands", "redbike output backup:A\n").splitlines()
+    lines += find_block("commands", "redbike output backup:A --follow").splitlines()
+    assert [run_line(jobs, line).stdout for line in lines] == ["one\ntwo\n", "one\n", "one\n", "one\ntwo\n"]

@@ -7,7 +7,6 @@ import pytest
 import redis
 
 from redbike import Redbike, RoundRobin
-from redbike.connection.client import connect
 from redbike.store.store import Store
 from redbike.worker.live import LIMIT, LivePublisher, Tap
 from tests.commands.conftest import LONG, a_run
@@ -44,7 +43,7 @@ def count_listeners(client, bike):
 
 @pytest.mark.acceptance
 def test_it_goes_through_a_cluster(cluster, listen):
-    live = Store(connect(cluster.url), "{mine}", lambda jobid: "work-A").live
+    live = Redbike(RoundRobin("A"), "{mine}", cluster.url).store.live
     heard, publisher, run = listen(live), LivePublisher(live), a_run()
     run.tap = Tap("x:A")
     run.tap.feed(b"one", b"one")
