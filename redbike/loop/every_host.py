@@ -16,14 +16,15 @@ from typing import Any
 
 from redbike.config.options import find_all_of, format_options, parse_options
 from redbike.config.settings import HOST_NAME, Settings
-from redbike.errors import NoSuchJob
+from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
 from redbike.loop.requests import GROUP_OF, Request
+from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner
 from redbike.store.every_host import Hosts, is_base, make_mark, make_revision, name_job
-from redbike.store.hosts import split_host
+from redbike.store.hosts import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import Pause, Status
@@ -100,11 +101,20 @@ class EveryHost:
         return found
 
     def spread_all(self) -> None:
-        """Make the jobs of all bases what they say. Without a base, this is one command."""
+        """Make the jobs of all bases what they say. Without a base, this is one command. Raise the first error."""
         if known := self._store.hosts.read_all():
             workers = self._store.workers.list_working()
+            errors = []
             for base, hosts in known.items():
-                self._spread(base, hosts, workers)
+                try:
+                    self._spread(base, hosts, workers)
+                except Unreachable:
+                    raise
+                except RedbikeError as error:
+                    # The others go on.
+                    errors.append(error)
+            if errors:
+                raise errors[0]
 
     def spread(self, bases: Sequence[str]) -> None:
         """Make the jobs of these bases what they say."""
@@ -117,11 +127,13 @@ class EveryHost:
     def _list_present(self, queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
         own = split_host(queue)[0]
         found = (each.host for each in workers if each.for_host and own in each.queues)
-        return frozenset(host for host in found if HOST_NAME.fullmatch(host))
+        return frozenset(host for host in found if HOST_NAME.fullmatch(host) and host != EVERY)
 
     def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> None:
         for _ in range(TRIES):
             base = self._read(jobid, known, workers)
+            if not base.queue:
+                return  # nobody knows it, so nobody knows of hosts either
             is_over = base.state.schedule is None
             gone = [host for host in base.hosts if is_over or base.state.now - base.hosts[host] > KEPT]
             for host in gone:
@@ -165,7 +177,10 @@ class EveryHost:
             return True
         hosts = [host for host in base.hosts if host not in gone and self._is_wanted(base, inner, host)]
         jobs = [self._make_request(base, inner, host).make_job(self._settings) for host in hosts]
-        return not (jobs and self._store.jobs.set(jobs, from_now=True))
+        refused = self._store.jobs.set(jobs, from_now=True) if jobs else []
+        if log.isEnabledFor(logging.DEBUG):
+            log_set(log, [job for job in jobs if not refused])
+        return not refused
 
     def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
         """Tell whether a job is to be set on a host."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Literal
 
+from redbike.schedule.moments import AWAITED
 from redbike.store.jobs import JobToSet
 from redbike.store.run import Run, format_key
 from redbike.store.timeline import DueJob
@@ -24,7 +25,7 @@ def log_set(log: logging.Logger, jobs: Iterable[JobToSet]) -> None:
     """Log that jobs were set. The key is that of the first run, if its due time is known."""
     for job in jobs:
         if not job.error:
-            key = format_key(job.jobid, job.due) if isinstance(job.due, float) else ""
+            key = format_key(job.jobid, job.due) if isinstance(job.due, float) and job.due < AWAITED else ""
             _log(log, list_fields("set", job.jobid, job.queue, "", key))
 
 

@@ -11,7 +11,7 @@ from typing import NotRequired, TypedDict
 from redbike.config.options import ALL_OF
 from redbike.store.hosts import AT, EVERY, split_host
 from redbike.store.namespace import Part
-from redbike.store.records import decode
+from redbike.store.records import decode, encode
 from redbike.text.parsing import load_object
 
 FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
@@ -87,7 +87,7 @@ class HostNotes(Part):
 
     def read(self, base: str) -> Hosts:
         """Return the hosts of one base."""
-        return Hosts.parse(decode(self._namespace.ask("hget", self._namespace.keys.hosts, base.encode())))
+        return Hosts.parse(decode(self._namespace.ask("hget", self._namespace.keys.hosts, encode(base))))
 
     def note(self, base: str, seen: Mapping[str, float], gone: Iterable[str] = (), is_over: bool = False) -> None:
         """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset."""

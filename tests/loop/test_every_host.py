@@ -1,5 +1,7 @@
 """Jobs for every host: each host has a job of its own, and what steers the base steers them all."""
 
+import json
+
 import pytest
 
 from redbike import BadConfig, BadJobId, Jobs, Redbike, RoundRobin
@@ -104,6 +106,13 @@ def test_a_new_host_has_the_next_occurrence_and_a_host_of_another_queue_none(far
     farm.spread(later=5400, here=["web1", "web2", "web3"])
     assert [*farm.show()] == [FIRST, SECOND, "clean:A@web3"]
     assert farm.bike.tell("clean:A@web3")["next_run"] == due + 3600
+
+
+def test_a_worker_of_an_older_version_makes_no_host(farm):
+    old = '{"kind": "worker", "host": "old", "pid": 1, "queues": ["work-A"], "version": "1"}'
+    farm.store.workers.register("older001", old)
+    farm.bike.set(BASE, "EVERY:1h")
+    assert sorted(farm.show()) == [FIRST, SECOND]
 
 
 def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(farm):
@@ -300,7 +309,11 @@ def test_real_hosts_one_of_which_is_killed(shell, words):
     wait_until(lambda: len(shell.list_rows("workers")) == 3)
     done = shell.run("set", BASE, "EVERY:1s")
     assert (done.returncode, done.stderr) == (0, "")
-    ran = lambda: {(row[0], row[-1].partition(":")[0]) for row in shell.list_rows("runs")}  # noqa: E731
+
+    def ran():
+        runs = json.loads(shell.run("runs", "--format=json").stdout)
+        return {(each["jobid"], each["worker"].partition(":")[0]) for each in runs}
+
     wait_until(lambda: ran() == {(FIRST, "web1"), (SECOND, "web2")})
     started["web2"].kill()
     shell.environment["REDBIKE_HOST"] = "web3"

@@ -9,6 +9,7 @@ from redbike.store.backfills import make_jobid
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
+from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import read
@@ -65,6 +66,14 @@ def test_it_says_how_far_a_backfill_is(page, bike):
     assert "Backfill of a:A" in show(page, occurrence).words
     bike.cancel("a:A")
     assert "Last backfill 0 of 3 done, 1 dropped, 2 left: " in show(page, "a:A").words
+
+
+def test_it_shows_the_hosts_of_a_job_for_every_host(page, bike):
+    entry = ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1", for_host=True).format_entry()
+    bike.store.workers.register("owner001", entry)
+    bike.set("a:A@all", "EVERY:1h@0")
+    assert "On web1 a:A@web1 TML, due " in show(page, "a:A@all").words
+    assert "For every host a:A@all" in show(page, "a:A@web1").words
 
 
 def test_it_shows_options_beside_the_settings(client, prefix):
