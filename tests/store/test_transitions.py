@@ -208,6 +208,7 @@ VERBS: dict[str, Verb] = {
     "archive": archive,
     "claim": claim,
     "watch": lambda store, run: list(store.alerts.watch_all()),
+    "note hosts": lambda store, run: store.at(NOW).hosts.note("job:A@all", {"web1": NOW}),
     "alert": lambda store, run: store.at(NOW).alerts.alert([Change(f"job:{JOB}", None, TOLD, ["a line"])]),
 }
 # What people do with these is noted in the log.
