@@ -5,6 +5,7 @@ import json
 import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
+from redbike.commands import Commands
 from redbike.loop.host_queues import LOOK, HostQueues
 from redbike.loop.queues import Queues
 from redbike.store.run import Poll
@@ -36,6 +37,14 @@ def test_only_the_worker_of_that_queue_on_that_host_takes_it(client, prefix):
     assert work_all(web2) == ["check:A"]
     assert web1.work_one() == "check:A@web1"
     assert client.smembers(f"{prefix}-queues") == {b"work-A", b"work-A@web1"}
+
+
+def test_commands_find_their_command(client, prefix, tmp_path):
+    (tmp_path / "commands.ini").write_text(f"[commands]\ncheck: sh -c 'echo $REDBIKE_JOBID > {tmp_path}/ran'\n")
+    bike = Redbike(Commands("A", str(tmp_path / "commands.ini")), prefix, client, host="web1")
+    bike.set("check:A@web1", "NOW")
+    assert bike.work_one() == "check:A@web1"
+    assert (tmp_path / "ran").read_text() == "check:A@web1\n"
 
 
 def test_two_hosts_of_one_name_are_one_and_a_job_of_a_host_has_its_own_history(client, prefix):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.options import find_backfill, parse_options
+from redbike.loop.every_host import BY
 from redbike.queries.blackouts import warn_of
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
@@ -122,7 +123,8 @@ def explain_pause(job: JobState, clock: Clock) -> str:
 
 
 def _describe_pause(since: float, until: float | None, by: str | None, reason: str | None, clock: Clock) -> str:
-    end = "until somebody resumes it" if until is None else f"until {clock.name(until)}"
+    resumed = "until a worker is back" if by == BY else "until somebody resumes it"
+    end = resumed if until is None else f"until {clock.name(until)}"
     return f"since {clock.name(since)}{f' by {by}' if by else ''}, {end}{f' ({reason})' if reason else ''}"
 
 
