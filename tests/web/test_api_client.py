@@ -1,11 +1,13 @@
 """A client that a generator makes of ``openapi.json`` sets, runs, lists and tails, in a process of its own."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests.pages import find_block
 from tests.serving import get, get_port, start_page
 
 PROGRAM = """
@@ -47,27 +49,90 @@ with AuthenticatedClient(base_url=url, token=token) as client:
 """
 
 
-@pytest.mark.acceptance
-def test_a_generated_client_sets_runs_lists_and_tails(shell):
-    generator = pytest.importorskip("openapi_python_client")
-    assert generator
+TYPESCRIPT = r"""
+import createClient from "openapi-fetch";
+import type { components, paths } from "./redbike.js";
+
+const [url, token] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${token}` };
+const client = createClient<paths>({ baseUrl: url, headers });
+const params = { path: { id: "etl/1:A" } };
+
+function check<T>(found: T | undefined, is: (value: T) => boolean): T {
+  if (found === undefined || !is(found)) throw new Error(JSON.stringify(found));
+  return found;
+}
+
+const body = { schedule: "EVERY:1h", options: { retries: 2 } };
+check((await client.PUT("/jobs/{id}", { params, body })).data, (job) => job.jobid === "etl/1:A");
+const stream = (await fetch(`${url}/events?pattern=etl*`, { headers })).body!.pipeThrough(new TextDecoderStream());
+let heard = "";
+async function wait(words: string) {
+  for await (const part of stream.values({ preventCancel: true })) {
+    heard += part;
+    if (heard.includes(words)) return;
+  }
+}
+await wait("event: listening");
+check((await client.POST("/jobs/{id}/run", { params, body: {} })).data, (done) => done.word === "queued");
+await wait("event: run\ndata: ");
+const event: components["schemas"]["Event"] = JSON.parse(heard.split("event: run\ndata: ")[1].split("\n")[0]);
+const runs = check((await client.GET("/jobs/{id}/runs", { params })).data, (page) => page.items.length === 1);
+check(runs.items[0], (run) => run.jobid === event.jobid && run.outcome === event.event);
+const query = { pattern: ["etl*"] };
+check((await client.GET("/jobs", { params: { query } })).data, (page) => page.items.length === 1);
+check((await client.DELETE("/jobs/{id}", { params })).response.status, (status) => status === 204);
+check((await client.GET("/jobs/{id}", { params })).error, (problem) => problem.status === 404);
+console.log("done");
+process.exit(0);
+"""
+
+
+@pytest.fixture
+def described(shell):
+    """The address of an API, and a token for it; what describes it is in ``redbike.json``."""
     secret = shell.run("token", "add", "ci", "--role=write").stdout.strip()
     _, url = start_page(shell, "--listen=127.0.0.1:0", "--api", "--write")
     status, text, _ = get(get_port(url), "/api/openapi.json", Authorization=f"Bearer {secret}")
     assert (status, json.loads(text)["openapi"]) == (200, "3.1.0")
     (shell.folder / "redbike.json").write_text(text)
+    shell.start("up", "tests.verbs:Quiet('A')")
+    return f"{url}api", secret
+
+
+def run(shell, *command, timeout=120):
+    """What it has printed."""
+    done = subprocess.run(
+        command, cwd=shell.folder, capture_output=True, text=True, check=False, timeout=timeout
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.acceptance
+@pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
+def test_a_generated_client_in_typescript_does_so_too(shell, described):
+    (shell.folder / "package.json").write_text('{"type": "module"}')
+    packages = ("openapi-typescript@7", "openapi-fetch@0.14", "typescript@5", "@types/node@22")
+    try:
+        run(shell, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages, timeout=240)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        pytest.skip(f"npm cannot install the generator: {error!s:.200}")
+    run(shell, "npx", "openapi-typescript", "redbike.json", "-o", "redbike.d.ts")
+    (shell.folder / "program.ts").write_text(TYPESCRIPT.replace("\\\n", "\n"))
+    options = ("--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck")
+    run(shell, "npx", "tsc", *options, "program.ts")
+    assert run(shell, "node", "program.js", *described) == "done\n"
+
+
+@pytest.mark.acceptance
+def test_a_generated_client_sets_runs_lists_and_tails(shell, described):
+    pytest.importorskip("openapi_python_client")
+    generate = find_block("api", "$ curl -o redbike.json").splitlines()[1]
+    assert generate == "$ openapi-python-client generate --path redbike.json"
     (shell.folder / "config.yml").write_text("package_name_override: redbike_client\npost_hooks: []\n")
     command = ["openapi_python_client", "generate", "--path=redbike.json", "--config=config.yml", "--meta=none"]
-    made = subprocess.run(
-        [sys.executable, "-m", *command, "--output-path=redbike_client", "--fail-on-warning"],
-        cwd=shell.folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert made.returncode == 0, made.stdout + made.stderr
+    run(shell, sys.executable, "-m", *command, "--output-path=redbike_client", "--fail-on-warning")
     (shell.folder / "program.py").write_text(PROGRAM)
-    shell.start("up", "tests.verbs:Quiet('A')")
-    done = subprocess.run(
-        [sys.executable, "program.py", f"{url}api", secret],
-        cwd=shell.folder, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert run(shell, sys.executable, "program.py", *described) == "done\n"
     assert {row[1] for row in shell.list_rows("log")} >= {"ci (api@127.0.0.1)"}
