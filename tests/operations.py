@@ -19,7 +19,6 @@ from redbike.store.jobs import JobToSet
 from redbike.store.processes import ProcessRecord
 from redbike.store.run import LEASE
 from redbike.store.store import Store
-from redbike.store.tokens import Token
 from redbike.worker.batch import MOST
 from redbike.worker.worker import Worker
 from tests.crashing import Faults, faulty
@@ -27,11 +26,6 @@ from tests.verbs import Once, run_job, set_job, take_many
 from tests.waiting import wait_until
 
 JOB = "job:A"
-
-
-def give_token(store: Store) -> None:
-    """A token with a secret that is always the same."""
-    store.tokens.add(Token("ci", "read", (), None, 1000.0, "me", ""))
 
 
 class Handler(RoundRobin):
@@ -559,8 +553,6 @@ BY_HAND = [
     ("unset what is paused", paused(waiting(JOB), until=3600.0), lambda scene: scene.bike.set(JOB, None)),
     ("run what is paused", paused(lambda scene: scene.put(JOB, due=3600)), run),
     ("cancel what is paused", paused(waiting(JOB), since=0.0), cancel),
-    ("give a token", crowd, lambda scene: give_token(scene.bike.store)),
-    ("take a token back", lambda scene: give_token(scene.store), lambda scene: scene.bike.store.tokens.remove("ci")),
     ("halt", crowd, lambda scene: scene.bike.control("HALT")),
     ("clear the control", crowd, lambda scene: scene.bike.clear_control()),
     ("look", crowd, look),
