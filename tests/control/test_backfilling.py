@@ -177,6 +177,8 @@ def test_a_job_that_its_worker_unsets_has_no_backfill_any_more(redbike):
     bike.run("a")
     bike.run_due()
     assert len(ran) == 2
+    assert not bike.client.exists(bike.store.keys.following)
+    assert is_clean(bike)
 
 
 def test_what_is_run_again_by_hand_is_left_out_while_it_waits(redbike):

@@ -1,5 +1,4 @@
--- Backfills: as an occurrence of one ends, the next of what is left comes on the timeline, see
--- keys.py.
+-- Backfills: as an occurrence ends, the next of what is left comes on the timeline, see keys.py.
 -- keys   schedules, pauses, following, followers, _backfilled
 local function make_backfills()
   if backfills then return backfills end
@@ -42,8 +41,14 @@ local function make_backfills()
   function backfills.fill(base, resumed)
     local record = backfills.record_of(base)
     if not record or record.open then return end
+    if call('HEXISTS', schedules, base) == 0 then  -- it was unset by its worker
+      for part = record.part, record.parts - 1 do
+        change('HDEL', following, {backfills.field_of(base, part)})
+      end
+      change('HDEL', following, {backfills.field_of(base), backfills.field_of(base, 'done')})
+      return backfills.keep(base, false)
+    end
     record.is_new = true
-    if call('HEXISTS', schedules, base) == 0 then return end  -- it was unset by its worker
     local is_held = backfills.is_held(base, record, resumed)
     while not is_held and #record.running < record.at_once do
       local due = backfills.next_due(base, record)
