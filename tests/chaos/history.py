@@ -197,10 +197,10 @@ def _read_runs(history: History, path: Path) -> None:
 def _read_remembered(history: History, path: Path) -> None:
     """What ``redbike runs`` has printed in the end."""
     if path.exists():
-        _, *rows = csv.reader(path.read_text().splitlines())
+        rows = csv.DictReader(path.read_text().splitlines())
         history.remembered = [
-            (job, float(due), outcome, int(worker.split(":")[1]) if worker else 0)
-            for job, due, _, _, outcome, _, _, worker in rows
+            (row["jobid"], float(row["due"]), row["outcome"], int(row["worker"].split(":")[1]) if row["worker"] else 0)
+            for row in rows
         ]
 
 

@@ -13,9 +13,9 @@ from tests.chaos.verdict import Verdict, told
 
 MEMBERS = 20  # jobs of a group
 HOUR, FIRST, NUMBER = 3600, 1_790_002_800, 24  # the occurrences of a backfill: seconds, the first one, how many
-DARK, BETWEEN, LASTS = 20, 20, 5  # jobs with a blackout; seconds from one to the next, how long each lasts
+DARK, BETWEEN, LASTS = 20, 20, 8  # jobs with a blackout; seconds from one to the next, how long each lasts
 BLACKOUT = f"* * * * * */{BETWEEN}"
-LATE = 2.0  # seconds until a dispatcher has surely begun one
+LATE = 5.0  # seconds until a dispatcher has surely begun one
 
 
 def list_members(then: str) -> list[str]:
