@@ -224,6 +224,8 @@ def test_a_job_that_joins_in_flight_counts_with_the_run_that_it_is_to_have(redbi
         ran.append(run.jobid)
         if ran == ["one"]:
             bike.group(NAME, [("one", "NOW"), ("two", f"AT:{START + 60}")], then="report")
+        elif ran == ["one", "one"]:
+            assert count(bike) == (2, 2, 0, 0)
 
     bike.worker.action, ran[:] = work, []
     bike.set("one", "NOW")
@@ -232,6 +234,23 @@ def test_a_job_that_joins_in_flight_counts_with_the_run_that_it_is_to_have(redbi
     assert count(bike) == (1, 2, 0, 0)
     bike.run_due(START + HOUR)
     assert ran[2:] == ["two", "report"]
+
+
+@pytest.mark.parametrize("schedule", [HOURLY, f"AT:{START + 2 * HOUR}"], ids=["unchanged", "later"])
+def test_a_job_that_joins_in_flight_counts_with_that_run_if_no_other_was_asked_for(redbike, schedule):
+    def work(run):
+        if run.jobid == "one":
+            bike.group(NAME, [("one", schedule), ("two", f"AT:{START + 3 * HOUR}")], then="report")
+            bike.worker.action = ran.append
+
+    bike, ran = make(redbike)
+    bike.worker.action = work
+    bike.set("one", HOURLY)
+    bike.run_due(START + HOUR)
+    left = 1 if schedule == HOURLY else 2
+    assert count(bike) == (left, 2, 0, 0)
+    bike.run_due(START + 2 * HOUR)
+    assert count(bike) == (1, 2, 0, 0)
 
 
 def test_a_run_that_somebody_asked_for_before_does_not_end_the_wait(redbike):
