@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from redbike import BadConfig, BadJobId
+from redbike.control.backfilling import backfill
 from redbike.store.backfills import make_jobid
 from redbike.store.inspection.fsck import fsck
 from tests.control.test_backfilling import DAY, START, make
@@ -173,6 +174,13 @@ def test_an_occurrence_that_is_cancelled_or_unset_takes_with_it_what_waits_for_i
     work_all(bike)
     assert count(ran) == list_nights(2) - Counter([("orders", -2), ("areport", -2)])
     assert is_clean_of(bike)
+
+
+def test_the_log_has_each_job_of_a_chain_once_however_it_is_reached(redbike):
+    bike, _ = make(redbike)
+    start(bike, 1, dry_run=True)
+    backfill(bike.store.noted_as("ada"), "extract", START - DAY, START - DAY, 1, False, "UTC", False)
+    assert sorted(entry.jobid for entry in bike.log() if entry.action == "backfill") == sorted(["extract", *NIGHT])
 
 
 GOES_ON = {
