@@ -46,7 +46,7 @@ redbike set post:B '0 9 * * mon-fri' --except=holidays.ics  Not on the days of a
 redbike set report:B 'RRULE:FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17'  On the last Friday of each month.
 redbike set clean:A@all '0 4 * * *'  On every host with a worker of A; clean:A@web1 is only on web1.
 redbike unset mail:B  It will not run again.
-redbike unset --tag=trial --dry-run  Which jobs have this tag?
+redbike unset --tag=billing --dry-run  Which jobs would go?
 redbike at 23:00 -- pg_dump foo --file=foo.sql  Once, tonight.
 redbike at 'mon 9:00' < report.sh  A script, on Monday.
 redbike in 2h -- ./clean --all  Once, two hours from now.

@@ -105,6 +105,7 @@ def prepared(shell):
     write(shell, "bin/crontab", "#!/bin/sh\necho '0 3 * * * backup'\n").chmod(0o755)
     write(shell, "bin/redbike", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m redbike "$@"\n').chmod(0o755)
     shell.environment |= {"PATH": find_programs(shell)["PATH"], "REDBIKE_WEB_TOKEN": "a-token-of-the-tests"}
+    shell.environment["EDITOR"] = "true"
     return shell
 
 
@@ -139,6 +140,7 @@ def test_each_example_runs(prepared, client):
             if command == "check":
                 # The configured worker class takes no one-offs of a shell, and check says so.
                 assert all(shell.run("unset", row[0]).returncode == 0 for row in shell.list_rows("jobs", "once/*"))
+            line += " --yes" if command == "edit" else ""  # no terminal is there
             done = run_line(shell, line)
             is_well = command != "health"  # no dispatcher is there
             assert done.returncode == (0 if is_well else 1), (line, done.stderr)

@@ -7,9 +7,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from redbike import JobDetails, Redbike, RoundRobin
+from redbike import JobDetails, Redbike, RoundRobin, current_run
+from redbike.store.every_host import make_mark
+from redbike.store.keys import OWNER
 from redbike.store.records import Progress
+from redbike.store.usage import Usage
 from tests.states import JOB, STATES, flight
+
+BASE = "job:A@all"
 
 
 @pytest.fixture
@@ -150,7 +155,30 @@ def backfilled(bike):
     bike.store.client.hset(bike.store.keys.options, JOB, own)
 
 
+def used(bike):
+    def work(jobid):
+        current_run().usage = Usage(0.5, 2**26)
+
+    bike.set(JOB, "NOW")
+    bike.worker.work = work
+    bike.work_one()
+
+
+def everywhere(bike):
+    entry = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1", "for_host": True}
+    bike.store.workers.register("x" * OWNER, json.dumps(entry))
+    bike.set(BASE, "EVERY:1h@0")
+
+
+def on_a_host(bike):
+    bike.set(JOB, "EVERY:1h@0")
+    bike.store.client.hset(bike.store.keys.options, JOB, json.dumps(make_mark(BASE, "1")))
+
+
 MORE = (
+    used,
+    everywhere,
+    on_a_host,
     backfilling,
     backfilled,
     with_results,
@@ -170,21 +198,22 @@ MORE = (
 )
 ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
 ALL |= {make.__name__: make for make in MORE}
+TOLD = {"everywhere": BASE}  # of which job, if not of `JOB`
 
 
-@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
-def test_every_key_has_its_type(bike, make):
-    make(bike)
-    told = bike.tell(JOB)
+@pytest.mark.parametrize("name", ALL)
+def test_every_key_has_its_type(bike, name):
+    ALL[name](bike)
+    told = bike.tell(TOLD.get(name, JOB))
     assert list_wrong_keys(told, JobDetails, "") == []
     assert json.loads(json.dumps(told)) == told
 
 
 def test_every_key_of_the_type_is_there_at_times(bike):
     seen = set()
-    for make in ALL.values():
+    for name, make in ALL.items():
         make(bike)
-        told = bike.tell(JOB)
+        told = bike.tell(TOLD.get(name, JOB))
         seen |= told.keys()
         for name in ("runs", "paused", "progress", "blackouts"):
             parts = told.get(name, [])
