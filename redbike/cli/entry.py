@@ -159,7 +159,8 @@ Options:
   --catchup-limit=<N>      How many missed occurrences catchup=all runs.
   --stop-after=<N>         Stop it after so many failed occurrences in a row, each with its retries.
   --grace=<DURATION>       Skip an occurrence that is later than this.
-  --expires=<DURATION>     Skip an occurrence that has not begun in this time.
+  --expires=<DURATION>     Skip an occurrence that has not begun in this time; of a token, when it ends: 90d, or a
+                           time as people say it.
   --start-within=<DURATION>  Alert if an occurrence has not begun in this time.
   --finish-within=<DURATION>  Alert if an occurrence has not ended in this time.
   --finish-by=<HH:MM>      Alert if an occurrence has not ended by this time of day, such as 06:00.
@@ -199,7 +200,6 @@ Options:
   --role=<ROLE>            What a token may do: read; operate, which is also to run, cancel, pause and resume jobs; or
                            write, which is everything that --write permits.
   --jobs=<PATTERN>         Only these jobs; it may be given several times.
-  --expires=<TIME>         From when on the token is not valid, such as 90d, which is 90 days from now.
   --show-data              Let the page also show data of jobs, output and tracebacks.
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.

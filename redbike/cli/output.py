@@ -17,7 +17,7 @@ MOST = 1000
 LOOKS = 3  # looks at a silent run before it is asked whether it still runs
 
 
-def print_output(arguments: Arguments, config: Config) -> int | None:
+def print_output(arguments: Arguments, config: Config) -> int:
     """Print what is kept of the output of a run; with ``--follow`` what it prints until it ends."""
     number = parse_count(arguments, "--run", 1, most=MOST)
     bike, jobid = open_to_look(config), arguments["<JOBID>"]
@@ -26,7 +26,7 @@ def print_output(arguments: Arguments, config: Config) -> int | None:
             raise BadConfig("--follow is about the run that goes on: give neither --run nor --failed")
         return _follow(bike, jobid)
     _print(bike.output(jobid, number, arguments["--failed"]))
-    return None
+    return 0
 
 
 def _print(text: str) -> None:

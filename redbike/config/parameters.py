@@ -99,6 +99,9 @@ class Parameter:
         return int(seconds) if seconds.is_integer() else seconds
 
 
+_EXPIRES_HELP = (
+    "Skip an occurrence that has not begun in this time; of a token, when it ends: 90d, or a time as people say it"
+)
 _START_HELP = "Alert if an occurrence has not begun in this time"
 _WITHIN_HELP = "Alert if an occurrence has not ended in this time"
 _BY_HELP = "Alert if an occurrence has not ended by this time of day, such as 06:00"
@@ -137,7 +140,7 @@ PARAMETERS = {
         Parameter("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
         Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
         Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
-        Parameter("expires", "duration", 0.0, "Skip an occurrence that has not begun in this time", zero="none"),
+        Parameter("expires", "duration", 0.0, _EXPIRES_HELP, zero="none"),
         Parameter("start-within", "duration", None, _START_HELP, least=0.001, is_setting=False),
         Parameter("finish-within", "duration", None, _WITHIN_HELP, least=0.001, is_setting=False),
         Parameter("finish-by", "clock", None, _BY_HELP, is_setting=False),

@@ -125,13 +125,16 @@ class Queues:
         if isinstance(given, str):
             raise BadConfig(f"queue_names() gives the text {given!r:.80}: a list of names is needed")
         own, revision = list(islice(given, ENDLESS + 1)), getattr(self._worker, "revision", None)
+        if own != self._own:
+            if len(own) > ENDLESS:
+                raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
+            for name in own:
+                check_queue_name(name)
         if self._hosts:
             self._hosts.look(own)
         names = self._hosts.add(own) if self._hosts else own
         if names == self._names and revision == self._revision:
             return False
-        if len(names) > ENDLESS:
-            raise BadConfig(f"queue_names() gives more than {ENDLESS:,} names: it must have an end")
         self._timeouts = {check_queue_name(name): self._timeout(name) for name in names}
         self._own, self._names, self._revision = own, names, revision
         self._position %= max(1, len(names))

@@ -210,8 +210,9 @@ def test_windows_that_meet_are_one_and_those_that_leave_a_gap_are_not():
 def test_fsck_finds_and_repairs_what_is_damaged(client, prefix, damage, said):
     bike = Redbike(RoundRobin("A"), prefix, client)
     bike.set("job:A", "EVERY:1h")
-    bike.pause("job:A", every=DAILY, lasting="1h")
-    bike.pause_all(every=DAILY, lasting="1h")
+    soon = f"EVERY:1d@{bike.store.timeline.read_clock() + HOUR - 86400:.0f}"  # an hour from now
+    bike.pause("job:A", every=soon, lasting="1h")
+    bike.pause_all(every=soon, lasting="1h")
     assert list(bike.fsck()) == []
     damage(client, bike.store.keys)
     assert said in " ".join(bike.fsck())
