@@ -11,6 +11,7 @@ from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.control.operator import name_operator
 from redbike.control.tokens import add_token
+from redbike.errors import BadConfig
 from redbike.queries.fields import TOKENS
 from redbike.schedule.clock import Clock
 from redbike.store.patterns import check_pattern
@@ -28,6 +29,8 @@ def control_tokens(arguments: Arguments, config: Config) -> None:
         return _open_store(config).tokens.remove(name)
     role, patterns = check_role(arguments["--role"]), [check_pattern(text) for text in arguments["--jobs"]]
     expires = _parse_end(arguments["--expires"], config)
+    if expires is not None and expires <= time.time():
+        raise BadConfig(f"bad --expires {arguments['--expires']!r:.80}: an instant that is to come is needed")
     # Alone in standard output, as the value of a variable is to be.
     print(add_token(_open_store(config), name, role, patterns, expires))
     complain("this is the only time that the token is shown; send it as Authorization: Bearer TOKEN")

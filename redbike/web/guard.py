@@ -115,15 +115,19 @@ class Guard:
             return Refusal(421, "this page does not answer to this host")
         return Refusal(421, "without a token, this page answers only to localhost: set REDBIKE_WEB_TOKEN")
 
-    async def identify(self, scope: Scope, headers: Headers, cookies: Sequence[str] = ()) -> Permit | Refusal | None:
+    async def identify(
+        self, scope: Scope, headers: Headers, cookies: Sequence[str] = (), is_new: bool = True
+    ) -> Permit | Refusal | None:
         """Return what somebody may do, or why not; None for a stranger. `cookies` may be sessions.
+
+        Wrong tokens are counted, and limited, if the request `is_new`.
 
         Raise `RedbikeError` if Redis has not told yet which tokens there are.
         """
         person = self._proxies.find_person(scope, headers)
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return await self._check_secret(get_client(scope), secret.strip(), person)
+            return await self._check_secret(get_client(scope), secret.strip(), person, is_new)
         if person and self._proxies.roles:
             if person.role is None:
                 return Refusal(403, f"no group of {person.name} has a role here: see --roles")
@@ -142,19 +146,22 @@ class Guard:
     async def still_permits(self, scope: Scope, permit: Permit) -> bool:
         """Tell whether who has sent a request, a while ago, may still do what was permitted then."""
         headers = Headers(scope=scope)
+        cookies = read_cookies(headers, self.keys.session_name)
         try:
-            return await self.identify(scope, headers, read_cookies(headers, self.keys.session_name)) == permit
+            # It was right when it was sent: so it is no guess, and the guesses of others do not end it.
+            return await self.identify(scope, headers, cookies, is_new=False) == permit
         except RedbikeError:
             return True  # a stream says itself that Redis is away
 
-    async def _check_secret(self, client: str, secret: str, person: Person | None) -> Permit | Refusal:
-        if self.tries.is_over(client):
+    async def _check_secret(self, client: str, secret: str, person: Person | None, is_new: bool) -> Permit | Refusal:
+        if is_new and self.tries.is_over(client):
             return Refusal(429, "too many wrong tokens: wait a minute", {"retry-after": str(round(WINDOW))})
         if self.keys.fits(secret):
             return self._permit(person.name if person else "", "write")
         if token := await self.book.ask(self.book.find_secret, secret):
             return self._permit(person.name if person else token.name, token.role, token.jobs)
-        self.tries.add(client)
+        if is_new:
+            self.tries.add(client)
         return Refusal(401, "this is not the token", CHALLENGE)
 
     def _read_session(self, cookie: str, person: Person | None) -> Permit | None:

@@ -40,7 +40,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(shell, client):
         (("add", "-", "--role=read"), 2, "bad name '-'"),
         (("add", "ci", "--role=admin"), 2, "bad role 'admin': read, operate, write are allowed"),
         (("add", "ci", "--role=read", "--jobs=[a"), 2, "bad pattern '[a'"),
-        (("add", "ci", "--role=read", "--expires=2001-01-01T00:00:00Z"), 2, "bad expires 978307200"),
+        (("add", "ci", "--role=read", "--expires=2001-01-01T00:00:00Z"), 2, "bad --expires '2001-01-01"),
         (("add", "ci", "--role=read", "--expires=soon"), 2, "'soon'"),
         (("add", "taken", "--role=read"), 2, "bad name 'taken': there is such a token"),
         (("remove", "ci"), 1, "no such token: 'ci'"),

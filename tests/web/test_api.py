@@ -209,6 +209,23 @@ def test_a_token_counts_until_it_expires_or_is_taken_back(bike, guarded, monkeyp
     wait_until(lambda: brief.ask("GET", "/jobs")[0] == 401)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"schedule": "AFTER:etl/2:A,secret:B any"}, "secret:B"),
+        ({"schedule": "GROUP:tag9"}, "group tag9"),
+        ({"schedule": "IN:300d", "options": {"group-of": "tag9"}}, "into a group"),
+    ],
+)
+def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded, body, said):
+    api = guarded("write", jobs=["etl*"])
+    status, problem = api.ask("PUT", "/jobs/etl%2F1:A", body)
+    assert (status, said in problem["detail"], bike.tell(JOB)["schedule"]) == (403, True, None)
+    assert api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/2:A"})[0] == 201
+    bike.set("secret:B", f"AFTER:{JOB}")
+    assert "secret" not in json.dumps(api.ask("GET", "/jobs/etl%2F1:A")[1])
+
+
 def test_the_token_of_the_operator_may_do_what_write_allows(bike):
     bike.set(JOB, "EVERY:1h")
     for write, status in ((True, 200), (False, 403)):

@@ -9,6 +9,7 @@ from redbike.errors import Unreachable
 from redbike.web import app
 from redbike.web.api import events
 from redbike.web.api.events import Hub
+from redbike.web.keys import TRIES
 from tests.web.api import make_token
 
 SECONDS = 60
@@ -98,28 +99,41 @@ def test_what_is_not_read_in_time_is_dropped_and_counted(monkeypatch):
     asyncio.run(check())
 
 
-def test_a_stream_ends_soon_after_its_token_was_taken_back(bike, monkeypatch):
+def make_scope(path, secret):
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {secret}".encode())]
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    return scope | {"headers": headers, "client": ("192.0.2.1", 1), "scheme": "http", "server": ("localhost", 80)}
+
+
+def test_streams_end_soon_after_their_token_was_taken_back_and_no_others(bike, monkeypatch):
     monkeypatch.setattr(events, "BEAT", 0.05)
     monkeypatch.setattr("redbike.web.guard.FRESH", 0.0)
-    secret = make_token(bike, "ci")
-    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {secret}".encode())]
-    scope = {"type": "http", "method": "GET", "path": "/api/events", "raw_path": b"/api/events", "query_string": b""}
-    scope |= {"headers": headers, "client": ("192.0.2.1", 1), "scheme": "http", "server": ("localhost", 80)}
-    sent, begun = [], asyncio.Event()
+    secret, other = make_token(bike, "ci"), make_token(bike, "other")
+    sent, begun, number = [], asyncio.Semaphore(0), TRIES + 2
 
     async def send(message):
         sent.append(message)
         if b"event: listening" in message.get("body", b""):
-            begun.set()
+            begun.release()
 
     async def check():
-        stream = asyncio.create_task(app(bike, api=True)(scope, lambda: asyncio.Event().wait(), send))
+        site = app(bike, api=True)
+        streams = [asyncio.create_task(site(make_scope("/api/events", secret), wait, send)) for _ in range(number)]
         async with asyncio.timeout(SECONDS):
-            await begun.wait()
+            for _ in streams:
+                await begun.acquire()
             await asyncio.to_thread(bike.store.tokens.remove, "ci")
-            await stream
+            await asyncio.gather(*streams)
+        # Nobody has guessed a token, so the address need not wait.
+        assert [each["status"] for each in sent if "status" in each] == [200] * number
+        await site(make_scope("/api/jobs", other), wait, send)
 
     asyncio.run(check())
-    assert sent[0]["status"] == 200
     assert dict(sent[0]["headers"])[b"content-type"].startswith(b"text/event-stream")
-    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+    ends = [each for each in sent if each == {"type": "http.response.body", "body": b"", "more_body": False}]
+    assert len(ends) == number
+    assert [each["status"] for each in sent if "status" in each] == [200] * (number + 1)
+
+
+def wait():
+    return asyncio.Event().wait()

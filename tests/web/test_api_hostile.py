@@ -43,7 +43,7 @@ REQUESTS = [
     ("DELETE", "/events", None, 405, "GET"),
     ("PUT", "/openapi.json", {}, 405, "GET"),
     # Bodies
-    ("PUT", JOB, b"", 422, "bad schedule"),
+    ("PUT", JOB, b"", 422, "a schedule is needed"),
     ("PUT", JOB, b"{", 400, "not JSON"),
     ("PUT", JOB, b"[]", 400, "an object is needed"),
     ("PUT", JOB, b"\xff", 400, "not JSON"),
@@ -51,7 +51,7 @@ REQUESTS = [
     ("PUT", JOB, b'{"schedule": NaN}', 400, "NaN"),
     ("PUT", JOB, b'{"schedule": "NOW", "schedule": "STOP"}', 400, "twice"),
     ("PUT", JOB, b" " * (MOST_BODY + 1), 413, "131072"),
-    ("PUT", JOB, {"schedule": None}, 422, "bad schedule"),
+    ("PUT", JOB, {"schedule": None}, 422, "a schedule is needed"),
     ("PUT", JOB, {"schedule": 5}, 422, "bad schedule 5"),
     ("PUT", JOB, {"schedule": "0 0 30 2 *"}, 422, "0 0 30 2 *"),
     ("PUT", JOB, {"schedule": "every day"}, 422, "every day"),

@@ -24,6 +24,7 @@ from redbike.web.site import Site
 
 LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
 MOST_PATTERNS = 100
+MOST_DIGITS = 9  # of a number
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 JSON = "application/json"
 
@@ -84,7 +85,7 @@ class Call:
         text = self.query.get(name)
         if text is None:
             return default
-        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+        if not (len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
             raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
         return int(text)
 

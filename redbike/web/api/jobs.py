@@ -1,5 +1,6 @@
 """The verbs of the API for one job: tell, set, unset, run, cancel, pause, resume, and when and why it runs."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -8,9 +9,11 @@ from redbike.control.blackouts import check_together, end_for_jobs, make_blackou
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.schedule.after import After
 from redbike.schedule.jitter import add_jitter
-from redbike.schedule.parser import parse_stored
+from redbike.schedule.parser import parse, parse_stored
 from redbike.store.patterns import Steered
+from redbike.text.group_names import name_parent
 from redbike.text.printable import quote
 from redbike.web.api.calls import Answer, Call
 from redbike.web.api.problems import Problem
@@ -28,6 +31,9 @@ def tell_job(call: Call) -> Answer:
 
 def _tell(call: Call, jobid: str) -> dict[str, Any]:
     found: dict[str, Any] = {"jobid": jobid, **call.site.bike.tell(jobid)}
+    for name in ("followers", "waits_for"):
+        if name in found:
+            found[name] = [each for each in found[name] if call.fits(each)]
     if call.site.show_data:
         return found
     shown = {name: value for name, value in found.items() if name not in SECRET}
@@ -42,13 +48,14 @@ def set_job(call: Call) -> Answer:
     """Set a job, new or not; what is not given stays as it is."""
     jobid, schedule = call.jobid, call.get_text("schedule")
     if schedule is None:
-        raise BadConfig("bad schedule None: a text is needed")
+        raise BadConfig("a schedule is needed: when the job runs")
     options = {} if call.body.get("options") is None else call.body["options"]
     if not isinstance(options, dict):
         raise BadConfig(f"bad options {quote(options)}: an object is needed")
     for name in options:
         if name not in OPTIONS:
             raise BadConfig(f"unexpected option {name!r:.80}: {', '.join(OPTIONS)} are known")
+    _check_ties(call, schedule, options)
     changes = {name.replace("-", "_"): value for name, value in options.items()}
     if "data" in call.body:
         changes["data"] = call.body["data"]
@@ -61,6 +68,19 @@ def set_job(call: Call) -> Answer:
         call.steerer.setter.enter(jobid, schedule, after, zone, **changes)
     call.site.drop_seen()
     return Answer(_tell(call, jobid), 201 if is_new else 200)
+
+
+def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:
+    """Raise `Problem` if this job, of a token for some jobs only, would hear of others, or hold them."""
+    if not call.permit.jobs:
+        return
+    only = f"the token of {call.permit.name} is for some jobs only"
+    if options.get("group-of") is not None:
+        raise Problem(403, f"{only}: it puts none into a group")
+    parsed = parse(schedule)
+    parents = parsed.parents if isinstance(parsed, After) else ()
+    if foreign := [each for each in parents if not call.fits(each)]:
+        raise Problem(403, f"{only}: none follows {name_parent(foreign[0])!r}")
 
 
 def unset_job(call: Call) -> Answer:
