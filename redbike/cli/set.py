@@ -13,7 +13,7 @@ from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.remarks import describe_owner
-from redbike.errors import BadConfig, NoSuchJob
+from redbike.errors import BadConfig, BadJobId, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.schedule.parser import parse
 from redbike.store.patterns import Steered, escape, expand
@@ -75,7 +75,10 @@ def unset_job(arguments: Arguments, config: Config) -> None:
     if arguments["--dry-run"]:
         print(*expand(bike.store.questions, [escape(jobid)], also_bad=True))
         return
-    if group := bike.tell(jobid).get("group"):
+    told = bike.tell(jobid)
+    if (base := told.get("host_of")) and bike.tell(base)["schedule"] is not None:
+        raise BadJobId(f"bad job id {jobid!r}: it is the job of {base!r} on this host; unset that one")
+    if group := told.get("group"):
         complain(describe_owner(jobid, group))
     if not bike.unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")

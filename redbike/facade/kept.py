@@ -3,8 +3,10 @@
 from operator import attrgetter
 from typing import Any
 
-from redbike.errors import BadConfig, NoResult
+from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.part import Part
+from redbike.loop.every_host import find_own
+from redbike.store.every_host import is_base
 from redbike.store.names import check_known_jobid
 from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote
@@ -30,8 +32,15 @@ class Kept(Part):
         """What a run of the command of `jobid` has printed, as far as it is kept: see the option ``output``.
 
         `run` counts from the newest run, which is 1; with `failed` only runs that went wrong count. Raises `NoResult`
-        if nothing is kept of that run, `BadConfig` for another `run`, and `BadJobId`.
+        if nothing is kept of that run, `NoSuchJob`, `BadConfig` for another `run`, and `BadJobId`.
         """
         if not is_whole_number(run) or run < 1:
             raise BadConfig(f"bad run {quote(run)}: a whole number from 1 is needed")
-        return self.store.outputs.read(check_known_jobid(jobid), run, failed)
+        try:
+            return self.store.outputs.read(check_known_jobid(jobid), run, failed)
+        except NoResult:
+            if not self.store.questions.has_job(jobid, also_bad=True):
+                raise NoSuchJob(f"no such job: {jobid!r}") from None
+            if own := find_own(self.store, jobid) if is_base(jobid) else ():
+                raise NoResult(f"no output of {jobid!r}: it runs as {', '.join(own)}") from None
+            raise

@@ -205,7 +205,10 @@ class EveryHost:
         return request
 
     def _hold(self, base: _Base, gone: Iterable[str]) -> bool:
-        """Pause the jobs of hosts that are gone, and resume those of hosts that are back; return True."""
+        """Pause the jobs of hosts that are gone, and resume those of hosts that are back; return True.
+
+        While the base is paused, the job of a host that is back stays as it is: what it has missed must not run now.
+        """
         for host, state in base.list_own():
             if host in gone:
                 continue
@@ -214,7 +217,7 @@ class EveryHost:
                 why = self._say_gone(base, host)
                 self._store.pauses.pause([state.jobid], None, BY, why)
                 log.warning("%s: paused, as %s", state.jobid, why)
-            elif pause is not None and is_here and pause.to_dict()["by"] == BY:
+            elif pause is not None and is_here and pause.to_dict()["by"] == BY and not base.state.pause:
                 resuming.resume(self._store, self._settings, [state.jobid])
                 pause = None
                 log.info("%s: resumed, as host %s has a worker of %s again", state.jobid, host, base.queue)

@@ -17,6 +17,7 @@ from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import EveryHost, is_one_off, parse
 from redbike.store.enums import Skip
 from redbike.store.every_host import is_base, name_job
+from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
 from redbike.store.records import RetryState
@@ -150,6 +151,8 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
     if not is_base(queue):
         why = f"its queue {queue!r} is not named by its id, so it has none for each host"
         raise BadJobId(f"bad job id {jobid!r}: {why}")
+    if split_host(split_host(queue)[0])[1]:
+        raise BadJobId(f"bad job id {jobid!r}: its queue {queue!r} names a host already")
     if changes.options.get(GROUP_OF):
         raise BadConfig(f"bad {GROUP_OF} {quoted(str(changes.options[GROUP_OF]))}: a job on every host is of no group")
 

@@ -60,7 +60,7 @@ class Outputs(Part):
         run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
         text = read_outputs(decode(value)).get((run.due, run.attempt))
         if text is None:
-            raise NoResult(f"no output of that run of {jobid!r} is kept, {run.outcome}: see the option output")
+            raise NoResult(f"no output of that run of {jobid!r} is kept: it had no process, or no option output")
         return text
 
 

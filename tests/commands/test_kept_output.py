@@ -77,7 +77,7 @@ def test_each_run_that_is_kept_has_its_own(run, client):
     assert [bike.output("x:A", number) for number in (1, 3)] == ["", "three"]
     assert (bike.output("x:A", 4), bike.output("x:A", run=5), bike.output("x:A", failed=True)) == ("two", "one", "two")
     for number, failed, said in [
-        (2, False, "no output of that run of 'x:A' is kept, ok: see the option output"),
+        (2, False, "no output of that run of 'x:A' is kept: it had no process, or no option output"),
         (6, False, "no output of 'x:A': of its runs, 5 are kept"),
         (2, True, "no output of 'x:A': of its failed runs, 1 are kept"),
     ]:
@@ -157,7 +157,7 @@ def test_the_command_prints_it(run, shell, prefix):
     assert shell.run("output", "x:A", "--failed").stdout == shell.run("output", "x:A", "--run=2").stdout == "one\ntwo\n"
     for words, code, said in [
         (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': of its runs, 2 are kept"),
-        (("none:A",), 1, "redbike: no output of 'none:A': of its runs, 0 are kept"),
+        (("none:A",), 1, "redbike: no such job: 'none:A'"),
         (("x:A", "--run=0"), 2, "redbike: bad --run '0': 1 to 1000 are allowed"),
     ]:
         done = shell.run("output", *words)

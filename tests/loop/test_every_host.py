@@ -136,6 +136,18 @@ def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(far
     assert [each["host"] for each in farm.bike.tell(BASE)["hosts"]] == ["web1"]
 
 
+def test_a_host_that_is_back_waits_while_the_base_is_paused(farm):
+    farm.bike.set(BASE, "EVERY:10s")
+    farm.leave("web2")
+    farm.spread(later=2 * GONE, here=["web1"])
+    assert "no worker" in farm.bike.tell(SECOND)["paused"]["reason"]
+    farm.bike.pause(BASE, reason="moving")
+    farm.spread(later=60, here=["web1", "web2"])
+    assert farm.bike.tell(SECOND)["paused"]
+    farm.bike.resume(BASE)
+    assert "paused" not in farm.bike.tell(SECOND)
+
+
 def test_what_somebody_has_paused_stays_so(farm):
     farm.bike.set(BASE, "EVERY:1h")
     farm.bike.pause(SECOND, reason="mine")
@@ -322,5 +334,13 @@ def test_real_hosts_one_of_which_is_killed(shell, words):
     assert {host for _, host in ran()} == {"web1", "web2", "web3"}
     shown = shell.run("show", BASE).stdout
     assert all(f"on {host}" in shown for host in ("web1", "web2", "web3"))
+    refused = [("unset", FIRST), ("set", "clean:A@all@all", "NOW"), ("output", BASE), ("output", "nosuch:A")]
+    said = [shell.run(*words).stderr for words in refused]
+    assert [line.count("\n") for line in said] == [1] * len(refused)
+    assert "unset that one" in said[0]
+    assert "names a host already" in said[1]
+    assert f"it runs as {FIRST}, {SECOND}" in said[2]
+    assert "no such job" in said[3]
     shell.run("unset", BASE)
+    assert "all-of" not in shell.run("log").stdout
     assert shell.list_rows("jobs", "clean:*") == []

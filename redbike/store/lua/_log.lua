@@ -17,7 +17,9 @@ local describe_options = given.who and function(old, new)
   for _, name in ipairs(names) do
     local differs = was[name] ~= is[name]
     local both = name .. ': ' .. show(was[name]) .. ' -> ' .. show(is[name])
-    changed[#changed + 1] = differs and both or nil
+    -- A table is a mark of ours, such as that of a job on one host: nobody has set it, or can.
+    local is_mark = type(was[name] or is[name]) == 'table'
+    changed[#changed + 1] = differs and not is_mark and both or nil
   end
   return changed[1] and table.concat(changed, ', ')
 end
