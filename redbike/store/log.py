@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, RedbikeError, Unreachable
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
 from redbike.store.names import is_jobid
@@ -30,6 +30,7 @@ PAGE = 100  # entries in one request; each may name as many jobs
 # As `describe_pause` has it: at the beginning, or behind what is paused.
 _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
+ASK, PATIENCE = 10.0, 5.0  # seconds of silence after which a listener asks the server, and then waits for its answer
 LOOK = 1.0  # seconds after which a listener looks whether it is over
 REST = 0.1  # seconds for which it does not listen to runs that nobody wants
 
@@ -171,6 +172,24 @@ def check_who(who: str | None) -> str | None:
     raise BadConfig(f"bad noted_as {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")
 
 
+class Silence:
+    """How long a server has been silent: one that hangs, or a network that drops everything, closes no connection."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._asked: float | None = None
+
+    def asks(self) -> bool:
+        """Return whether the server is to be asked whether it is there. Raise `Unreachable` if it does not answer."""
+        now = time.monotonic()
+        if self._asked is not None and now - self._asked > PATIENCE:
+            raise Unreachable("the server is silent")
+        if self._asked is None and now - self._since > ASK:
+            self._asked = now
+            return True
+        return False
+
+
 class Events(Part):
     """Listens to what happens under the prefix."""
 
@@ -198,12 +217,16 @@ class Events(Part):
         self, subscription: Any, wants: Callable[[], bool] | None, is_over: Callable[[], bool]
     ) -> Iterator[PastRun | LogEntry]:
         journal, is_resting = self._namespace.keys.journal, False
+        silence = Silence()
         try:
             with translate_errors():
                 while not is_over():
                     message = subscription.get_message(timeout=LOOK)
                     if not message:
+                        if silence.asks():
+                            subscription.ping()
                         continue
+                    silence = Silence()
                     if message["type"] == "ssubscribe":
                         is_resting = False
                     if message["type"] != "smessage":

@@ -6,6 +6,7 @@ import pytest
 
 from redbike import LogEntry, PastRun, Redbike, RoundRobin
 from redbike.errors import ServerError, Unreachable
+from redbike.store import log
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from tests.states import QUEUE
@@ -126,3 +127,18 @@ def test_who_may_not_publish_does_all_else(client, server_url, prefix, caplog):
             bike.events()
     finally:
         client.acl_deluser("silent")
+
+
+def test_a_server_that_says_nothing_is_asked_and_is_away_if_it_does_not_answer(bike, monkeypatch):
+    monkeypatch.setattr("redbike.store.log.LOOK", 0.05)
+    monkeypatch.setattr("redbike.store.log.ASK", 0.1)
+    events = bike.store.events.listen(is_over=lambda: len(asked) > 3)
+    asked, ask = [], log.Silence.asks
+    monkeypatch.setattr(log.Silence, "asks", lambda self: ask(self) and not asked.append(self))
+    assert list(events) == [], "it has answered each time"
+    monkeypatch.setattr("redbike.store.log.PATIENCE", 0.2)
+    events = bike.store.events.listen()
+    monkeypatch.setattr(log, "ASK", 0.0)
+    monkeypatch.setattr("redis.client.PubSub.ping", lambda self: None)
+    with pytest.raises(Unreachable, match="silent"):
+        next(events)
