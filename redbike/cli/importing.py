@@ -56,9 +56,9 @@ def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_pri
 
 def import_crontab(arguments: Arguments, config: Config) -> int:
     """Write the files for a crontab; name the lines that are not imported, and what must be decided."""
-    queue, folder = arguments["--queue"], arguments["--out"]
+    queue, folder, own = arguments["--queue"], arguments["--out"], config.settings.host or name_host()
     # A worker of another host may have none of the commands of this one.
-    queue = "cron-" + OTHERS.sub("_", name_host()) if queue is None else queue
+    queue = "cron-" + OTHERS.sub("_", own) if queue is None else queue
     folder = os.curdir if folder is None else folder
     if not folder:
         raise BadConfig(f"bad --out {folder!r}: the name of a folder is needed")
@@ -66,7 +66,7 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
         raise BadConfig(f"bad --queue {queue!r}: letters, digits, '_', '-' and '.' are allowed")
     name, text = _read(arguments["<FILE>"], arguments["--system"])
     # A queue that is given may be that of a pool of hosts.
-    name_of_host = name_host() if arguments["--queue"] is None else ""
+    name_of_host = own if arguments["--queue"] is None else ""
     program = shutil.which(os.path.abspath(sys.argv[0])) or shutil.which("redbike") or "redbike"
     host = Host(find_local_time(), read_variables(), os.path.abspath(folder), program, name_of_host)
     if arguments["--system"]:
