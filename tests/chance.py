@@ -1,6 +1,21 @@
-"""Whether tests with random data have other data each time."""
+"""Whether tests with random data have other data each time, and how state machines run."""
 
 import os
 
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
 # Otherwise a change would be refused for what it has not done. With REDBIKE_RANDOM=1 they look for more.
 ALWAYS_THE_SAME = "REDBIKE_RANDOM" not in os.environ
+
+
+def try_machine(machine, examples):
+    """Let a state machine of hypothesis take so many random walks."""
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=ALWAYS_THE_SAME,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=chosen)

@@ -123,15 +123,10 @@ class Commands(Checkable, RoundRobin):
         """
         command = self._get_command(jobid)
         run = current_run()
-        # A timeout of its job is in the deadline already.
-        limit = None if "timeout" in parse_options(run.options) else command.timeout
-        seconds = min(limit or math.inf, run.deadline - run.now())
+        seconds, grace = self._find_time(run, command)
         if seconds <= 0:
             raise Overrun(f"no time was left to start {command.name!r}")
-        deadline, grace = time.monotonic() + seconds, self._get_grace(command)
-        if "timeout" in parse_options(run.options):
-            # Beyond the deadline of its run, it still holds a slot.
-            grace = min(grace, self.grace)
+        deadline = time.monotonic() + seconds
         # One-offs of a shell have no file: another one must not run beside what a killed worker has left of one.
         path = os.path.realpath(self._path) if self._path is not None and not shell.is_of_shell(jobid) else ""
         own = run.jobid if run.backfill_of else jobid  # occurrences of a backfill may run at once
@@ -165,6 +160,14 @@ class Commands(Checkable, RoundRobin):
         if found := self._groups.get((run.tag, run.jobid)):
             group, grace = found
             group.end(grace, time.sleep)
+
+    def _find_time(self, run: Run, command: Command) -> tuple[float, float]:
+        """Return how many seconds a command has, and how many after that until SIGKILL."""
+        left, grace = run.deadline - run.now(), self._get_grace(command)
+        if "timeout" in parse_options(run.options):
+            # It is in the deadline already. Beyond that, it still holds a slot.
+            return left, min(grace, self.grace)
+        return min(command.timeout or math.inf, left), grace
 
     def _find_output_size(self, run: Run, command: Command) -> int:
         """Return how many bytes of the output of a run are kept: by its job, its command or the setting."""

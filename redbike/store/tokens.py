@@ -21,7 +21,7 @@ from redbike.text.parsing import load_object
 from redbike.text.printable import quote
 
 Role = Literal["read", "operate", "write"]
-ROLES = get_args(Role)  # each may do what those before it may
+ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
 START = "redbike_"  # of each secret, so that people and scanners know one where they see it
 MOST_PATTERNS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -130,5 +130,5 @@ def check_role(text: str) -> Role:
     """Return a role. Raise `BadConfig` for another text."""
     for role in ROLES:
         if role == text:
-            return role  # type: ignore[no-any-return]
+            return role
     raise BadConfig(f"bad role {quote(text)}: {', '.join(ROLES)} are allowed")

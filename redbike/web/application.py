@@ -30,7 +30,7 @@ from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import TooLong, check_header, get_client, read_form
 from redbike.web.samples import sample
 from redbike.web.site import Endpoint, Site
-from redbike.web.stream import Stream
+from redbike.web.stream import Stream, write_retry
 
 FOREVER = "public, max-age=31536000, immutable"
 MOST = 4096  # bytes of a form of the login
@@ -148,7 +148,9 @@ async def _stream(live: Live, guard: Guard, request: Request) -> ASGIApp:
     viewer = live.join((page, query, permit.role), last)
     if viewer is None:
         return say(503, "too many look at this page: load it again to bring it up to date")
-    return Stream(live, viewer, partial(guard.still_permits, request.scope, permit))
+    take, beat = partial(live.take_message, viewer), partial(live.write_beat, viewer)
+    may_go_on = partial(guard.still_permits, request.scope, permit)
+    return Stream(viewer, write_retry(), take, beat, partial(live.leave, viewer), may_go_on)
 
 
 def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:

@@ -9,7 +9,7 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -22,6 +22,7 @@ from redbike.web.permits import Permit, Refusal
 from redbike.web.proxies import Person, Proxies
 from redbike.web.requests import get_client, is_loopback, read_cookies, read_host
 
+T = TypeVar("T")
 ANY = "*"  # among the hosts: each
 FRESH = 1.0  # seconds for which the tokens count that were read
 CHALLENGE = {"www-authenticate": "Bearer"}
@@ -78,7 +79,7 @@ class Book:
                 return found
         return None
 
-    async def ask(self, question: Callable[..., Any], *given: Any) -> Any:
+    async def ask(self, question: Callable[..., T], *given: Any) -> T:
         """Return what a method of this returns, without blocking the loop."""
         return await run_in_threadpool(question, *given)
 
@@ -134,7 +135,7 @@ class Guard:
             return self._permit(person.name, person.role)
         for cookie in cookies:
             if permit := await self.book.ask(self._read_session, cookie, person):
-                return permit  # type: ignore[no-any-return]
+                return permit
         return None if await self.asks() else self._permit(person.name if person else "", "write")
 
     async def asks(self) -> bool:

@@ -8,7 +8,6 @@ A fragment is an element with an ``id`` and the attribute ``data-live``. All who
 belongs to one browser, such as a form with its token, stands beside the fragments.
 """
 
-import asyncio
 import json
 import logging
 import random
@@ -17,11 +16,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.store.tokens import Role
+from redbike.web.stream import Reader
 
 log = logging.getLogger("redbike")
 
@@ -102,24 +101,16 @@ class View:
         return write_event("parts", parts, f"{self.name}-{self.version}")
 
 
-class Viewer:
-    """One who looks. It is for the loop in which it was made, except for `wake`."""
+class Viewer(Reader):
+    """One who looks."""
 
     def __init__(self, view: View, last: str) -> None:
+        super().__init__()
         self.view = view
-        self.is_over = False
         name, _, version = last.partition("-")
         is_known = name == view.name and version.isascii() and version.isdecimal() and len(version) < 16
         self.sent = int(version) if is_known else 0
         self.problem = ""
-        self.news = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def wake(self, is_over: bool = False) -> None:
-        """Let it look what there is, from any thread."""
-        self.is_over |= is_over
-        with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self.news.set)
 
 
 class Live:

@@ -1,4 +1,4 @@
-"""The stream of server-sent events that a page listens to."""
+"""A stream of server-sent events, to a page or to a program."""
 
 import asyncio
 import random
@@ -8,53 +8,76 @@ from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
 
-from redbike.web.live import Live, Viewer
-
 BEAT = 10.0  # seconds after which an idle stream shows that it is alive
 RETRY = 2000  # milliseconds, about, after which a browser that lost the stream comes back
-SEND_TIMEOUT = 20.0  # seconds for which a browser that takes nothing is waited for
+SEND_TIMEOUT = 20.0  # seconds for which a reader that takes nothing is waited for
 HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 
 
-class Stream:
-    """The answer that sends a viewer what is new, until it leaves, or may not look any more, or the server stops."""
+class Reader:
+    """One who reads a stream. It is for the loop in which it was made, except for `wake`."""
 
-    def __init__(self, live: Live, viewer: Viewer, may_go_on: Callable[[], Awaitable[bool]]) -> None:
-        self._live = live
-        self._viewer = viewer
-        self._may_go_on = may_go_on
+    def __init__(self) -> None:
+        self.is_over = False
+        self.news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def wake(self, is_over: bool = False) -> None:
+        """Let it look what there is, from any thread."""
+        self.is_over |= is_over
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self.news.set)
+
+
+class Stream:
+    """The answer that sends a reader what is new, until it leaves, or may not read any more, or the server stops.
+
+    `first` is sent at once. `take` returns what is new, nothing for none, and `beat` what shows that it is alive.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        first: bytes,
+        take: Callable[[], bytes],
+        beat: Callable[[], bytes],
+        leave: Callable[[], None],
+        may_go_on: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._reader, self._first = reader, first
+        self._take, self._beat, self._leave, self._may_go_on = take, beat, leave, may_go_on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         leaving = asyncio.create_task(self._wait_for_end(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await self._send(send, f"retry: {RETRY + random.randrange(RETRY)}\n\n".encode())
+            await self._send(send, self._first)
             checked = time.monotonic()
-            while not self._viewer.is_over:
+            while not self._reader.is_over:
                 await self._send_news(send)
                 if time.monotonic() - checked >= BEAT:
                     checked = time.monotonic()
-                    self._viewer.is_over |= not await self._may_go_on()
+                    if not await self._may_go_on():
+                        self._reader.is_over = True  # no |=: meanwhile it may have left
             with suppress(OSError):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (OSError, TimeoutError):
-            pass  # the browser has left, or does not read
+            pass  # the reader has left, or does not read
         finally:
             leaving.cancel()
-            self._live.leave(self._viewer)
+            self._leave()
 
     async def _send_news(self, send: Send) -> None:
-        self._viewer.news.clear()
-        message = self._live.take_message(self._viewer)
-        if message:
+        self._reader.news.clear()
+        if message := self._take():
             await self._send(send, message)
             return
         try:
             async with asyncio.timeout(BEAT):
-                await self._viewer.news.wait()
+                await self._reader.news.wait()
         except TimeoutError:
-            await self._send(send, self._live.write_beat(self._viewer))
+            await self._send(send, self._beat())
 
     async def _send(self, send: Send, text: bytes) -> None:
         async with asyncio.timeout(SEND_TIMEOUT):
@@ -63,4 +86,9 @@ class Stream:
     async def _wait_for_end(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._viewer.wake(is_over=True)
+        self._reader.wake(is_over=True)
+
+
+def write_retry() -> bytes:
+    """Return when a browser that lost the stream comes back: not all of them at the same instant."""
+    return f"retry: {RETRY + random.randrange(RETRY)}\n\n".encode()

@@ -7,7 +7,6 @@ from dataclasses import astuple, replace
 from itertools import islice
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RULE_MARKER,
@@ -16,7 +15,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from redbike.config.settings import Settings
@@ -39,7 +37,7 @@ from redbike.store.run import GRACE, LEASE, NextState, Run
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from redbike.worker.ends import commit
-from tests.chance import ALWAYS_THE_SAME
+from tests.chance import try_machine
 from tests.model import End, Model, Tries, next_of
 from tests.states import list_problems, queue_for
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
@@ -733,13 +731,4 @@ def test_random_operations_agree_with_the_model(client, monkeypatch, machine, ex
     monkeypatch.setattr("redbike.store.journal.READ_STEP", 2)
     monkeypatch.setattr("redbike.store.journal.WRITE_STEP", 1)
     monkeypatch.setattr(machine, "client", client)
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=40,
-            deadline=None,
-            derandomize=ALWAYS_THE_SAME,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    try_machine(machine, examples)

@@ -106,7 +106,7 @@ def make_scope(path, secret):
 
 
 def test_streams_end_soon_after_their_token_was_taken_back_and_no_others(bike, monkeypatch):
-    monkeypatch.setattr(events, "BEAT", 0.05)
+    monkeypatch.setattr("redbike.web.stream.BEAT", 0.05)
     monkeypatch.setattr("redbike.web.guard.FRESH", 0.0)
     secret, other = make_token(bike, "ci"), make_token(bike, "other")
     sent, begun, number = [], asyncio.Semaphore(0), TRIES + 2

@@ -3,15 +3,14 @@
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule
 
 from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.schedule.parser import parse
 from redbike.web import app
-from tests.chance import ALWAYS_THE_SAME
+from tests.chance import try_machine
 from tests.states import queue_for
 from tests.store.test_statemachine import PERIODIC, TIMEOUTS, Jobs, jobids, queue_limits
 from tests.verbs import Quiet
@@ -116,13 +115,4 @@ class JobsOverHttp(Jobs):
 )
 def test_random_operations_over_http_agree_with_the_model(client, monkeypatch, examples):
     monkeypatch.setattr(JobsOverHttp, "client", client)
-    run_state_machine_as_test(
-        JobsOverHttp,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=40,
-            deadline=None,
-            derandomize=ALWAYS_THE_SAME,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    try_machine(JobsOverHttp, examples)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from redbike.errors import RedbikeError
 from redbike.store.patterns import check_pattern, compile_patterns
 from redbike.web.api.calls import JSON, Answer, Call, parse_body
-from redbike.web.api.events import EventStream, Hub
+from redbike.web.api.events import ALIVE, FIRST, Hub
 from redbike.web.api.openapi import EVENTS, OPENAPI, make_document
 from redbike.web.api.problems import INSIDE, Problem
 from redbike.web.api.routes import PREFIX, Route, match
@@ -22,6 +23,7 @@ from redbike.web.login import HEADERS, MOST_HEADERS, PRIVATE
 from redbike.web.permits import Permit, Refusal, explain_role
 from redbike.web.requests import count_bytes, get_path, is_own_origin
 from redbike.web.site import Site
+from redbike.web.stream import Stream
 
 log = logging.getLogger("redbike")
 
@@ -135,10 +137,8 @@ class Api:
         if listener is None:
             raise Problem(503, "too many listen already", {"retry-after": "10"})
 
-        async def may_go_on() -> bool:
-            return await self._guard.still_permits(request.scope, permit)
-
-        return EventStream(self.hub, listener, may_go_on)
+        may_go_on = partial(self._guard.still_permits, request.scope, permit)
+        return Stream(listener, FIRST, listener.take, lambda: ALIVE, partial(self.hub.leave, listener), may_go_on)
 
 
 def split_path(scope: Scope) -> list[str]:

@@ -4,49 +4,39 @@ One thread listens for all who look, while there are any. What somebody does not
 alone, who is told how much.
 """
 
-import asyncio
 import logging
 import random
 import threading
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
-
-from starlette.types import Receive, Scope, Send
 
 from redbike.errors import RedbikeError
 from redbike.queries.events import Line, make_line
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
 from redbike.web.api.problems import dump
+from redbike.web.stream import Reader
 
 log = logging.getLogger("redbike.web")
 
 LISTENERS, WAITING = 100, 1000  # at most: who listens, and events that wait for one of them
-BEAT = 10.0  # seconds after which an idle stream shows that it is alive
 RETRY = 1.0  # seconds, about, after which a server that is away is tried again
-SEND_TIMEOUT = 20.0  # seconds for which a listener that takes nothing is waited for
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+FIRST = b": what happened before is in /api/runs and /api/log\n\n"
+ALIVE = b": alive\n\n"
 
 Listen = Callable[[Callable[[], bool]], Iterable[PastRun | LogEntry]]
 
 
-class Listener:
-    """One who listens. It is for the loop in which it was made, except for `put`."""
+class Listener(Reader):
+    """One who listens."""
 
     def __init__(self, fits: Callable[[str], bool]) -> None:
+        super().__init__()
         self.fits = fits
-        self.is_over = False
-        self.news = asyncio.Event()
         self._waiting: deque[bytes] = deque()
         self._missing = 0
-        self._loop = asyncio.get_running_loop()
 
     def put(self, message: bytes) -> None:
         """Let it have a message, from any thread."""
@@ -55,12 +45,6 @@ class Listener:
         else:
             self._missing += 1
         self.wake()
-
-    def wake(self, is_over: bool = False) -> None:
-        """Let it look what there is, from any thread."""
-        self.is_over |= is_over
-        with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self.news.set)
 
     def take(self) -> bytes:
         """Return all that waits, and how much is missing behind that; nothing if nothing is new."""
@@ -146,53 +130,6 @@ class Hub:
                 self._state = message
                 for listener in self._listeners:
                     listener.put(message)
-
-
-class EventStream:
-    """The answer that sends a listener what happens, until it leaves, or may not listen any more."""
-
-    def __init__(self, hub: Hub, listener: Listener, may_go_on: Callable[[], Awaitable[bool]]) -> None:
-        self._hub, self._listener, self._may_go_on = hub, listener, may_go_on
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        leaving = asyncio.create_task(self._wait_for_end(receive))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await self._send(send, b": what happened before is in /api/runs and /api/log\n\n")
-            checked = time.monotonic()
-            while not self._listener.is_over:
-                await self._send_news(send)
-                if time.monotonic() - checked >= BEAT:
-                    checked = time.monotonic()
-                    self._listener.is_over |= not await self._may_go_on()
-            with suppress(OSError):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except (OSError, TimeoutError):
-            pass  # the client has left, or does not read
-        finally:
-            leaving.cancel()
-            self._hub.leave(self._listener)
-
-    async def _send_news(self, send: Send) -> None:
-        self._listener.news.clear()
-        if message := self._listener.take():
-            await self._send(send, message)
-            return
-        try:
-            async with asyncio.timeout(BEAT):
-                await self._listener.news.wait()
-        except TimeoutError:
-            await self._send(send, b": alive\n\n")
-
-    async def _send(self, send: Send, text: bytes) -> None:
-        async with asyncio.timeout(SEND_TIMEOUT):
-            await send({"type": "http.response.body", "body": text, "more_body": True})
-
-    async def _wait_for_end(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._listener.wake(is_over=True)
 
 
 def write(kind: str, value: object) -> bytes:

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from redbike.text import __version__
-from redbike.web.api.events import BEAT
 from redbike.web.api.problems import KIND
 from redbike.web.api.routes import ROUTES, Route
 from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, refer
+from redbike.web.stream import BEAT
 
 OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
 EXPLAINED = {
