@@ -25,6 +25,7 @@ test-all: test acceptance ## both tiers, which must pass before a change is acce
 
 nightly: ## the third tier, which must pass before a release (hours)
 	$(PYTHON) -m pytest -m nightly
+	REDBIKE_RANDOM=1 $(PYTHON) -m pytest -m hypothesis
 	$(MAKE) exhaustive planted mutation calendars chaos chaos-servers beside-cron
 
 mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)

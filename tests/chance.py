@@ -7,6 +7,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 # Otherwise a change would be refused for what it has not done. With REDBIKE_RANDOM=1 they look for more.
 ALWAYS_THE_SAME = "REDBIKE_RANDOM" not in os.environ
+settings.register_profile("redbike", deadline=None, derandomize=ALWAYS_THE_SAME)
+settings.load_profile("redbike")
 
 
 def try_machine(machine, examples):
@@ -14,8 +16,6 @@ def try_machine(machine, examples):
     chosen = settings(
         max_examples=examples,
         stateful_step_count=40,
-        deadline=None,
-        derandomize=ALWAYS_THE_SAME,
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=chosen)

@@ -18,7 +18,7 @@ from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.store import Store
-from tests import surroundings
+from tests import chance, surroundings  # noqa: F401 (it sets how random data is chosen)
 from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster
 

@@ -174,7 +174,7 @@ def _parse_recurrence(text: str, timezone: str, anchor: float) -> Schedule:
 
 
 def _parse_cron(text: str, timezone: str, jobid: str) -> Schedule:
-    first, *lines = unfold(text) if "\n" in text or "\\" in text else [text]
+    first, *lines = (unfold(text) if "\n" in text or "\\" in text else [text]) or [""]
     found = _CRON_ZONE.match(first)
     name = found[1] if found else timezone
     expression = (first[found.end() :] if found else first).replace("\t", " ")

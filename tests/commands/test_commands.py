@@ -561,7 +561,7 @@ def test_a_byte_order_mark_and_comments_are_no_trouble(tmp_path):
     assert redbike.commands.file.read_commands(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["[", "]", "commands", "x", ":", "=", "\n", " ", "'", "\\", "env.", "timeout", "\0"])))
 def test_any_file_is_read_or_refused_in_one_line(commands, parts):
     try:

@@ -50,7 +50,7 @@ def unlike_croniter(fields: list[str]) -> bool:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 4 * 10**9))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_reads_plain_fields_as_croniter_does(seed, since):
     line = random_line(random.Random(seed))
     fields = line.text.split()[1:]
@@ -69,7 +69,7 @@ def test_it_reads_plain_fields_as_croniter_does(seed, since):
 
 
 @given(st.text(min_size=1, max_size=20), st.sampled_from(["H", "H/15", "H(0-20)", "H(5-20)/3", "H/50", "H(19-20)/9"]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_h_is_croniters_hash_of_the_job_id(jobid, item):
     try:
         jobid.encode()

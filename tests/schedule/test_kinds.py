@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
@@ -83,7 +83,6 @@ def test_a_timestamp_that_is_too_early_or_late_is_told_so(text):
         parse_timestamp(text)
 
 
-@settings(deadline=None)
 @given(
     period=st.sampled_from(["0.1", "0.7", "1.001", "3.3", "86400.1", "1h0.3s", "0.001", "7"]),
     anchor=st.floats(1e9, 2e9),

@@ -43,7 +43,7 @@ def crons(draw):
 
 
 @given(crons())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_it_is_stored_with_the_same_instants_or_refused(given_):
     expression, options = given_
     try:

@@ -79,7 +79,7 @@ def test_it_agrees_with_brute_force_wherever_clocks_change(name):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_it_expands_a_period_as_dateutil_does(seed):
     rule = random_rule(random.Random(seed))
     rule.zone, rule.until = "UTC", None

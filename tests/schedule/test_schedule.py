@@ -167,9 +167,10 @@ def test_what_is_no_text_is_refused(text):
 
 
 @given(st.text(max_size=60) | st.text("NOWAT:EVRY0123456789*/,-#LWH@ \n;=DFREQ", max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @example("EVERY:1e5")
 @example("\x85FREQ=DAILY")
+@example("\\N")
 def test_no_text_raises_anything_else(text):
     try:
         schedule = parse(text)

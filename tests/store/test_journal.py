@@ -6,7 +6,7 @@ import struct
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.errors import ServerError
@@ -32,7 +32,6 @@ from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count, count_recent
 from redbike.store.usage import Usage
-from tests.chance import ALWAYS_THE_SAME
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
 from tests.verbs import set_job, set_one, take_many, take_one
 
@@ -53,7 +52,6 @@ packed_runs = st.builds(
     error=texts,
     result=st.one_of(st.just(""), texts),
 )
-random_settings = settings(deadline=None, derandomize=ALWAYS_THE_SAME)
 
 
 def archive(store, steps=None):
@@ -81,7 +79,6 @@ def dues(store, jobid=JOB):
 # How they are packed
 
 
-@random_settings
 @given(st.lists(st.tuples(packed_runs, st.sampled_from(WORKERS)), max_size=12), st.integers(1, 9))
 def test_the_last_runs_of_a_job_are_read_as_they_were_added(runs, most):
     value = b""
@@ -191,7 +188,6 @@ def test_ten_runs_take_at_most_400_bytes():
     assert len(add_runs(b"", all_differ, 10)) <= 400
 
 
-@random_settings
 @given(st.binary(max_size=200))
 def test_a_damaged_value_is_no_value(value):
     found = read_runs(JOB, value)
@@ -216,7 +212,6 @@ entry_runs = st.tuples(
 )
 
 
-@random_settings
 @given(st.lists(entry_runs, min_size=1, max_size=5), st.text(max_size=100), st.lists(st.sampled_from("01u")))
 def test_an_entry_is_read_as_it_was_packed(runs, worker, marks):
     entry = pack_entry(worker, runs)
@@ -234,7 +229,6 @@ def test_an_entry_is_read_as_it_was_packed(runs, worker, marks):
     assert read_entry(marked) == counts
 
 
-@random_settings
 @given(st.binary(max_size=200))
 def test_what_is_no_entry_is_none_or_read(noise):
     for entry in (noise, b"R" + noise, b"P1\nR" + noise, b"F" + noise):

@@ -18,7 +18,6 @@ from redbike.store.inspection.jobs import check_job, list_places
 from redbike.store.keys import FIXED
 from redbike.store.records import RetryState
 from redbike.store.run import GRACE, LEASE, NextState, Run
-from tests.chance import ALWAYS_THE_SAME
 from tests.cuts import check_all
 from tests.states import dump, end
 from tests.store.inspection.mending import drained, repaired, state_of
@@ -132,9 +131,7 @@ def test_whatever_is_found_what_is_wanted_is_well(server_url, examples):
     for catchup in ("last", "none", "all"):
         bike = Redbike(Once("A"), "pure", server_url, catchup=catchup)
         corrections.append(Correction(bike.store, NOW - 1000, bike._maintenance._setter.compute_first_due))
-    bounds = settings(
-        max_examples=examples, deadline=None, derandomize=ALWAYS_THE_SAME, suppress_health_check=list(HealthCheck)
-    )
+    bounds = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     bounds(given(found=FOUND, correction=st.sampled_from(corrections))(what_is_wanted_is_well))()
 
 
@@ -488,7 +485,7 @@ TAGS = st.fixed_dictionaries({name: st.tuples(st.none() | CONTENT, MOMENT, KEY) 
 
 @pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.nightly)])
 def test_whatever_is_left_of_tags_every_whole_record_is_a_run_that_goes_on(bike, examples):
-    bounds = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    bounds = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     records = st.fixed_dictionaries(dict.fromkeys(("a:A", "b:A", "c:A"), RECORD))
     bounds(given(bike=st.just(bike), records=records, tags=TAGS)(every_whole_record_goes_on))()
 
