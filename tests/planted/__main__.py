@@ -1,4 +1,8 @@
-"""Plants each bug of `tests.planted.bugs` into a copy of the package, and sees whether the tests catch it.
+"""Plants each bug of ``bugs.txt`` into a copy of the package, and sees whether the tests catch it.
+
+A generator makes most mutants, see ``tests.mutation``. These are some that it does not make: most of them were real
+once, or break a promise in a way that is easily missed. Each is a name, the file with the arguments of pytest, and the
+lines that stand once in that file (``-``) and become others (``+``).
 
 usage: python -m tests.planted [--at-once=<N>] [<WORDS> ...]
 
@@ -16,17 +20,37 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from tests.planted.bugs import BUGS, Bug
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 NEEDED = ("redbike", "tests", "docs", "setup.cfg")
 ONE_TEST = 80  # seconds after which a test counts as hanging, which is being caught
 ALL_TESTS = 300  # seconds after which the whole run does
 CAUGHT, PASSED = 1, 0  # exit statuses of pytest
+
+
+class Bug(NamedTuple):
+    """`old`, which stands once in `file` of the package, becomes `new`; `tests` are arguments of pytest."""
+
+    name: str
+    file: str
+    tests: str
+    old: str
+    new: str
+
+
+def read_bugs(text: str) -> Iterator[Bug]:
+    """Yield the bugs of ``bugs.txt``."""
+    for part in text.strip().split("\n\n"):
+        name, place, *lines = part.split("\n")
+        old, new = ("\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+")
+        yield Bug(name, *place.split(" ", 1), old, new)
+
+
+BUGS = list(read_bugs(Path(__file__).with_name("bugs.txt").read_text()))
 
 
 class Copy:
@@ -45,6 +69,8 @@ class Copy:
         """Make the replacement. Raises `ValueError` when there is not exactly one place for it."""
         path = self.folder / "redbike" / bug.file
         path.write_text(replaced(path.read_text(), bug))
+        if path.suffix == ".py":
+            compile(path.read_text(), bug.file, "exec")  # a mere error of syntax is no bug
 
     def test(self, tests: str) -> int:
         """The exit status of pytest; of what hangs, that of a failure."""
@@ -91,7 +117,7 @@ def replaced(text: str, bug: Bug) -> str:
     """`text` with the bug in it. Raises `ValueError` when there is not exactly one place for it."""
     count = text.count(bug.old)
     if count != 1:
-        raise ValueError(f"{bug.name}: {bug.old!r} stands {count} times in {bug.file}, not once")
+        raise ValueError(f"{bug.old!r} stands {count} times in {bug.file}, not once")
     return text.replace(bug.old, bug.new)
 
 
@@ -112,8 +138,8 @@ def tried(bug: Bug) -> str:
     began = time.monotonic()
     try:
         found = verdict(bug.tests, bug)
-    except ValueError as error:
-        found = str(error)
+    except (ValueError, SyntaxError) as error:
+        found = f"{bug.name}: {error}"
     print(f"{time.monotonic() - began:5.1f} s  {found or f'caught: {bug.name}'}", flush=True)
     return found
 
