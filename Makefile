@@ -2,6 +2,7 @@
 PYTHON ?= .venv/bin/python
 # Most tests of the second tier wait for others: more of them at once than cores.
 AT_ONCE ?= 4
+BUILD ?= build
 # So type checkers find the package from other folders, too.
 EDITABLE = --config-settings editable_mode=compat --editable
 
@@ -65,7 +66,7 @@ chaos: ## 10,000 faults at a farm of real processes, and whether anything was lo
 chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
 
-deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
+deploy-check: ## the files of deploy/ on a real systemd and a real Docker (three minutes; as root)
 	$(PYTHON) -m pip install --quiet $(EDITABLE) '.[deploy]'
 	$(PYTHON) -m tests.deploy
 
@@ -80,8 +81,8 @@ chaos-servers-quick: ## the same with 100 faults each (five minutes)
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=100 --minutes=1.5 --jobs=1500 || exit 1; done
 
 docs: ## the site in build/site and the man page in build/man; a warning is an error
-	$(PYTHON) -m sphinx -W --keep-going -n -q -b html docs build/site
-	$(PYTHON) -m sphinx -W --keep-going -n -q -b man docs build/man
+	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b html docs $(BUILD)/site
+	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b man docs $(BUILD)/man
 
 pictures: ## the pictures of the page in docs/pictures (needs chromium)
 	$(PYTHON) docs/pictures.py
