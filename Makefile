@@ -67,7 +67,8 @@ chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
 
 deploy-check: ## the files of deploy/ on a real systemd and a real Docker (three minutes; as root)
-	$(PYTHON) -m pip install --quiet $(EDITABLE) '.[deploy]'
+	@# Only if they are missing: to install the package again would take it from what runs beside this.
+	@$(PYTHON) -c 'import kubernetes_validate, yamllint' 2>/dev/null || $(PYTHON) -m pip install --quiet $(EDITABLE) '.[deploy]'
 	$(PYTHON) -m tests.deploy
 
 beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (half an hour; as root, with cron and faketime)
