@@ -3,7 +3,6 @@
 import logging
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ import redbike.commands.status
 import redbike.commands.worker
 from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
+from redbike.config.file import OF_RUN
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from tests.commands.conftest import LONG, a_run
 from tests.waiting import wait_until
@@ -68,21 +68,10 @@ def test_a_job_without_a_command_fails(commands, jobid):
 
 @pytest.mark.parametrize(
     "jobid",
-    [
-        "x;touch pwned:A",
-        "$(touch pwned):A",
-        "`touch pwned`:A",
-        "x:$(touch pwned):A",
-        "x:'; touch pwned; ':A",
-        'x:"; touch pwned; ":A',
-        "x:*:~:\\:%s:A",
-        "x:ünï:\u202e:A",
-        "--help:A",
-    ],
+    ["x;touch pwned:A", "x:$(touch pwned)`touch pwned`:A", "x:'; touch pwned; ':A", "x:*:~:\\:%s:\u202e:A", "--x:A"],
 )
-@pytest.mark.parametrize("quote", ['"$REDBIKE_JOBID"', "$REDBIKE_JOBID"])
-def test_a_job_id_is_never_code(work, tmp_path, jobid, quote):
-    work(f"sh -c 'echo {quote}; printf %s \"$REDBIKE_JOBID\" > got'", "cwd = .", a_run(jobid))
+def test_a_job_id_is_never_code(work, tmp_path, jobid):
+    work("sh -c 'echo $REDBIKE_JOBID; printf %s \"$REDBIKE_JOBID\" > got'", "cwd = .", a_run(jobid))
     assert (tmp_path / "got").read_text(encoding="utf-8") == jobid
     assert sorted(path.name for path in tmp_path.iterdir()) == ["commands.ini", "got"]
 
@@ -97,26 +86,22 @@ def test_the_environment_is_the_workers_and_the_files_but_not_the_urls(work, log
     assert [line for line in lines if "secret" in line] == ["INHERITED=redis://:secret@host"]
 
 
-GIVEN = [
-    # its due time
-    *(
-        ("printenv REDBIKE_DUE", due, "", [text])
-        for due, text in [(1e9, "1000000000"), (1_700_000_000.25, "1700000000.25"), (10.0, "10"), (0.0, "0")]
-    ),
-    # of all URLs, those that the file sets
-    ("printenv REDIS_URL", 1e9, "env.REDIS_URL = redis://elsewhere", ["redis://elsewhere"]),
-    # its line as it is: no shell reads it
-    ("""echo $HOME ~ * | 'a  b' "c;d" > x # %(y)s""", 1e9, "", ["$HOME ~ * | a  b c;d > x # %(y)s"]),
-    ("sh -c '\n  echo one;\n  echo two'", 1e9, "", ["one", "two"]),
-    # and an empty standard input
-    ("cat", 1e9, "", []),
-]
-
-
-@pytest.mark.parametrize(("line", "due", "options", "printed"), GIVEN)
+@pytest.mark.parametrize(
+    ("line", "due", "options", "printed"),
+    [
+        ("printenv REDBIKE_DUE", 1_700_000_000.25, "", ["1700000000.25"]),
+        ("printenv REDBIKE_DUE", 10.0, "", ["10"]),
+        # of all URLs, those that the file sets
+        ("printenv REDIS_URL", 1e9, "env.REDIS_URL = redis://elsewhere", ["redis://elsewhere"]),
+        # its line as it is: no shell reads it
+        ("""echo $HOME ~ * | 'a  b' "c;d" > x # %(y)s""", 1e9, "", ["$HOME ~ * | a  b c;d > x # %(y)s"]),
+        ("sh -c '\n  echo one;\n  echo two'", 1e9, "", ["one", "two"]),
+        # and an empty standard input
+        ("cat", 1e9, "", []),
+    ],
+)
 def test_what_a_command_is_given(work, logged, line, due, options, printed):
-    with faster_than(LONG):
-        assert work(line, options, a_run(due=due)) is None
+    assert work(line, options, a_run(due=due)) is None
     assert logged() == [f"x:A: {text}" for text in printed]
 
 
@@ -141,13 +126,7 @@ def test_cwd_is_relative_to_the_file(tmp_path, monkeypatch, as_run, logged):
 
 @pytest.mark.parametrize(
     ("line", "options", "pause"),
-    [
-        ("true", "", None),
-        ("sleep 0.3", "timeout = 20", None),
-        ("sh -c 'exit 75'", "", 60.0),
-        ("sh -c 'exit 75'", "backoff = 5m", 300.0),
-        ("sh -c 'exit 75'", "backoff = 0", 0.0),
-    ],
+    [("true", "", None), ("sh -c 'exit 75'", "backoff = 5m", 300.0), ("sh -c 'exit 75'", "backoff = 0", 0.0)],
 )
 def test_exit_status_0_is_done_and_75_backs_off(work, line, options, pause):
     assert work(line, options) == pause
@@ -161,15 +140,11 @@ NONE = "No such file or directory"
     [
         ("false", "", "exit status 1"),
         ("sh -c 'echo fine; echo broken >&2; echo; exit 3'", "", "exit status 3: broken"),
-        ("sh -c 'printf nonewline; exit 255'", "", "exit status 255: nonewline"),
         (r"sh -c 'printf \\033[31mred\\377\\r\\n; exit 4'", "", r"exit status 4: \x1b[31mred\xff"),
         ("sh -c 'echo last; kill -KILL $$'", "", "killed by SIGKILL: last"),
-        ("sh -c 'kill -TERM $$'", "", "killed by SIGTERM"),
         ("/no/such/program --now", "", f"cannot run 'x': {NONE}: '/no/such/program'"),
-        ("no-such-program-anywhere", "", f"cannot run 'x': {NONE}: 'no-such-program-anywhere'"),
         ("true", "cwd = /no/such/folder", f"cannot run 'x': {NONE}: '/no/such/folder'"),
         ("./commands.ini", "cwd = .", "cannot run 'x': Permission denied: './commands.ini'"),
-        ("/", "", "cannot run 'x': Permission denied: '/'"),
         ("./script", "cwd = .", "cannot run 'x': Exec format error: './script'"),
     ],
 )
@@ -190,15 +165,10 @@ def test_a_failure_has_the_tail_of_the_output_bounded(work):
     assert 4000 < len(caught.value.output) < 8000
 
 
-def test_a_real_time_signal_is_numbered():
-    number = signal.SIGRTMIN + 1
-    assert str(redbike.commands.status.make_failure(-number, [])) == f"killed by signal {number}"
-
-
 # Overruns
 
 
-@pytest.mark.parametrize(("options", "seconds"), [("timeout = 0.2", LONG), ("", 0.2), ("timeout = 1h", 0.2)])
+@pytest.mark.parametrize(("options", "seconds"), [("timeout = 0.2", LONG), ("timeout = 1h", 0.2)])
 def test_a_command_is_ended_when_its_time_is_over(work, options, seconds):
     began = time.monotonic()
     with pytest.raises(Overrun), faster_than(LONG):
@@ -230,15 +200,11 @@ def test_a_grandchild_has_its_grace_when_the_command_is_gone(work, tmp_path):
 @pytest.mark.parametrize(
     ("line", "grace"),
     [
-        # The child obeys, and so does a grandchild.
-        ("sh -c '(echo up; exec sleep 300) > lifeline & wait'", 5.0),
         # A command that ignores SIGTERM.
         ("""sh -c 'trap "" TERM; echo up > lifeline; exec sleep 300 > lifeline'""", 0.2),
-        # Only the grandchild ignores it, with an open pipe and without.
-        ("""sh -c '(trap "" TERM; echo up; sleep 300) > lifeline & wait'""", 0.2),
+        # Only the grandchild ignores it, without an open pipe.
         ("""sh -c '(trap "" TERM; echo up; exec sleep 300) > lifeline 2>&1 & exec > /dev/null 2>&1; wait'""", 0.2),
         # It prints without end.
-        ("sh -c 'exec 3> lifeline; echo up >&3; yes'", 5.0),
         ("""sh -c 'trap "" TERM; exec 3> lifeline; echo up >&3; yes'""", 0.2),
     ],
 )
@@ -262,8 +228,9 @@ class Once(logging.Filter):
         return True
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), ValueError("x")], ids=repr)
-@pytest.mark.parametrize("trap", ["", 'trap "" TERM;'])
+@pytest.mark.parametrize(
+    ("error", "trap"), [(KeyboardInterrupt(), 'trap "" TERM;'), (SystemExit(1), ""), (ValueError("x"), "")], ids=repr
+)
 def test_an_interrupted_run_ends_its_group(work, lifeline, logged, error, trap):
     once = Once(error)
     redbike.commands.worker.log.addFilter(once)
@@ -291,7 +258,6 @@ def test_a_second_interruption_kills_at_once(work, lifeline, monkeypatch):
     ("sections", "seconds"),
     [
         ("", 1e9),
-        ("[a]\ntimeout = 15m", 1e9),
         ("[a]\ntimeout = 15m\n[b]\ncwd = .", 1e9),
         ("[a]\ntimeout = 2.5\n[b]\ntimeout = 1d2h3m4s", 93789.0),
         ("[a]\ntimeout = 2.5\n[b]\ntimeout = 1.5h", 5405.0),
@@ -313,29 +279,28 @@ def test_each_line_of_log_has_the_job_id_and_a_long_line_is_logged_in_pieces(wor
     assert logged() == [rf"x:\u202eb:A: {text}" for text in ("one", "two", "", *pieces, "three")]
 
 
-@pytest.mark.parametrize(
-    ("printed", "text"),
-    [
-        (r"\\033]0;title\\007", r"\x1b]0;title\x07"),
-        (r"\\377\\376", r"\xff\xfe"),
-        (r"a\\rb", r"a\rb"),
-        (r"crlf\\r", "crlf"),
-        (r"\\342\\200\\256", r"\u202e"),
-        (r"\\302\\233", r"\x9b"),
-        (r"\\000", r"\x00"),
-        (r"tab\\tgr\\303\\274n", "tab\tgrün"),
-        ("%%s %%d", "%s %d"),
-    ],
-)
-def test_output_cannot_steer_a_terminal(work, logged, printed, text):
-    work(f'printf "{printed}\\n"')
-    assert logged() == [f"x:A: {text}"]
+STEERING = {
+    r"\\033]0;title\\007": r"\x1b]0;title\x07",
+    r"\\377\\376": r"\xff\xfe",
+    r"a\\rb": r"a\rb",
+    r"crlf\\r": "crlf",
+    r"\\342\\200\\256": r"\u202e",
+    r"\\302\\233": r"\x9b",
+    r"\\000": r"\x00",
+    r"tab\\tgr\\303\\274n": "tab\tgrün",
+    "%%s %%d": "%s %d",
+}
+
+
+def test_output_cannot_steer_a_terminal(work, logged):
+    printed = r"\\n".join([*STEERING, ""])
+    work(f'printf "{printed}"')
+    assert logged() == [f"x:A: {text}" for text in STEERING.values()]
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        "for i in range(400_000): print('line number', i, '.' * 20)",
         "print('x' * 15_000_000, end='')",
         "print('\\\\n' * 15_000_000, end='')",
         "print('\\\\33' * 15_000_000, end='')",
@@ -390,14 +355,6 @@ def test_output_shows_while_the_command_runs(work, tmp_path, caplog):
         redbike.commands.worker.log.removeFilter(go)
 
 
-def test_a_process_left_behind_does_not_hold_the_worker(work, logged):
-    with faster_than(LONG):
-        assert work("sh -c 'sleep 300 & echo $!'") is None
-    (line,) = logged()
-    # It is left alone: this fails if it is gone.
-    os.kill(int(line.removeprefix("x:A: ")), signal.SIGKILL)
-
-
 def test_a_process_left_behind_may_print_later(work, tmp_path, logged):
     limits = tmp_path / "limits"
     os.mkfifo(limits)
@@ -406,11 +363,6 @@ def test_a_process_left_behind_may_print_later(work, tmp_path, logged):
     limits.write_text("later still\n")
     wait_until((tmp_path / "done").exists)
     wait_until(lambda: logged() == ["x:A: first", "x:A: late", "x:A: later still"])
-
-
-def test_a_process_left_behind_that_prints_for_ever_does_not_hold_the_worker(work):
-    with faster_than(LONG):
-        assert work("sh -c 'yes & sleep 0.1'") is None
 
 
 def test_a_pipe_that_never_runs_dry_does_not_hold_the_worker():
@@ -455,7 +407,7 @@ def test_the_exit_of_a_command_that_has_closed_its_output_is_noticed(work, monke
 def test_no_file_stays_open(work):
     work("true")
     before = len(os.listdir("/dev/fd"))
-    for _ in range(5):
+    for _ in range(2):
         work("echo one")
         with pytest.raises(Overrun):
             work("sleep 300", "timeout = 0.05")
@@ -467,13 +419,38 @@ def test_no_file_stays_open(work):
 
 def test_many_run_at_once(commands, as_run, logged):
     worker = commands("[commands]\nx: sh -c 'echo $REDBIKE_JOBID; sleep 0.2; echo $REDBIKE_JOBID'\n")
-    ids = [f"x:{i}:A" for i in range(24)]
+    ids = [f"x:{i}:A" for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(worker.work, ids)) == [None] * 24
+        assert list(pool.map(worker.work, ids)) == [None] * 8
     assert sorted(logged()) == sorted(f"{jobid}: {jobid}" for jobid in ids * 2)
 
 
 # The file
+
+BAD_KEYS = [
+    ("Timeout", "3", "'Timeout'"),
+    ("env", "3", "'3'"),
+    ("env", "clean", "'clean'"),
+    ("shell", "yes", "'yes'"),
+    *((f"env.{name}", "3", f"'env.{name}'") for name in ("", "A B", "1")),
+    *((f"env.{name}", "3", f"'env.{name}' is set for each job") for name in OF_RUN),
+    ("env.A", "a\0b", r"a\x00b"),
+    ("cwd", "a\0b", r"a\x00b"),
+    *(
+        (key, value, repr(value))
+        for key in ("timeout", "backoff")
+        for value in ("", "abc", "-1", "nan", "1e3", "5m1h", "1 h", "٣", "9" * 20, "999999d")
+    ),
+    *(("timeout", value, repr(value)) for value in ("0", "0s")),
+    *((key, "never", "'never'") for key in ("on-error", "on-timeout", "retries")),
+    ("on-error", "requeue", "'requeue'"),
+    ("on-timeout", "", "''"),
+    *(("retries", value, repr(value)) for value in ("-1", "1000001")),
+    *(("success", text, f"bad success '{text}'") for text in ("", "x", "256", "5-3", "-1", "1-", "0x1", "1 2 a")),
+    *(("signal", text, f"bad signal '{text}'") for text in ("", "STOP", "9", "RTMIN", "SIG")),
+    *(("grace", text, f"bad grace '{text}'") for text in ("", "-1", "soon")),
+    ("env-file", "", "bad env-file ''"),
+]
 
 
 @pytest.mark.parametrize(
@@ -497,29 +474,6 @@ def test_many_run_at_once(commands, as_run, logged):
         ("[commands]\nx: echo\n[ x ]", "' x '"),
         ("[commands]\nx: echo\n[DEFAULT]\ntimeout = 3", "'DEFAULT'"),
         ("[commands]\nx: echo\n[X]\ntimeout = 3", "'X'"),
-        ("[commands]\nx: echo\n[x]\nTimeout = 3", "'Timeout'"),
-        ("[commands]\nx: echo\n[x]\nenv = 3", "'3'"),
-        ("[commands]\nx: echo\n[x]\nshell = yes", "'yes'"),
-        ("[commands]\nx: echo\n[x]\nenv. = 3", "'env.'"),
-        ("[commands]\nx: echo\n[x]\nenv.A B = 3", "'env.A B'"),
-        ("[commands]\nx: echo\n[x]\nenv.1 = 3", "'env.1'"),
-        ("[commands]\nx: echo\n[x]\nenv.REDBIKE_JOBID = 3", "'env.REDBIKE_JOBID'"),
-        ("[commands]\nx: echo\n[x]\nenv.REDBIKE_DUE = 3", "'env.REDBIKE_DUE'"),
-        ("[commands]\nx: echo\n[x]\nenv.A = a\0b", r"a\x00b"),
-        ("[commands]\nx: echo\n[x]\ncwd = a\0b", r"a\x00b"),
-        *(
-            (f"[commands]\nx: echo\n[x]\n{key} = {value}", repr(value))
-            for key in ("timeout", "backoff")
-            for value in ("", "abc", "-1", "nan", "inf", "1e3", "5m1h", "m", "1 h", "٣", "9" * 20, "999999d")
-        ),
-        ("[commands]\nx: echo\n[x]\ntimeout = 0", "'0'"),
-        *((f"[commands]\nx: echo\n[x]\n{key} = never", "'never'") for key in ("on-error", "on-timeout", "retries")),
-        ("[commands]\nx: echo\n[x]\non-error = requeue", "'requeue'"),
-        ("[commands]\nx: echo\n[x]\non-timeout =", "''"),
-        ("[commands]\nx: echo\n[x]\nretries = -1", "'-1'"),
-        ("[commands]\nx: echo\n[x]\nretries = 1000001", "'1000001'"),
-        ("[commands]\nx: echo\n[x]\ntimeout = 0s", "'0s'"),
-        ("[commands]\nx: a\n[x]\nenv = clean\n", "'clean'"),
         ("[commands]\nx: a\n[x]\nshell =\n", "bad shell ''"),
         ("[commands]\nx:\n[x]\nshell = /bin/sh\n", "bad command line"),
         *((f"[commands]\nx: a\n[x]\njson.input = {text}\n", "bad json.input") for text in ("one", "1", "[[[[")),
@@ -527,6 +481,7 @@ def test_many_run_at_once(commands, as_run, logged):
         ('[commands]\nx: a\n[x]\njson.no = ""\n', "'no'"),
         ("[commands]\nx: a\n*: b\n", "[*]"),
         ("[commands]\nx: a\n[*]\nno = 1\n", "'no'"),
+        *((f"[commands]\nx: a\n[x]\n{key} = {value}", quoted) for key, value, quoted in BAD_KEYS),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(commands, text, quoted):
@@ -550,18 +505,12 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("filename", [3, False, b"commands.ini"])
-def test_a_file_name_is_a_text(filename):
-    with pytest.raises(BadConfig, match="bad file name"):
-        Commands("A", filename)
-
-
 def test_a_byte_order_mark_and_comments_are_no_trouble(tmp_path):
     (tmp_path / "bom.ini").write_bytes(b"\xef\xbb\xbf# one\r\n[commands]\r\n; two\r\nx: echo\r\n")
     assert redbike.commands.file.read_commands(str(tmp_path / "bom.ini"))["x"].argv == (b"echo",)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["[", "]", "commands", "x", ":", "=", "\n", " ", "'", "\\", "env.", "timeout", "\0"])))
 def test_any_file_is_read_or_refused_in_one_line(commands, parts):
     try:

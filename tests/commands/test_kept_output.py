@@ -1,11 +1,8 @@
 """``output`` of a command: the end of the output of each of its runs, which is kept in Redis."""
 
-import asyncio
-
 import pytest
 
-from redbike import AsyncRedbike, BadConfig, NoResult, Redbike, RoundRobin
-from redbike.store.inspection.fsck import fsck
+from redbike import BadConfig, NoResult, Redbike, RoundRobin
 from redbike.store.keys import Keys
 from redbike.store.store import Store
 from tests.pages import find_block, run_line
@@ -34,23 +31,6 @@ def test_the_end_of_the_output_of_the_last_run_is_kept_until_unset(keeps, client
     assert not client.exists(Keys(prefix).outputs)
 
 
-def test_what_is_left_of_a_job_that_is_gone_is_found_and_removed(client, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, client)
-    client.hset(bike.store.keys.outputs, "gone:A", "two")
-    assert list(fsck(bike.store)) == ["'gone:A': it has no schedule, but options, data, output, a group or ended runs"]
-    [(line, is_well)] = bike.repair()
-    assert (is_well, "its output removed" in line) == (True, True)
-    assert not client.exists(bike.store.keys.outputs)
-
-
-def test_show_prints_it(keeps, shell, prefix):
-    keeps("echo one; echo two")
-    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nprefix: {prefix}\n")
-    done = shell.run("show", "x:A")
-    assert done.stdout.count("Last output\n  one\n  two\n") == 1
-    assert '"output": "one\\ntwo"' in shell.run("tell", "x:A").stdout
-
-
 # Each run that is kept
 
 
@@ -71,7 +51,7 @@ def run(client, prefix, commands):
 def test_each_run_that_is_kept_has_its_own(run, client):
     run("echo one")
     run("echo two; exit 3", "output = 1k")
-    bike = run("echo three")
+    run("echo three")
     run("echo no", "")
     bike = run("printf ''", "output = 5")
     assert [bike.output("x:A", number) for number in (1, 3)] == ["", "three"]
@@ -131,29 +111,12 @@ def test_what_an_older_version_has_kept_is_shown_until_the_next_run(run, client)
     assert client.hget(bike.store.keys.outputs, "x:A").count(b"before") == 0
 
 
-def test_two_prefixes_keep_their_own(client, commands):
-    handler = commands("[commands]\nx = sh -c 'echo $REDBIKE_KEY'\n[x]\noutput = 1k\n")
-    bikes = [Redbike(handler, prefix, client) for prefix in ("first", "second")]
-    for number, bike in enumerate(bikes):
-        bike.set("x:A", f"AT:{1000 + number}")
-        bike.dispatch_due()
-        bike.work_one()
-    assert [bike.output("x:A") for bike in bikes] == ["x:A@1000", "x:A@1001"]
-
-
-@pytest.mark.parametrize("value", ["x", "-1", "1g", "2m", "1.5k", "", True, 2**21])
-def test_a_bad_size_is_refused_in_one_line(run, value):
-    with pytest.raises(
-        BadConfig, match=r"^bad output .*: 'off', or a size such as 16k, up to 1048576 bytes, is needed$"
-    ):
-        run("true", "", output=value)
-
-
 def test_the_command_prints_it(run, shell, prefix):
     run("echo one; echo two; exit 1", "output = 16k")
     run("echo three", "output = 16k")
     shell.environment["REDBIKE_PREFIX"] = prefix
     assert shell.run("output", "x:A").stdout == "three\n"
+    assert shell.run("show", "x:A").stdout.count("Last output\n  three\n") == 1
     assert shell.run("output", "x:A", "--failed").stdout == shell.run("output", "x:A", "--run=2").stdout == "one\ntwo\n"
     for words, code, said in [
         (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': of its runs, 2 are kept"),
@@ -164,21 +127,11 @@ def test_the_command_prints_it(run, shell, prefix):
         assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{said}\n")
 
 
-async def _read(prefix, client):
-    async with AsyncRedbike(RoundRobin("A"), prefix, client) as bike:
-        return await bike.output("x:A", run=1)
-
-
-def test_a_coroutine_may_ask_for_it(run, client, prefix):
-    run("echo one")
-    assert asyncio.run(_read(prefix, client)) == "one"
-
-
 def test_the_lines_of_the_page_print_what_it_says(jobs):
     bike = Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
     script = "backup = sh -c 'echo one; test -e ran && echo two; test -e ran || { touch ran; exit 1; }'\n"
     (jobs.folder / "commands.ini").write_text(f"[commands]\n{script}{find_block('commands', '[*]')}cwd = .\n")
-    jobs.start("up")
+    jobs.start("work")
     for number in (1, 2):
         bike.set("backup:A", "NOW")
         wait_until(lambda number=number: len(bike.runs("backup:A")) == number)

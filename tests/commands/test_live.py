@@ -24,14 +24,13 @@ def bike(jobs):
 def begin(jobs, gate, bike):
     """Starts a worker, and x:A, which prints a line, and a further one each time that the gate is opened."""
 
-    def beginning(code=0, output="off"):
+    def beginning(code=0):
         (jobs.folder / "env").write_text("PASSWORD='secret word'")
         (jobs.folder / "commands.ini").write_text(
-            f"[commands]\nx = {STEPS}\n[x]\nshell = /bin/sh\ncwd = .\nenv-file = env\n"
-            f"env.CODE = {code}\noutput = {output}\n"
+            f"[commands]\nx = {STEPS}\n[x]\nshell = /bin/sh\ncwd = .\nenv-file = env\nenv.CODE = {code}\n"
         )
         bike.set("x:A", "NOW")
-        jobs.start("up")
+        jobs.start("work")
         wait_until(lambda: bike.is_working("x:A"))
 
     return beginning
@@ -51,32 +50,19 @@ def test_it_goes_through_a_cluster(cluster, listen):
     wait_until(lambda: heard == [b"one"])
 
 
-@pytest.mark.parametrize(("code", "status"), [(0, 0), (3, 1)])
-def test_follow_shows_lines_as_they_come_and_ends_with_the_run(begin, jobs, gate, bike, client, code, status):
-    begin(code)
-    with open(jobs.folder / "heard", "w") as file:
-        process = jobs.spawn(("output", "x:A", "--follow"), *[file.fileno()] * 3)
-    heard = (jobs.folder / "heard").read_text
-    wait_until(lambda: heard() == "one\n")
-    gate()
-    wait_until(lambda: heard() == "one\n***\n")
-    gate()
-    assert process.wait(LONG) == status
-    assert heard() == "one\n***\nthree\\x1b[2J\n"
+def test_follow_and_tail_show_lines_as_they_come_and_follow_ends_with_the_run(begin, jobs, gate, bike, client):
+    begin(code=3)
+    follow = jobs.start("output", "x:A", "--follow", log="follow")
+    tail = jobs.start("tail", "--output=x:A", "--format=csv", log="tail")
+    for heard in ("one\n", "one\n***\n"):
+        wait_until(lambda heard=heard: jobs.log("follow") == heard)
+        wait_until(lambda heard=heard: f",output,x:A,,,,,{heard.split()[-1]}," in jobs.log("tail"))
+        gate()
+    assert follow.wait(LONG) == 1
+    assert jobs.log("follow") == "one\n***\nthree\\x1b[2J\n"
+    wait_until(lambda: ",run,x:A,failed," in jobs.log("tail"))
+    tail.kill()
     wait_until(lambda: count_listeners(client, bike) == 0)
-
-
-def test_tail_shows_lines_beside_events(begin, jobs, gate, bike, client):
-    begin()
-    with open(jobs.folder / "heard", "w") as file:
-        process = jobs.spawn(("tail", "--output=x:A", "--format=csv"), *[file.fileno()] * 3)
-    heard = (jobs.folder / "heard").read_text
-    wait_until(lambda: ",output,x:A,,,,,one," in heard())
-    gate()
-    wait_until(lambda: ",output,x:A,,,,,***," in heard())
-    gate()
-    wait_until(lambda: ",run,x:A,ok," in heard())
-    process.kill()
 
 
 def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
@@ -87,11 +73,10 @@ def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
     )
     (jobs.folder / "commands.ini").write_text("[commands]\nx = sh -c 'echo one; exit 2'\n[x]\noutput = 1k\n")
     bike.set("x:A", "NOW")
-    process = jobs.start("up")
+    jobs.start("work")
     wait_until(lambda: bike.runs("x:A"))
     done = jobs.run("output", "x:A", "--follow")
     assert (done.returncode, done.stdout, done.stderr) == (1, "one\n", "")
-    process.kill()
     for words in (["--run=2"], ["--failed"]):
         done = jobs.run("output", "x:A", "--follow", *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

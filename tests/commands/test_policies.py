@@ -21,9 +21,6 @@ def event(state):
 @pytest.mark.parametrize(
     ("line", "options", "error"),
     [
-        ("false", "", "exit status 1"),
-        ("sh -c 'kill -9 $$'", "", "killed by SIGKILL"),
-        ("/no/such/program", "", "cannot run 'x': No such file or directory: '/no/such/program'"),
         ("sh -c 'echo later; exit 75'", "", "exit status 75: later"),
         ("sleep 300", "timeout = 0.1", "Overrun: not done after 0.1 s"),
     ],

@@ -1,6 +1,5 @@
 """A file of commands that changes while a worker runs: it is read again, or refused, and the old one stays in force."""
 
-import json
 import os
 
 import pytest
@@ -91,12 +90,10 @@ def test_a_running_worker_reads_it_by_itself(shell):
     ini = shell.folder / "commands.ini"
     ini.write_text("[commands]\nold = true\n")
     shell.start("up", "redbike.commands:Commands('A', 'commands.ini')")
-    wait_until(lambda: "works work-A" in shell.log())
     shell.run("set", "new:A", "NOW")
     wait_until(lambda: "no command 'new'" in shell.log())
     (shell.folder / "next").write_text("[commands]\nnew = echo here it is\n")
     (shell.folder / "next").rename(ini)
     wait_until(lambda: "here it is" in shell.log())
-    assert json.loads(shell.run("tell", "new:A").stdout)["status"][:3] == "STP"
     wait_until(lambda: "no worker" not in shell.run("set", "new:other:A", "NOW").stderr)
     assert "has anything for 'old'" in shell.run("set", "old:A", "NOW").stderr

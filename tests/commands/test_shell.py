@@ -108,33 +108,26 @@ def test_what_cannot_be_stored_is_refused(argv, env, said):
         ({"env": {"A=B": "1"}}, "a name that no variable"),
         ({"env": {"": "1"}}, "a name that no variable"),
         ({"umask": 18}, "umask"),
-        ({"umask": "0o22"}, "umask"),
         ({"umask": "99999"}, "umask"),
     ],
 )
-def test_data_that_are_no_record_fail_in_one_line(put, make, bike, changes, said):
-    put(None if changes is None else GOOD | changes)
-    assert make(Commands("")).work_one() == JOB
-    [failure] = bike.failures()
-    assert failure["error"].startswith("it is no one-off of a shell: ")
-    assert said in failure["error"]
-    assert "\n" not in failure["error"]
-    with pytest.raises(CommandFailed):
-        read_command(None)
+def test_data_that_are_no_record_fail_in_one_line(changes, said):
+    with pytest.raises(CommandFailed, match=f"^it is no one-off of a shell: [^\n]*{said}[^\n]*$"):
+        read_command(None if changes is None else GOOD | changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"umask": 18}, "it is no one-off of a shell: umask"),
         ({"cwd": "/no/such"}, "cannot run 'echo': No such file or directory: '/no/such'"),
-        ({"argv": ["/no/such"]}, "cannot run '/no/such': No such file or directory: '/no/such'"),
         ({"env": {"PATH": "/no"}}, "cannot run 'echo': No such file or directory: 'echo'"),
     ],
 )
-def test_what_another_host_does_not_have_fails_in_one_line(put, make, bike, changes, said):
+def test_what_cannot_be_run_here_fails_in_one_line(put, make, bike, changes, said):
     put(GOOD | changes)
     assert make(Commands("")).work_one() == JOB
-    assert [failure["error"] for failure in bike.failures()] == [said]
+    assert [failure["error"].startswith(said) for failure in bike.failures()] == [True]
     assert bike.tell(JOB)["status"].startswith("DIE")
 
 

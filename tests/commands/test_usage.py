@@ -10,7 +10,6 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands.child import Child
-from redbike.store.history import PastRun
 from tests.commands.conftest import LONG
 from tests.waiting import wait_until
 
@@ -50,11 +49,6 @@ def test_one_that_is_ended_has_it_too(works, client, prefix, much):
     works(use(1000, much), "timeout = 2")
     [run] = Redbike(RoundRobin("A"), prefix, client).runs("x:A")
     assert (run.outcome, run.memory > much * MIB, run.cpu > 0) == ("overrun", True, True)
-
-
-def test_another_run_has_none():
-    run = PastRun("x:A", 1.0, 1.0, 1.0, "ok", 1, "", "")
-    assert (run.cpu, run.memory, "cpu" in run.to_dict()) == (None, None, False)
 
 
 def test_runs_and_show_print_it(works, shell, prefix, much):
