@@ -45,8 +45,7 @@ def see(shell, bike):
         return "seen:A" in shell.run("schedules").stdout and not (shell.folder / ".redbike").exists()
 
 
-@pytest.mark.parametrize("variables", [{}, {"REDBIKE_PREFIX": "other"}])
-@pytest.mark.parametrize("name", ["REDBIKE_URL", "REDIS_URL"])
+@pytest.mark.parametrize(("name", "variables"), [("REDBIKE_URL", {}), ("REDIS_URL", {"REDBIKE_PREFIX": "other"})])
 def test_the_environment_names_the_server_and_the_prefix_for_both(shell, here, server_url, name, variables):
     url = shell.environment.pop("REDBIKE_URL")
     here(**{"REDBIKE_URL": "", name: url}, **variables)

@@ -66,20 +66,16 @@ def store(client, prefix):
     [
         ("timeout", "2h", 7200),
         ("timeout", 0.5, 0.5),
-        ("timeout", "1.5", 1.5),
         ("retries", "07", 7),
         ("retries", 2.0, 2),
-        ("grace", 0, 0),
         ("forget-after", "NEVER", "never"),
         ("forget-after", "2d", 172800),
         ("forget-after", 0, 0),
         ("grace", "None", 0),
         ("on-error", "Retry", "retry"),
-        ("catchup", "NONE", "none"),
         ("tags", "night, Billing,night  etl/eu", "billing etl/eu night"),
         ("tags", ["b", "A,c"], "a b c"),
         ("tags", frozenset({"é"}), "é"),
-        ("tags", "", None),
         ("tags", [], None),
         ("owner", " Ann, 4711 ", "Ann, 4711"),
         ("note", " ", None),
@@ -94,21 +90,16 @@ def test_a_value_is_stored_in_one_form(name, value, stored):
     ("name", "value", "said"),
     [
         ("tags", "a;b", "'a;b': letters, digits and any of _.:/@+- are allowed"),
-        ("tags", "-x", "'-x': letters, digits"),
         ("tags", "t" * 51, "51 characters, up to 50 are allowed in a tag"),
         ("tags", ",".join(f"t{number}" for number in range(21)), "21 tags, up to 20 are allowed"),
-        ("tags", 7, "7: a text such as 'billing,nightly' is needed, or a list of texts"),
         ("tags", [7], "or a list of texts"),
         ("owner", "x" * 101, "one line of up to 100 characters is needed"),
         ("note", "two\nlines", "one line of up to 500 characters is needed"),
-        ("note", 7, "one line"),
     ],
 )
-def test_bad_words_for_people_are_refused_with_the_reason(bike, name, value, said):
-    bike.set("job:A", "EVERY:1h@0", tags="a")
+def test_bad_words_for_people_are_refused_with_the_reason(name, value, said):
     with pytest.raises(BadConfig, match=rf"^bad {name} .*{re.escape(said)}"):
-        bike.set("job:A", "EVERY:2h@0", **{name: value})
-    assert bike.tell("job:A")["schedule"] == "EVERY:1h@0"
+        read_changes({name: value})
 
 
 def nest(depth):
@@ -128,7 +119,7 @@ def test_data_that_are_no_json_or_too_long_are_refused(value):
     assert read_changes({"data": "x" * (MAX_DATA - 2)}).data is not None
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 994, 100_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 100_000])
 def test_data_that_are_nested_too_deeply_are_refused_with_the_reason(depth):
     text = "[" * depth + "]" * depth
     with pytest.raises(BadConfig, match=r"bad data '\[{70,}.*: nested more than 500 levels deep$"):
@@ -190,18 +181,6 @@ def test_a_job_has_the_options_that_it_was_given_until_it_is_unset(bike):
     bike.set("job:A", "EVERY:1h@0")
     assert {"options", "data"} & bike.tell("job:A").keys() == set()
     assert list(bike.fsck()) == []
-
-
-def test_a_worker_that_unsets_a_job_forgets_its_options(bike):
-    from redbike import UnsetJob
-
-    def work(jobid):
-        raise UnsetJob
-
-    bike.worker.work = work
-    bike.set("job:A", "NOW", retries=5, data=7)
-    bike.work_one()
-    assert not bike.client.exists(bike.store.keys.options, bike.store.keys.data)
 
 
 def test_a_bad_option_changes_nothing(bike):
@@ -305,10 +284,7 @@ def test_set_takes_options_as_flags(shell):
     ("flag", "said"),
     [
         ("--timeout=soon", "bad timeout 'soon': seconds, or a duration such as 15m, from 0.001 to 1e+09 is needed"),
-        ("--on-error=explode", "bad on-error 'explode': stop, reschedule, retry are allowed"),
-        ("--data={", "bad data '{': not JSON:"),
         ("--data=NaN", "bad data 'NaN': not JSON:"),
-        ("--data=" + "[" * 2000 + "]" * 2000, f"bad data '{'[' * 79}: nested more than 500 levels deep"),
     ],
 )
 def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
@@ -319,23 +295,20 @@ def test_a_bad_flag_is_quoted_and_changes_nothing(shell, client, flag, said):
 # Damage
 
 
-def test_what_is_left_of_an_unset_job_is_found_and_removed(bike, client):
-    client.hset(bike.store.keys.options, "job:A", '{"retries":5}')
-    client.hset(bike.store.keys.data, "job:A", "7")
-    client.hset(bike.store.keys.groups, "job:A", "a.csv")
-    client.hset(bike.store.keys.groups, "other:A", "a.csv")
-    left = "it has no schedule, but options, data, output, a group or ended runs"
-    assert sorted(fsck(bike.store)) == [f"'job:A': {left}", f"'other:A': {left}"]
-    [(line, is_well), (other, _)] = sorted(bike.repair())
-    assert (is_well, "its options removed" in line, "its data removed" in line) == (True, True, True)
-    assert "its group removed" in other
-    assert not client.exists(bike.store.keys.options, bike.store.keys.data, bike.store.keys.groups)
-
-
-def test_options_that_cannot_be_read_are_found_and_removed(bike, client):
+def test_what_is_left_of_an_unset_job_or_cannot_be_read_is_found_and_removed(bike, client):
+    keys = bike.store.keys
+    left = {keys.options: '{"retries":5}', keys.data: "7", keys.groups: "a.csv", keys.outputs: "two"}
+    for key, value in left.items():
+        client.hset(key, "gone:A", value)
     bike.set("job:A", "EVERY:1h@0", data=7)
-    client.hset(bike.store.keys.options, "job:A", "retries")
-    assert list(fsck(bike.store)) == ["'job:A': its options cannot be read"]
-    assert [is_well for _, is_well in bike.repair()] == [True]
+    client.hset(keys.options, "job:A", "retries")
+    assert sorted(fsck(bike.store)) == [
+        "'gone:A': it has no schedule, but options, data, output, a group or ended runs",
+        "'job:A': its options cannot be read",
+    ]
+    (line, is_well), (_, too) = sorted(bike.repair())
+    assert (is_well, too) == (True, True)
+    assert all(f"its {name} removed" in line for name in ("options", "data", "group", "output"))
+    assert not client.exists(keys.options, keys.groups, keys.outputs)
     told = bike.tell("job:A")
     assert ("options" in told, told["data"]) == (False, 7)

