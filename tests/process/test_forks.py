@@ -80,16 +80,14 @@ def run_to_its_end(jobs, jobid):
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, concurrency):
     worker = jobs.start("work", "jobs:Worker('A')", f"--concurrency={concurrency}")
-    for number in range(2):
-        run_to_its_end(jobs, f"pool:{number}:A")
-        run_to_its_end(jobs, f"terminate:{number}:A")
-    assert noted(jobs) == ["pool 285", f"terminated {-signal.SIGTERM:d}"] * 2
+    run_to_its_end(jobs, "pool:A")
+    run_to_its_end(jobs, "terminate:A")
+    assert noted(jobs) == ["pool 285", f"terminated {-signal.SIGTERM:d}"]
     worker.terminate()
     assert worker.wait(timeout=10) == 0
 
 
-@pytest.mark.parametrize("worker", ["Worker", "Asynchronous"])
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize(("worker", "concurrency"), [("Worker", 1), ("Worker", 2), ("Asynchronous", 2)])
 def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, concurrency, worker):
     process = jobs.start("work", f"jobs:{worker}('A')", f"--concurrency={concurrency}")
     for number, (job, status) in enumerate([("returns", 0), ("exits", 7), ("raises", 1)], 1):

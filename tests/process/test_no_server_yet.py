@@ -14,8 +14,8 @@ class Worker(RoundRobin):
     def work(self, jobid):
         print("worked", jobid, flush=True)
 """
-COMMANDS = [("dispatch",), ("work", "jobs:Worker('A')"), ("work", "--processes=2", "jobs:Worker('A')")]
-COMMANDS += [("up", "jobs:Worker('A')"), ("up", "jobs:Worker('A')", "--schedules=jobs.csv")]
+DISPATCH, WORK, WORKS = ("dispatch",), ("work", "jobs:Worker('A')"), ("work", "--processes=2", "jobs:Worker('A')")
+UP = ("up", "jobs:Worker('A')", "--schedules=jobs.csv")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def port(jobs):
     return port
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", [DISPATCH, WORKS, UP], ids=" ".join)
 def test_it_waits_for_the_server_and_then_works(jobs, port, command):
     process = jobs.start(*command)
     wait_until(lambda: "waiting for it" in jobs.log())
@@ -45,7 +45,7 @@ def test_it_waits_for_the_server_and_then_works(jobs, port, command):
         node.kill()
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", [WORK, UP], ids=" ".join)
 def test_a_signal_ends_the_wait(jobs, port, command):
     process = jobs.start(*command)
     wait_until(lambda: "waiting for it" in jobs.log())
@@ -53,13 +53,12 @@ def test_a_signal_ends_the_wait(jobs, port, command):
     assert process.wait(10) == -signal.SIGTERM
 
 
-@pytest.mark.parametrize("command", COMMANDS[:2], ids=" ".join)
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("command", "url", "said"),
     [
-        ("redis://:wrong@{place}", "refuses the login"),
-        ("redis://nowhere.invalid", "cannot reach Redis at nowhere.invalid"),
-        ("redis://127.0.0.1:1/x", "bad url"),
+        (DISPATCH, "redis://:wrong@{place}", "refuses the login"),
+        (WORK, "redis://nowhere.invalid", "cannot reach Redis at nowhere.invalid"),
+        (UP, "redis://127.0.0.1:1/x", "bad url"),
     ],
 )
 def test_what_waiting_cannot_mend_ends_it_at_once(jobs, port, command, url, said):

@@ -1,9 +1,9 @@
-"""An outlet that is closed from its own thread, as a finalizer may do it, which runs in any thread."""
+"""Lines that are cut, and an outlet, which drops what nobody reads; also one that is closed from its own thread."""
 
 import os
 import threading
 
-from redbike.process.outlet import Outlet
+from redbike.process.outlet import LINE_LIMIT, Lines, Outlet
 
 
 def test_an_outlet_may_be_closed_by_its_own_thread():
@@ -27,3 +27,49 @@ def test_an_outlet_may_be_closed_by_its_own_thread():
     assert errors == []
     os.close(reader)
     os.close(writer)
+
+
+def test_lines_are_cut_where_they_end_and_say_how_much_is_left_out():
+    lines = Lines()
+    assert list(lines.feed(b"one\ntw")) == [b"one"]
+    assert list(lines.feed(b"o\n\nthree")) == [b"two", b""]
+    assert list(lines.finish()) == [b"three"]
+    assert list(lines.finish()) == []
+    for _ in range(3):
+        assert list(lines.feed(b"x" * LINE_LIMIT)) == []
+    (line,) = lines.feed(b"\n")
+    assert line == b"x" * LINE_LIMIT + f" … {2 * LINE_LIMIT} bytes more were left out".encode()
+    assert list(lines.feed(b"next\n")) == [b"next"]
+
+
+def test_an_outlet_counts_what_it_leaves_out_and_goes_on():
+    read, write = os.pipe()
+    outlet = Outlet(write, limit=200_000)
+    for number in range(10_000):
+        outlet.put(b"%d " % number + b"x" * 100)
+    received, sent = b"", 10_000
+    with open(read, "rb", buffering=0) as reader:
+        while b"left out" not in received:
+            received += reader.read(65536)
+            outlet.put(b"%d again" % sent)
+            sent += 1
+        outlet.close()
+        os.close(write)
+        received += reader.read()
+    came = missing = 0
+    for line in received.decode().splitlines():
+        if "left out" in line:
+            missing += int(line.split()[1])
+        else:
+            assert int(line.split()[0]) == came + missing
+            came += 1
+    assert came + missing == sent
+    assert missing > 5_000
+
+
+def test_an_outlet_whose_reader_never_reads_is_given_up():
+    read, write = os.pipe()
+    outlet = Outlet(write)
+    outlet.put(b"x" * 1_000_000)
+    outlet.close(patience=0.2)
+    os.close(read)

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from redbike.process.outlet import LINE_LIMIT, Lines, Outlet
 from tests.commandline import memory_file, read
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
@@ -28,10 +27,10 @@ class Worker(RoundRobin):
         while name == "long" and not os.path.exists("go"):
             time.sleep(0.01)
         if name == "flood":
-            for number in range(20):
+            for number in range(40):
                 os.write(1, (b"x" * 999 + b"\\n") * 1000)
         if name == "endless":
-            for number in range(300):
+            for number in range(60):
                 os.write(1, b"y" * 1_000_000)
         for number in range(100):
             print("line", number, "of", jobid, flush=True)
@@ -74,8 +73,7 @@ def test_a_reader_that_goes_away_costs_no_job(jobs, command):
     process = start(jobs, command, "jobs:Worker('A')", output=writer)
     run_to_its_end(jobs, "first:A")
     os.close(reader)
-    for number in range(3):
-        run_to_its_end(jobs, f"child:{number}:A")
+    run_to_its_end(jobs, "child:A")
     process.terminate()
     assert process.wait(timeout=60) == 0
 
@@ -85,8 +83,7 @@ def test_a_reader_that_stalls_costs_no_job_and_no_memory(jobs):
     up = start(jobs, "up", "jobs:Worker('A')", output=writer)
     run_to_its_end(jobs, "plain:A")
     before = memory_of(up.pid)
-    for number in range(3):
-        run_to_its_end(jobs, f"flood:{number}:A")
+    run_to_its_end(jobs, "flood:A")
     assert memory_of(up.pid) < before + 16e6
     os.kill(worker_of(up.pid), signal.SIGKILL)
     run_to_its_end(jobs, "after:A")
@@ -100,7 +97,7 @@ def memory_of(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_three_hundred_megabytes_without_a_line_end(jobs):
+def test_many_megabytes_without_a_line_end(jobs):
     up = jobs.start("up", "jobs:Worker('A')")
     run_to_its_end(jobs, "plain:A")
     before = memory_of(up.pid)
@@ -112,7 +109,8 @@ def test_three_hundred_megabytes_without_a_line_end(jobs):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
+def test_a_job_that_prints_a_flood_outlives_its_supervisor(jobs, number):
+    (jobs.folder / "jobs.py").write_text(WORKER.replace('if name == "flood":', 'if name == "long":'))
     reader, writer = os.pipe()
     up = start(jobs, "up", "jobs:Worker('A')", output=writer)
     assert jobs.bike.set("long:A", "NOW")
@@ -126,20 +124,6 @@ def test_a_job_that_prints_outlives_its_supervisor(jobs, number):
     wait_until(lambda: all(map(is_gone, children)))
     assert status_of(jobs, "long:A") == "STP"
     assert list(jobs.bike.failures()) == []
-
-
-def test_a_flood_after_the_supervisor_was_killed_holds_nothing_up(jobs):
-    worker = WORKER.replace('if name == "flood":', 'if name == "long":')
-    (jobs.folder / "jobs.py").write_text(worker)
-    up = jobs.start("up", "jobs:Worker('A')")
-    jobs.bike.set("long:A", "NOW")
-    wait_until(lambda: "long:A" in begun(jobs))
-    children = children_of(up.pid)
-    up.kill()
-    up.wait()
-    (jobs.folder / "go").touch()
-    wait_until(lambda: all(map(is_gone, children)))
-    assert status_of(jobs, "long:A") == "STP"
 
 
 def test_a_terminal_that_is_closed_costs_no_job(jobs):
@@ -159,10 +143,7 @@ CLOSED = ">&- 2>&- <&-"
 
 @pytest.mark.parametrize(
     ("command", "streams"),
-    [
-        *(("work", streams) for streams in (">/dev/full", "2>/dev/full", CLOSED)),
-        *(("up", streams) for streams in (">/dev/full", "2>/dev/full", ">&-", "2>&-", CLOSED)),
-    ],
+    [("work", ">/dev/full"), ("work", CLOSED), ("up", ">/dev/full 2>/dev/full"), ("up", ">&-"), ("up", "2>&-")],
 )
 def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
     line = f"exec {shlex.quote(sys.executable)} -m redbike {command} \"jobs:Worker('A')\" {streams}"
@@ -178,7 +159,7 @@ def test_a_full_disk_or_a_closed_stream_costs_no_job(jobs, command, streams):
     assert b"Exception" not in out + err
 
 
-@pytest.mark.parametrize("command", ["schedules", "statuses", "tell job:A", "--help", "--version"])
+@pytest.mark.parametrize("command", ["schedules", "tell job:A", "--help"])
 def test_one_shot_commands_say_that_the_disk_is_full(jobs, command):
     assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
     with open("/dev/full", "w") as full, memory_file() as errors:
@@ -188,26 +169,23 @@ def test_one_shot_commands_say_that_the_disk_is_full(jobs, command):
 
 
 @pytest.mark.parametrize(
-    ("command", "streams", "status", "said"),
+    ("command", "streams", "status"),
     [
-        ("schedules", ">&-", 0, ""),
-        ("set job:A NOW", CLOSED, 0, ""),
-        ("schedules", "2>&-", 0, ""),
-        ("tell nobody:A", ">&- 2>&-", 1, ""),
-        ("--help", ">&-", 0, ""),
-        ("set job:A NONSENSE", "2>/dev/full", 2, ""),
-        ("set job:A NONSENSE", "2>&-", 2, ""),
+        ("schedules", ">&-", 0),
+        ("set job:A NOW", CLOSED, 0),
+        ("tell nobody:A", ">&- 2>&-", 1),
+        ("--help", ">&-", 0),
+        ("set job:A NONSENSE", "2>/dev/full", 2),
     ],
 )
-def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status, said):
+def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status):
     assert jobs.run("set", "job:A", "EVERY:1h").returncode == 0
     line = f"{shlex.quote(sys.executable)} -m redbike {command} {streams}"
     done = subprocess.run(line, shell=True, cwd=jobs.folder, env=jobs.environment, capture_output=True, text=True)
-    assert done.returncode == status
-    assert done.stderr == said
+    assert (done.returncode, done.stderr) == (status, "")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "gbk", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "gbk"])
 def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     jobs.environment["PYTHONIOENCODING"] = encoding
     (jobs.folder / "jobs.py").write_text(
@@ -220,53 +198,3 @@ def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     run_to_its_end(jobs, "job:A")
     assert "half \\ud800" in (jobs.folder / "log").read_bytes().decode(encoding)
     assert worker.poll() is None
-
-
-def test_lines_are_cut_where_they_end():
-    lines = Lines()
-    assert list(lines.feed(b"one\ntw")) == [b"one"]
-    assert list(lines.feed(b"o\n\nthree")) == [b"two", b""]
-    assert list(lines.finish()) == [b"three"]
-    assert list(lines.finish()) == []
-
-
-def test_a_line_that_is_too_long_says_how_much_is_left_out():
-    lines = Lines()
-    for _ in range(3):
-        assert list(lines.feed(b"x" * LINE_LIMIT)) == []
-    (line,) = lines.feed(b"\n")
-    assert line == b"x" * LINE_LIMIT + f" … {2 * LINE_LIMIT} bytes more were left out".encode()
-    assert list(lines.feed(b"next\n")) == [b"next"]
-
-
-def test_an_outlet_counts_what_it_leaves_out_and_goes_on():
-    read, write = os.pipe()
-    outlet = Outlet(write, limit=200_000)
-    for number in range(10_000):
-        outlet.put(b"%d " % number + b"x" * 100)
-    received, sent = b"", 10_000
-    with open(read, "rb", buffering=0) as reader:
-        while b"left out" not in received:
-            received += reader.read(65536)
-            outlet.put(b"%d again" % sent)
-            sent += 1
-        outlet.close()
-        os.close(write)
-        received += reader.read()
-    came = missing = 0
-    for line in received.decode().splitlines():
-        if "left out" in line:
-            missing += int(line.split()[1])
-        else:
-            assert int(line.split()[0]) == came + missing
-            came += 1
-    assert came + missing == sent
-    assert missing > 5_000
-
-
-def test_an_outlet_whose_reader_never_reads_is_given_up():
-    read, write = os.pipe()
-    outlet = Outlet(write)
-    outlet.put(b"x" * 1_000_000)
-    outlet.close(patience=0.2)
-    os.close(read)

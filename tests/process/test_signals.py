@@ -84,24 +84,14 @@ def signal_until(process, number, condition):
     wait_until(send)
 
 
-def in_each_tier(*first, then):
-    """Rows of which the first ones are for the first tier."""
-    return [*first, *(pytest.param(*each, marks=pytest.mark.acceptance) for each in then)]
-
-
 HANGUP, TERMINATION, INTERRUPT = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
 
 
 @pytest.mark.parametrize(
-    ("command", "number"),
-    in_each_tier(
-        ("work", HANGUP),
-        ("up", TERMINATION),
-        then=[("work", TERMINATION), ("work", INTERRUPT), ("up", HANGUP), ("up", INTERRUPT), ("works", TERMINATION)],
-    ),
+    ("command", "number"), [(["work"], HANGUP), (["up"], TERMINATION), (["work", "--processes=2"], INTERRUPT)]
 )
 def test_a_signal_lets_the_current_job_finish(jobs, command, number):
-    process = start_with_a_job(jobs, *(["work", "--processes=2"] if command == "works" else [command]))
+    process = start_with_a_job(jobs, *command)
     process.send_signal(number)
     wait_until(lambda: "stopping after the current job" in jobs.log())
     (jobs.folder / "go").touch()
@@ -110,23 +100,19 @@ def test_a_signal_lets_the_current_job_finish(jobs, command, number):
     assert status_of(jobs) == "STP"
 
 
-@pytest.mark.parametrize(
-    ("command", "number"), in_each_tier(("dispatch", HANGUP), ("work", INTERRUPT), then=[("up", INTERRUPT)])
-)
+@pytest.mark.parametrize(("command", "number"), [("dispatch", HANGUP), ("work", INTERRUPT)])
 def test_a_signal_ends_an_idle_process_soon(jobs, client, command, number):
     process = start(jobs, command)
-    waiting = 2 if command == "up" else 1
-    wait_until(lambda: [each["cmd"] for each in client.client_list()].count("blpop") == waiting)
+    wait_until(lambda: [each["cmd"] for each in client.client_list()].count("blpop") == 1)
     process.send_signal(number)
     wait_until(lambda: process.poll() == 0, timeout=4)
     assert "Traceback" not in jobs.log()
 
 
-@pytest.mark.parametrize("command", in_each_tier("up", then=[["work"]]))
-def test_a_hangup_that_is_ignored_from_the_start_stays_ignored(jobs, command):
+def test_a_hangup_that_is_ignored_from_the_start_stays_ignored(jobs):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        process = start_with_a_job(jobs, command)
+        process = start_with_a_job(jobs, "up")
     finally:
         signal.signal(signal.SIGHUP, before)
     for pid in (process.pid, *children_of(process.pid)):
@@ -155,10 +141,7 @@ def test_signals_within_a_second_count_as_one(jobs, client):
     assert status_of(jobs) == "STP"
 
 
-@pytest.mark.parametrize(
-    ("number", "concurrency"),
-    in_each_tier((HANGUP, 1), (TERMINATION, 2), then=[(HANGUP, 2), (TERMINATION, 1)]),
-)
+@pytest.mark.parametrize(("number", "concurrency"), [(HANGUP, 1), (TERMINATION, 2)])
 def test_a_second_signal_aborts_runs_and_nobody_hears_how_they_end(jobs, number, concurrency):
     worker = start_with_a_job(jobs, "work", f"--concurrency={concurrency}", worker="Aborting")
     worker.send_signal(number)

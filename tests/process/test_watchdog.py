@@ -1,6 +1,8 @@
 """Completed turns feed the watchdog of a service manager, and the file of a health check; what hangs does not."""
 
 import contextlib
+import faulthandler
+import re
 import signal
 import socket
 import stat
@@ -10,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from redbike.errors import BadConfig
+from redbike.process import watchdog
+from tests.cli.refused import check_refused
 from tests.durations import set_lines
 from tests.manager import Manager
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.acceptance
 
 TURNS = {"heartbeat__INTERVAL": 0.2, "source__NAP": 0.2, "dispatcher__LONGEST_SLEEP": 0.2, "dispatcher__NAP": 0.2}
 WORKER = f"""
@@ -57,17 +60,7 @@ def manage(jobs):
         each.kill()
 
 
-@pytest.fixture
-def notified(jobs):
-    """The socket that processes are to tell."""
-    path = str(jobs.folder / "notify")
-    jobs.environment["NOTIFY_SOCKET"] = path
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
-        notified.bind(path)
-        notified.settimeout(10)
-        yield notified
-
-
+@pytest.mark.acceptance
 def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     manager = manage("dispatch", limit=3.0)
     jobs.start("work")
@@ -86,6 +79,7 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
     assert manager.heard[-1] == "STOPPING=1"
 
 
+@pytest.mark.acceptance
 def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
     manager = manage("work", limit=3.0)
     jobs.bike.set("long:B", "NOW")
@@ -99,6 +93,7 @@ def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage
     assert jobs.run("fsck").returncode == 0
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("concurrency", ["1", "3"])
 def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
     manager = manage("work", f"--concurrency={concurrency}")
@@ -112,6 +107,7 @@ def test_a_job_may_take_longer_than_the_watchdog(jobs, manage, concurrency):
     assert len(manager.processes) == 1
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("command", ["dispatch", "work"])
 def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server = Node(jobs.folder / "server", *free_ports(1), "--appendonly", "yes")
@@ -129,11 +125,11 @@ def test_attempts_to_reach_a_server_that_is_away_count(jobs, manage, command):
     server.client.close()
 
 
-@pytest.mark.parametrize("command", ["dispatch", "work"])
-def test_a_file_has_the_time_of_the_last_turn(jobs, command):
+@pytest.mark.acceptance
+def test_a_file_has_the_time_of_the_last_turn(jobs):
     file = jobs.folder / "alive"
     jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
-    process = jobs.start(command)
+    process = jobs.start("work")
     wait_until(file.exists)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     first = file.stat().st_mtime
@@ -150,7 +146,18 @@ def test_a_file_has_the_time_of_the_last_turn(jobs, command):
     wait_until(lambda: file.stat().st_mtime > last)
 
 
+@pytest.fixture
+def notified(tmp_path):
+    """The socket that processes are to tell."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(str(tmp_path / "notify"))
+        notified.settimeout(10)
+        yield notified
+
+
+@pytest.mark.acceptance
 def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs, notified):
+    jobs.environment["NOTIFY_SOCKET"] = notified.getsockname()
     up = jobs.start("up")
     assert notified.recv(100) == b"READY=1"
     jobs.bike.set("job:A", "NOW")
@@ -160,70 +167,69 @@ def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs
     assert up.wait(10) == 0
 
 
-@pytest.mark.parametrize("arguments", [("up",), ("work", "--processes=2")])
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [({"WATCHDOG_USEC": "30000000"}, "WatchdogSec"), ({"REDBIKE_WATCHDOG_FILE": "alive"}, "REDBIKE_WATCHDOG_FILE")],
-)
-def test_several_processes_cannot_share_a_watchdog(jobs, arguments, given, named):
-    jobs.environment |= given
-    done = jobs.run(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        f"redbike: {named} is for one process: use 'dispatch' and 'work', without --processes"
-    ]
+# In this process
+
+
+@pytest.fixture
+def enable(monkeypatch):
+    """Do what these variables ask for, each time that a loop goes round."""
+    monkeypatch.setattr(watchdog, "_watchdog", watchdog.Watchdog())
+    monkeypatch.setattr(watchdog, "INTERVAL", 0.0)
+    monkeypatch.setattr(faulthandler, "enable", lambda: None)
+    return lambda feeds=True, **variables: watchdog.enable(variables, feeds)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("feeds", "given", "said"),
     [
-        ({"REDBIKE_WATCHDOG_FILE": "nowhere/alive"}, "bad REDBIKE_WATCHDOG_FILE 'nowhere/alive': No such file"),
-        ({"REDBIKE_WATCHDOG_FILE": "."}, "bad REDBIKE_WATCHDOG_FILE '.': Is a directory"),
-        ({"NOTIFY_SOCKET": "vsock:2:1"}, "bad NOTIFY_SOCKET 'vsock:2:1': the path of a socket is needed"),
+        (False, {"WATCHDOG_USEC": "30000000"}, "WatchdogSec is for one process: use 'dispatch' and 'work'"),
+        (False, {"REDBIKE_WATCHDOG_FILE": "alive"}, "REDBIKE_WATCHDOG_FILE is for one process: use 'dispatch'"),
+        (True, {"REDBIKE_WATCHDOG_FILE": "none/alive"}, "bad REDBIKE_WATCHDOG_FILE 'none/alive': No such file"),
+        (True, {"REDBIKE_WATCHDOG_FILE": "."}, "bad REDBIKE_WATCHDOG_FILE '.': Is a directory"),
+        (True, {"NOTIFY_SOCKET": "vsock:2:1"}, "bad NOTIFY_SOCKET 'vsock:2:1': the path of a socket is needed"),
     ],
 )
-@pytest.mark.parametrize("command", ["dispatch", "work"])
-def test_what_cannot_be_fed_is_one_line(jobs, given, said, command):
-    jobs.environment |= given
-    done = jobs.run(command)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+def test_what_cannot_be_fed_is_refused(enable, feeds, given, said):
+    with pytest.raises(BadConfig, match=re.escape(said)):
+        enable(feeds, **given)
 
 
-def test_a_manager_that_is_gone_is_mentioned_once_though_the_file_is_there_and_jobs_go_on(jobs):
-    file = jobs.folder / "alive"
-    jobs.environment |= {"NOTIFY_SOCKET": str(jobs.folder / "nobody"), "WATCHDOG_USEC": "30000000"}
-    jobs.start("work", log="other")
-    jobs.environment["REDBIKE_WATCHDOG_FILE"] = str(file)
-    jobs.start("dispatch")
-    for number in range(3):
-        wait_until(file.exists)
+def test_up_says_in_one_line_that_it_has_no_watchdog(shell):
+    shell.environment["REDBIKE_WATCHDOG_FILE"] = "alive"
+    check_refused(shell.run("up", "redbike:RoundRobin('A')"), 2, "REDBIKE_WATCHDOG_FILE is for one process")
+
+
+def test_a_manager_that_is_gone_is_mentioned_once_though_the_file_is_there(enable, tmp_path, caplog):
+    file = tmp_path / "alive"
+    enable(NOTIFY_SOCKET=str(tmp_path / "nobody"), WATCHDOG_USEC="30000000", REDBIKE_WATCHDOG_FILE=str(file))
+    watchdog.begin()
+    for _ in range(3):
         file.unlink()
-        jobs.bike.set(f"{number}:A", f"AT:{time.time() + 0.2:.3f}")
-        wait_until(lambda number=number: f"done {number}:A" in jobs.log("other"))
-    assert jobs.log("other").count("the watchdog cannot be fed") == 1
-    assert [line.partition("WARNING ")[2] for line in jobs.log().splitlines() if "watchdog" in line] == [
-        "the watchdog cannot be fed: NOTIFY_SOCKET: No such file or directory"
-    ]
+        watchdog.feed()
+        assert file.exists()
+    assert caplog.messages == ["the watchdog cannot be fed: NOTIFY_SOCKET: No such file or directory"]
 
 
-def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(jobs, notified):
+def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(enable, notified, caplog):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while True:
                 other.sendto(b"full", notified.getsockname())
-    jobs.start("dispatch")
-    wait_until(lambda: "cannot be fed" in jobs.log())
+    enable(NOTIFY_SOCKET=notified.getsockname())
+    watchdog.feed()  # nothing is told before it has begun
+    watchdog.begin()
+    assert "cannot be fed" in caplog.text
+    assert notified.recv(100) == b"full"
+    watchdog.feed()
     while (heard := notified.recv(100)) == b"full":
         pass
     assert heard == b"READY=1"
 
 
-def test_the_process_of_another_watchdog_is_not_fed_for_it(jobs, notified):
-    jobs.environment |= {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}
-    process = jobs.start("dispatch")
-    assert notified.recv(100) == b"READY=1"
-    process.terminate()
-    assert notified.recv(100) == b"STOPPING=1"
+def test_the_process_of_another_watchdog_is_not_fed_for_it(enable, notified):
+    enable(NOTIFY_SOCKET=notified.getsockname(), WATCHDOG_USEC="30000000", WATCHDOG_PID="1")
+    watchdog.begin()
+    watchdog.feed()
+    watchdog.end()
+    assert [notified.recv(100), notified.recv(100)] == [b"READY=1", b"STOPPING=1"]
