@@ -1,17 +1,14 @@
-"""The command line on a cluster: each command that needs a server, also while the slot of the prefix moves."""
+"""The command line on a cluster: each command that needs a server."""
 
 import json
-import threading
 
 import pytest
 
 from tests.commandline import Shell
-from tests.traffic import Traffic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-MOVES = 6
 WORKER = """
 import os
 import redbike
@@ -22,44 +19,6 @@ class Worker(redbike.RoundRobin):
         if jobid.startswith("fails") and not os.path.exists("mended"):
             raise ValueError("not today")
 """
-
-
-@pytest.fixture
-def traffic(tmp_path, cluster, prefix):
-    traffic = Traffic(tmp_path, cluster.url, prefix)
-    yield traffic
-    traffic.close()
-
-
-def test_a_slot_moves_under_load_and_no_user_sees_an_error(traffic, cluster):
-    """Dispatchers, workers, and commands one after the other, while the slot goes to and fro between masters."""
-    moved = threading.Event()
-
-    def move():
-        for _ in range(MOVES):
-            cluster.move_slot(traffic.bike.prefix)
-            # It stays there until commands have found it there.
-            wait_until(commands.wait, 60)
-            commands.clear()
-        moved.set()
-
-    commands = threading.Event()
-    mover = threading.Thread(target=move)
-    mover.start()
-    number = 0
-    while not moved.is_set():
-        words = [["set", f"hand.{number}:A", "NOW"], ["statuses"], ["tell", "cron:A"], ["schedules"]][number % 4]
-        done = traffic.shell.run(*words)
-        assert (done.returncode, done.stderr) == (0, ""), words
-        number += 1
-        commands.set()
-    mover.join()
-    traffic.stop_client()
-    wait_until(lambda: {run.jobid for run in traffic.ended()} >= set(traffic.acknowledged))
-    traffic.wait_for_all(max(run.at for run in traffic.ended()))
-    assert traffic.shell.run("fsck").stdout == ""
-    traffic.stop()
-    assert [line for line in traffic.logs().splitlines() if " INFO " not in line] == []
 
 
 def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):

@@ -9,7 +9,7 @@ import pytest
 from redbike import Redbike
 from redbike.connection.check import _check_version
 from redbike.errors import ServerError
-from tests.servers import Node, Sentinels, free_ports
+from tests.servers import Node, free_ports
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
@@ -78,16 +78,6 @@ def test_other_nodes_of_a_cluster_are_asked(cluster, prefix):
         bike = Redbike(Quiet(), prefix=prefix, redis_config=cluster.url.replace("://", f"://{place},"))
         assert bike.set("job:A", "NOW")
         bike.redis.close()
-
-
-@pytest.mark.acceptance
-def test_other_sentinels_are_asked(tmp_path):
-    sentinels = Sentinels(tmp_path / "servers")
-    with impostor(*free_ports(1)) as place:
-        bike = Redbike(Quiet(), redis_config=sentinels.url.replace("://", f"://{place},"))
-        assert bike.set("job:A", "NOW")
-        bike.redis.close()
-    sentinels.stop()
 
 
 def test_a_single_server_that_is_given_as_a_cluster_is_said(tmp_path):

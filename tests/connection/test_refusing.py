@@ -9,6 +9,7 @@ import pytest
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
+from tests.cli.refused import check_refused
 from tests.commandline import Shell
 from tests.connection.embedded import make_binary
 from tests.pages import find_block
@@ -101,6 +102,9 @@ def test_a_server_that_finds_room_for_another_file_is_stopped_and_nothing_is_los
     assert health.startswith("PROBLEM: the server refuses all changes, so no job runs: Redis refuses: MISCONF")
     assert "dispatcher" not in health
     assert "but the server takes no changes: Redis refuses: MISCONF" in why
+    for command in (("set", "b:A", "@hourly"), ("unset", "job:A")):
+        check_refused(shell.run(*command), 1, "MISCONF")
+    assert shell.run("tell", "job:A").returncode == 0
     assert shell.run("server", "stop").stdout == "stopped\n"
     server.start()
     assert shell.run("tell", "job:A").returncode == 0

@@ -138,13 +138,6 @@ def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(deep, tmp_path):
         deep.start()
 
 
-def test_the_folder_that_older_versions_had_for_a_socket_gives_way(deep):
-    deep.socket.parent.mkdir(mode=0o700)
-    deep.socket.write_text("")
-    assert deep.start() is True
-    assert (deep.folder / "redis.sock").is_socket()
-
-
 def start_without_lock(server):
     """A server as versions before the lock started it."""
     server.folder.mkdir(mode=0o700)
@@ -192,35 +185,6 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
         EmbeddedServer(tmp_path / "file").start()
     said = Shell(tmp_path, "embedded:file/folder").run("schedules")
     check_refused(said, 1, str(tmp_path / "file"))
-
-
-@pytest.mark.acceptance
-def test_a_full_disk_is_said_in_a_line_and_who_reads_is_served(server, tmp_path, monkeypatch):
-    """A limit for the size of files is as good as a disk of that size."""
-    monkeypatch.setenv("REDBIKE_SERVER", make_binary(tmp_path, before='trap "" XFSZ\nulimit -f 32\n'))
-    server.start()
-    shell = Shell(tmp_path, None)
-    assert shell.run("set", "first:A", "@hourly").returncode == 0
-    (tmp_path / "jobs.csv").write_text("".join(f"job{number}:A,@hourly\n" for number in range(300)))
-    shell.run("load", "jobs.csv")
-    wait_until(lambda: server.logfile.read_text().count("writing to the AOF file") > 0)
-    (tmp_path / "more.csv").write_text("more:A,@hourly\n")
-    for command in (("set", "b:A", "@hourly"), ("load", "more.csv"), ("unset", "first:A")):
-        said = shell.run(*command)
-        assert said.returncode == 1
-        assert said.stderr.count("\n") == 1
-        assert "MISCONF" in said.stderr
-    told = shell.run("tell", "first:A")
-    assert (told.returncode, told.stderr) == (0, "")
-    monkeypatch.undo()
-    with pytest.raises(ServerError, match="is not stopped: it cannot write its append-only file"):
-        server.stop()
-    os.kill(server.status()["pid"], signal.SIGTERM)
-    wait_until(lambda: not server.status()["running"])
-    # With room again, all that was written is there.
-    server.start()
-    assert shell.run("tell", "first:A").returncode == 0
-    assert shell.run("set", "b:A", "@hourly").returncode == 0
 
 
 def test_after_a_rewrite_nothing_comes_back_of_half_a_transaction(server):

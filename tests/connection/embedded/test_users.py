@@ -160,7 +160,7 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
 # Where it is
 
 
-@pytest.mark.parametrize("name", ["a#b%41", "two words, why?", "ü&b=c;d"])
+@pytest.mark.parametrize("name", ["a#b%41", "two words, why?"])
 def test_its_folder_may_have_any_name(tmp_path, name):
     server = EmbeddedServer(tmp_path / name)
     try:
