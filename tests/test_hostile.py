@@ -13,7 +13,6 @@ import pytest
 
 from redbike import Redbike, RoundRobin, cli
 from redbike.cli.entry import main
-from redbike.errors import ServerError
 from redbike.store.keys import FIXED, Keys
 from redbike.store.run import NextState
 from tests.store.test_keys import GOOD
@@ -29,93 +28,39 @@ NO_QUEUE = ["a:", ":"]  # with the stock workers
 SCHEDULES = {
     REFUSED: [
         "",
-        "AT:",
-        "AT:abc",
-        "AT:-1",
-        "AT:nan",
-        "AT:inf",
         "AT:1e400",
         "AT:" + "9" * 20,
-        "EVERY:0",
-        "EVERY:-5m",
         "EVERY:nan",
-        "EVERY:",
-        "EVERY:15m@soon",
-        "every day",
-        "NOW!",
         "0 0 30 2 *",
-        "* * * *",
-        "* * * * * * * *",
-        "61 * * * *",
-        "@reboot",
-        "R R * * *",
         "*/" + "9" * 5000 + " * * * *",
         "\u0661 * * * *",
         "0 0 * * *\0",
-        "* * 30 2 * *",
         ",".join("0" * 141_500) + " * * * *",
         "x" * 9000,
-        "RRULE:FREQ=DAILY;INTERVAL=0",
-        "RRULE:FREQ=DAILY;INTERVAL=-1",
-        "RRULE:FREQ=DAILY;COUNT=0",
-        "RRULE:FREQ=SOMETIMES",
-        "RRULE:FREQ=DAILY;BYDAY=99MO",
         *(f"RRULE:FREQ={freq};BYMONTHDAY=30;BYMONTH=2" for freq in ("SECONDLY", "MINUTELY", "DAILY", "YEARLY")),
         "RRULE:FREQ=DAILY;BYHOUR=9;BYSETPOS=2",
-        "DTSTART:20200101T000000\nRRULE:FREQ=DAILY\nEXRULE:FREQ=DAILY",
-        "RRULE:FREQ=DAILY;FREQ=HOURLY",
-        "RRULE:FREQ=MONTHLY;BYMONTHDAY=0",
         "\n".join(["RRULE:FREQ=DAILY"] * 400),
         "\n".join(["RRULE:FREQ=DAILY"] * 3000),
         "DTSTART;TZID=../../../../etc/passwd:20300101T000000\nRRULE:FREQ=DAILY",
-        "DTSTART;TZID=/etc/passwd:20300101T000000\nRRULE:FREQ=DAILY",
-        "DTSTART;TZID=Mars/Olympus:20300101T000000\nRRULE:FREQ=DAILY",
         "CRON_TZ=../../etc/passwd 0 0 * * *",
-        "STOP IT",
     ],
     DONE: [
-        "now",
-        "AT:1.5",
-        "AT:4102444800000"[:13],
         "AT:2069-07-20T20:17:40.5Z",
         "every:1H30M",
-        "continue",
         "0 0 29 2 mon#5",
-        "*/100 * * * *",
         "59-0 * * * *",
-        "0 0 * * mon-sun/99",
-        "H H * * *",
         "RRULE:FREQ=DAILY;COUNT=1000000000",
         "RRULE:FREQ=MINUTELY;BYSECOND=60",
         "DTSTART:19700101T000000\nRRULE:FREQ=SECONDLY",
         "DTSTART:20150101T000000\nRRULE:FREQ=MINUTELY",
-        "DTSTART:20200101T000000\nRRULE:FREQ=DAILY;UNTIL=20990101T000000Z",
-        "freq=daily",
     ],
 }
-TIMESTAMPS = ["", "abc", "-1", "nan", "inf", "1e400", "9" * 20, "2020-13-01", "soon"]
 CONFIGS = [
     "[redbike]\nprefix: *\n",
-    "[redbike]\ndefault-timeout: yes\n",
-    "[redbike]\nprefix: a b\n",
-    "[redbike]\ndefault-timeout: 0\n",
-    "[redbike]\ndefault-timeout: -1\n",
-    "[redbike]\ndefault-timeout: nan\n",
-    "[redbike]\ndefault-timeout: soon\n",
     "[redbike]\ndefault-timeout: 1000000000000\n",
-    "[redbike]\nretries: 2.5\n",
-    "[redbike]\ncatchup: sometimes\n",
-    "[redbike]\ntimezone: Mars/Olympus\n",
     "[redbike]\ntimezone: ../../etc/passwd\n",
-    "[redbike]\nprefx: app\n",
     "[redbike]\nworker: :__import__('os').system('touch pwned')\n",
-    "[redbike]\nworker: os:system('touch pwned')\n",
-    "[redbike]\nworker: nowhere:Worker()\n",
-    "[redbike-redis]\nport: many\n",
-    "[redbike-redis]\nhots: localhost\n",
-    "[redbike-redis]\nurl: redis://x\nport: 1\n",
     "[redbike-redis]\nurl: gopher://user:hunter2@x\n",
-    "no section\n",
     "[redbike]\nprefix: a\nprefix: b\n",
 ]
 
@@ -187,8 +132,7 @@ def test_a_job_id_that_is_none_of_our_business(run, jobid):
     assert run("statuses")[1] == ""
 
 
-@pytest.mark.acceptance
-@pytest.mark.parametrize("text", SCHEDULES[REFUSED])
+@pytest.mark.parametrize("text", SCHEDULES[REFUSED], ids=lambda text: text[:30])
 def test_a_schedule_that_is_refused_changes_nothing_of_a_job_that_exists(run, client, text):
     run("set", "job:A", "EVERY:1h")
     before = dump(client)
@@ -203,13 +147,6 @@ def test_a_schedule_that_is_refused_changes_nothing_of_a_job_that_exists(run, cl
 def test_a_schedule_that_is_one_after_all(run, text):
     assert run("set", "job:A", text)[0] == DONE
     assert run("fsck")[:2] == (DONE, "")
-
-
-@pytest.mark.parametrize("text", TIMESTAMPS)
-def test_a_timestamp_that_is_refused(run, client, text):
-    refused_in_one_line(run("set", "job:A", "0 3 * * *", f"--after={text}"))
-    refused_in_one_line(run("statuses", f"--before={text}"))
-    assert dump(client) == {}
 
 
 @pytest.mark.parametrize("content", CONFIGS)
@@ -243,17 +180,12 @@ def test_no_zone_is_read_from_a_file_that_a_schedule_names(run, client, tmp_path
     ("make", "complaint"),
     [
         (lambda path: None, None),
-        (lambda path: path.write_text(""), "ignored"),
         (lambda path: path.write_text("soon"), "ignored"),
-        (lambda path: path.write_text("-1\n"), "ignored"),
-        (lambda path: path.write_text("4000000000.0\n"), "future"),
-        (lambda path: path.mkdir(), "ignored"),
-        (lambda path: path.symlink_to(path), "ignored"),
         (lambda path: path.symlink_to("/dev/zero"), "ignored"),
         (os.mkfifo, "ignored"),
         (lambda path: (path.touch(), os.truncate(path, 1 << 30)), "ignored"),
     ],
-    ids=["none", "empty", "text", "negative", "future", "folder", "loop", "device", "fifo", "gigabyte"],
+    ids=["none", "text", "device", "fifo", "gigabyte"],
 )
 def test_a_timefile_that_is_none_is_reported_and_the_job_is_set(run, tmp_path, make, complaint):
     make(tmp_path / "time")
@@ -332,109 +264,6 @@ def test_a_key_of_a_wrong_type_is_left_alone_and_nothing_is_done_by_half(run, cl
 
 
 # For each key of a wrong type something that needs it. What needs it not goes on.
-NEEDS = {
-    "agreed": ("set", "job:A", "NOW"),
-    "schedules": ("set", "job:A", "NOW"),
-    "statuses": ("set", "job:A", "NOW"),
-    "timeline": ("set", "job:A", "EVERY:1h"),
-    "queued": ("set", "job:A", "NOW"),
-    "running": ("set", "job:A", "NOW"),
-    "batches": ("work",),
-    "leases": ("work",),
-    "retry-states": ("set", "job:A", "NOW"),
-    "skipped": ("unset", "waiting:A"),
-    "failures": ("unset", "waiting:A"),
-    "failure-times": ("unset", "waiting:A"),
-    "queues": ("set", "job:B", "NOW"),
-    "wakeup": ("set", "job:A", "EVERY:1h"),
-    "dispatched": ("advance",),
-    "rewinds": ("rewind",),
-    "spent": ("unset", "waiting:A"),
-    "requests": ("set", "job:A", "NOW"),
-    "control": ("control", "HALT"),
-    "halt": ("control", "HALT"),
-    "pauses": ("set", "job:A", "NOW"),
-    "options": ("set", "job:A", "NOW"),
-    "data": ("set", "job:A", "NOW", "--data=1"),
-    "groups": ("unset", "waiting:A"),
-    "outputs": ("unset", "waiting:A"),
-    "saved": ("unset", "waiting:A"),
-    "progress": ("unset", "waiting:A"),
-    "queue-limits": ("set", "job:A", "NOW"),
-    "slots": ("rebuild_slots",),
-    "timers": ("unset", "waiting:A"),
-    "hosts": ("set", "job:A@all", "EVERY:1h"),
-    "log": ("set", "job:A", "NOW"),
-    "workers": ("register",),
-    "seen": ("register",),
-    "journal": ("archive",),
-    "history": ("unset", "waiting:A"),
-    "counts": ("archive",),
-    "untold": ("claim",),
-    "following": ("unset", "waiting:A"),
-    "followers": ("unset", "waiting:A"),
-    "alerts": ("unset", "waiting:A"),
-    "blackouts": ("unset", "waiting:A"),
-    "tokens": ("token", "remove", "ci"),
-    "work-A": ("set", "job:A", "NOW"),
-    "wake-work-A": ("set", "job:A", "NOW"),
-    "tombstones-work-A": ("set", "job:A", "NOW"),
-}
-
-
-def test_every_key_is_needed_by_something():
-    assert NEEDS.keys() == KINDS.keys() - {"inflight-tag"}
-
-
-@pytest.fixture
-def do(run, server_url):
-    """Runs a command, or a step of a worker or a dispatcher, which says what the command would."""
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    steps = {
-        "work": lambda: take_one(bike.store, [("work-A", 10.0)], "tag"),
-        "advance": lambda: bike.store.timeline.advance(1000.0),
-        "rewind": lambda: bike.store.timeline.advance(1000.0, known=2000.0),
-        "archive": lambda: list(bike.store.archiver.archive()),
-        "claim": lambda: list(bike.store.outbox.claim_all(["work-A"])),
-        "register": lambda: bike.store.workers.register("owner", "{}"),
-        "rebuild_slots": lambda: bike.store.queue_limits.rebuild_slots("work-A", ["waiting:A"]),
-    }
-
-    def do(verb, *arguments):
-        if verb not in steps:
-            return run(verb, *arguments)
-        try:
-            steps[verb]()
-        except ServerError as error:
-            return FAILED, "", f"redbike: {error}"
-        return DONE, "", ""
-
-    return do
-
-
-@pytest.mark.parametrize(
-    "wrong", ["stream", *(pytest.param(kind, marks=pytest.mark.acceptance) for kind in ("string", "list"))]
-)
-@pytest.mark.parametrize("name", NEEDS)
-def test_a_key_of_a_wrong_type_is_named_and_left_alone(run, do, client, name, wrong):
-    if wrong == KINDS[name]:
-        wrong = "hash"
-    key = f"redbike-{name}"
-    assert run("set", "waiting:A", "NOW")[0] == DONE
-    client.delete(key)
-    {
-        "stream": lambda: client.xadd(key, {"wrong": "type"}),
-        "string": lambda: client.set(key, "wrong"),
-        "list": lambda: client.lpush(key, "wrong"),
-        "hash": lambda: client.hset(key, "wrong", "type"),
-    }[wrong]()
-    before = dump(client)
-    status, out, err = do(*NEEDS[name])
-    assert (status, out) == (FAILED, "")
-    assert err.splitlines() == [f"redbike: Redis refuses: WRONGTYPE {key} is a {wrong}, not a {KINDS[name]}"]
-    assert dump(client) == before
-
-
 def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
     """The tag of a run is new, so nothing can be there; what is put there later is replaced with the run."""
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
@@ -450,46 +279,34 @@ def test_of_an_in_flight_key_no_type_is_expected(client, server_url):
     assert client.type("redbike-inflight-tag") == b"stream"
 
 
-@pytest.mark.parametrize(
-    "name", ["statuses", *(pytest.param(name, marks=pytest.mark.acceptance) for name in ("wake-work-A", "queued"))]
-)
-def test_a_key_that_is_of_a_wrong_type_while_a_worker_waits_is_named(client, shell, name):
-    key = f"redbike-{name}"
+def test_a_key_that_is_of_a_wrong_type_while_a_worker_waits_is_named(client, shell):
     worker = shell.start("work", "redbike:RoundRobin('A')")
     wait_until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
-    client.delete(key)
-    client.xadd(key, {"wrong": "type"})
-    if name != "wake-work-A":
-        client.hset("redbike-schedules", "job:A", "NOW")
-        client.lpush("redbike-work-A", "job:A")
-        client.lpush("redbike-wake-work-A", "1")
+    client.xadd("redbike-statuses", {"wrong": "type"})
+    client.hset("redbike-schedules", "job:A", "NOW")
+    client.lpush("redbike-work-A", "job:A")
+    client.lpush("redbike-wake-work-A", "1")
     assert worker.wait(timeout=20) == FAILED
-    kind = KINDS[name]
-    assert f"WRONGTYPE {key} is a stream, not a {kind}" in shell.log().splitlines()[-1]
-    assert client.llen("redbike-work-A") == (name != "wake-work-A"), "nothing was taken"
+    assert "WRONGTYPE redbike-statuses is a stream, not a hash" in shell.log().splitlines()[-1]
+    assert client.llen("redbike-work-A") == 1, "nothing was taken"
 
 
 DAMAGES = {
     "a status without a colon": ("hset", "statuses", "job:A", "nothing"),
-    "an empty status": ("hset", "statuses", "job:A", ""),
     "a status of bytes": ("hset", "statuses", "job:A", b"\xff\xfe:1"),
     "a schedule that is none": ("hset", "schedules", "job:A", "garbage"),
-    "an empty schedule": ("hset", "schedules", "job:A", ""),
     "a schedule of bytes": ("hset", "schedules", "job:A", b"\xff"),
     "a schedule of a megabyte": ("hset", "schedules", "job:A", "x" * 1_000_000),
     "due at the end of time": ("zadd", "timeline", "inf", "job:A"),
-    "due before its beginning": ("zadd", "timeline", "-inf", "job:A"),
     "due in an age": ("zadd", "timeline", "1e300", "job:A"),
     "a lease without a run": ("zadd", "leases", "5", "job:A"),
     "a lease for ever": ("zadd", "leases", "inf", "job:A"),
-    "a lease before all time": ("zadd", "leases", "-inf", "job:A"),
     "a lease of a tag without a list": ("zadd", "leases", "5", "tag"),
     "a lease of nobody": ("zadd", "leases", "5", ""),
     "a lease of bytes": ("zadd", "leases", "5", b"\xff\n"),
     "a list of a tag of garbage": ("hset", "batches", "tag", "garbage"),
     "a list of a tag of bytes": ("hset", "batches", "tag", b"\n\xff\n\xfe\n"),
     "an empty list of a tag": ("hset", "batches", "tag", ""),
-    "a list of a tag of blank lines": ("hset", "batches", "tag", "\n\n\n"),
     "an endless list of a tag": ("hset", "batches", "tag", "y\n" * 100_000),
     "a list of a tag with an idle job": ("hset", "batches", "tag", "\njob:A\n"),
     "a list of a tag with a job twice": ("hset", "batches", "tag", "\nother:A\nother:A\n"),
@@ -504,7 +321,6 @@ DAMAGES = {
     "tombstones without a list": ("sadd", "tombstones-work-B", "job:A", "other:A"),
     "tombstones of no queue": ("sadd", "tombstones-", "job:A"),
     "all is dispatched for ever": ("zadd", "dispatched", "inf", "until"),
-    "nothing was ever dispatched": ("zadd", "dispatched", "-inf", "until"),
     "a run that is none": ("hset", "running", "job:A", "garbage"),
     "a run without numbers": ("hset", "running", "job:A", "tag a b c d e - work-A"),
     "a count that is none": ("hset", "skipped", "missed:job:A", "many"),
@@ -520,12 +336,11 @@ DAMAGES = {
 
 
 @pytest.mark.acceptance
-@with_some_and_all(DAMAGES)
-@pytest.mark.parametrize("schedule", ["NOW", "EVERY:1h"])
-def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_url, schedule, name, commands):
-    command, key, *values = DAMAGES[name]
+@pytest.mark.parametrize("number", range(len(DAMAGES)), ids=[*DAMAGES])
+def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_url, number):
+    (command, key, *values), schedule = [*DAMAGES.values()][number], ["NOW", "EVERY:1h"][number % 2]
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
-    for verb in commands:
+    for verb in COMMANDS:
         client.flushall()
         bike.set("job:A", schedule)
         client.execute_command(command, f"redbike-{key}", *values)

@@ -1,10 +1,7 @@
-"""More than there is room or time for: a server without memory, a flood of due jobs, a flood of failures."""
+"""More than there is room or time for: a server without memory, and a flood of due jobs."""
 
-import json
-import re
 import subprocess
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ from redbike import Redbike, RoundRobin
 from redbike.connection.embedded import EmbeddedServer
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.worker.run_log import MOST
 from tests.commandline import Shell
 from tests.waiting import wait_until
 
@@ -23,16 +19,8 @@ from redbike import RoundRobin
 class Worker(RoundRobin):
     def work(self, jobid):
         print(f"worked {jobid}", flush=True)
-
-class Failing(RoundRobin):
-    def work(self, jobid):
-        self.deeper(jobid)
-
-    def deeper(self, jobid):
-        raise ValueError(f"no luck with {jobid}")
 """
 FLOOD = 20_000  # due jobs
-FAILING = 600
 
 
 class Site:
@@ -128,25 +116,3 @@ def test_a_flood_of_due_jobs_passes_in_small_steps(site):
     assert durations[len(durations) // 4] < 10_000, durations
     assert megabytes(dispatcher) < 100
     assert site.client.lindex(site.bike.store.keys.queue("work-A"), -1) == b"0:A"
-
-
-def test_a_flood_of_failures_leaves_the_newest_of_them_and_a_log_that_can_be_read(site):
-    (site.shell.folder / ".redbike.conf").write_text("[redbike]\nfailures-limit: 100\n")
-    assert all(ok is True for _, ok in site.bike.set_many((f"{n}:A", "NOW") for n in range(FAILING)))
-    site.shell.start("work", "jobs:Failing('A')", log="work")
-    wait_until(lambda: site.client.hlen(site.bike.store.keys.queued) == 0, timeout=60)
-    wait_until(lambda: site.client.hlen(site.bike.store.keys.running) == 0)
-    failures = [json.loads(line) for line in site.shell.run("failures").stdout.splitlines()]
-    assert len(failures) == 100
-    assert {failure["jobid"] for failure in failures} == {f"{n}:A" for n in range(FAILING - 100, FAILING)}
-    assert site.client.zcard(site.bike.store.keys.failure_times) == 100
-    assert {event for _, event, _ in site.bike.get_statuses()} == {"DIE"}
-    log = site.shell.log("work").splitlines()
-    assert len([line for line in log if re.search(r"ERROR \d+:A: ValueError: no luck with", line)]) == FAILING
-    # All of them fail at the same line: one traceback a minute, and this takes a few seconds.
-    assert 1 <= len([line for line in log if line.startswith("Traceback")]) <= 2
-    told = [line for line in log if " INFO " in line]
-    assert len(log) - len(told) < FAILING + 50
-    first, *_, last = (datetime.fromisoformat(line.split()[0]) for line in told)
-    assert len(told) <= (MOST + 2) * ((last - first).total_seconds() + 2), "so many in a second"
-    assert list(fsck(site.bike.store)) == []

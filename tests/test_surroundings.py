@@ -14,9 +14,7 @@ from tests.proc import is_gone
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--version",), ("tell", "nobody:A"), ("set", "a:A", "every day"), ("nonsense",), ("jobs", "--help")]
-)
+@pytest.mark.parametrize("arguments", [("tell", "nobody:A"), ("jobs", "--help")])
 def test_a_forked_command_does_what_a_fresh_one_does(shell, arguments):
     shell.environment["REDBIKE_OF_THE_TEST"] = "ä"
     forked = shell.run(*arguments)
@@ -53,14 +51,6 @@ def test_what_a_test_leaves_behind_is_killed(shell):
         FORK_SERVER.end_all()
     assert process.wait(20) == forked.wait(20) == -signal.SIGKILL
     wait_until(lambda: all(map(is_gone, pids)))
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, 0])
-def test_a_test_after_one_that_has_ended_the_server_has_a_server(client, server, number):
-    if number:
-        os.kill(server.status()["pid"], number)
-    assert number or client.ping()
 
 
 def test_nothing_that_is_inherited_steers_a_test():
