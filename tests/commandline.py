@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from redbike.cli import main
 from tests.forkserver import ForkServer, Process, is_plain
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +78,34 @@ class Shell:
     def command(self, arguments: tuple[str, ...]) -> list[str]:
         """The words with which Python starts it; its own start takes a quarter of a second."""
         return [sys.executable, "-m", "redbike", *arguments]
+
+
+class Within(Shell):
+    """The same, but `run` calls the command in this process, where a process is not the point: a fourth of the time."""
+
+    def run(self, *arguments: str, input: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
+        if not is_plain(self.environment):
+            return super().run(*arguments, input=input, timeout=timeout)
+        loaded = set(sys.modules)
+        files = {"stdin": memory_file(input), "stdout": memory_file(), "stderr": memory_file()}
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, self.environment, clear=True))
+            stack.enter_context(chdir(self.folder))
+            stack.enter_context(patch("sys.path", [str(self.folder), *sys.path]))
+            numbers = {name: stack.enter_context(file) for name, file in files.items()}
+            for name, number in numbers.items():
+                mode = "r" if name == "stdin" else "w"
+                file = open(number, mode, errors="surrogateescape", closefd=False)  # noqa: SIM115
+                stack.enter_context(patch(f"sys.{name}", file))
+            status = main(arguments)
+            for file in (sys.stdout, sys.stderr):
+                file.flush()
+            for name in set(sys.modules) - loaded:
+                # The next test has other modules of the same name.
+                if str(self.folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                    del sys.modules[name]
+            shown = [read(numbers[name]) for name in ("stdout", "stderr")]
+        return subprocess.CompletedProcess(self.command(arguments), status, *shown)
 
 
 @contextmanager

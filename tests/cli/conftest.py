@@ -7,7 +7,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.connection.embedded import EmbeddedServer
-from tests.commandline import Shell
+from tests.commandline import Shell, Within
 
 
 class Failing(RoundRobin):
@@ -18,6 +18,14 @@ class Failing(RoundRobin):
     def work(self, jobid):
         if jobid.startswith("bad"):
             raise ValueError(self.error)
+
+
+@pytest.fixture
+def shell(tmp_path, client, server_url):
+    """The command line, on the suite's own server, which is empty; what it runs is called in this process."""
+    shell = Within(tmp_path, server_url)
+    yield shell
+    shell.close()
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
-"""What the command line tells of jobs that follow others."""
+"""What the command line tells of jobs that follow others, and of groups. What words there are: tests/queries."""
 
 import json
 
 import pytest
 
+from tests.cli.refused import check_refused
+
+GROUP = "the group g, 2 of 3 jobs left, 1 given up: one:A, which is due at "
+
 
 @pytest.fixture
 def bike(bike):
-    """With a chain of three, and one that waits for two of it."""
+    """With a chain of three, one that waits for two of it, and a group of three, one of which is gone."""
     for jobid, schedule in (
         ("extract:A", "0 3 * * *"),
         ("load:A", "AFTER:extract:A"),
@@ -15,6 +19,9 @@ def bike(bike):
         ("alarm:A", "AFTER:load:A failed"),
     ):
         assert bike.set(jobid, schedule)
+    bike.group("g", [("two:A", "0 3 * * *"), ("gone:A", "AT:2000000000")], then="all:A")
+    bike.set("one:A", "AT:2000000000", group_of="g")
+    bike.unset("gone:A")
     return bike
 
 
@@ -22,7 +29,6 @@ def bike(bike):
     ("what", "says"),
     [
         ("load:A", "It waits for extract:A, which is due at "),
-        ("report:A", "It waits for the end of load:A, which waits for extract:A, which is due at "),
         ("alarm:A", "It waits for a failure of load:A, which waits for extract:A, which is due at "),
         ("AFTER:extract:A,load:A", "It waits for extract:A, which is due at "),
     ],
@@ -31,28 +37,18 @@ def test_next_of_a_follower_has_the_due_times_of_its_parents(bike, shell, what, 
     done = shell.run("next", what, "--count=3")
     assert (done.returncode, done.stderr) == (0, "")
     words, waits, times, *lines = done.stdout.splitlines()
-    assert words.startswith("When ")
-    assert waits.startswith(says)
+    assert (words[:5], waits[: len(says)]) == ("When ", says)
     ending = "if they fail" if what == "alarm:A" else "when they have ended"
     assert times == f"It is due for these times of its parents, {ending}:"
     assert [line.split("T")[1][:8] for line in lines] == ["03:00:00"] * 3
 
 
-@pytest.mark.parametrize(
-    ("schedule", "says"),
-    [(None, "which is no job."), ("STOP", "which is stopped or has run out"), ("AT:2100000000", "which is due at")],
-)
-def test_next_of_a_follower_without_a_parent_that_goes_on(bike, shell, schedule, says):
-    bike.set("extract:A", schedule)
-    for what in ("load:A", "AFTER:extract:A"):
-        done = shell.run("next", what, "--count=2")
-        assert done.returncode == 0
-        assert says in done.stdout
-        assert done.stdout.count("2036-07-18T") // 2 == bool(schedule and schedule.startswith("AT"))
-        assert done.stderr == "redbike: no further runs\n"
-
-
-def test_next_needs_no_server_for_the_words_of_a_follower(shell):
+def test_next_of_a_follower_whose_parents_do_not_go_on_or_are_not_known(bike, shell):
+    for schedule, says in ((None, "which is no job."), ("AT:2100000000", "which is due at")):
+        bike.set("extract:A", schedule)
+        done = shell.run("next", "load:A", "--count=2")
+        assert (done.returncode, done.stderr, says in done.stdout) == (0, "redbike: no further runs\n", True)
+        assert ("2036-07-18T" in done.stdout) == bool(schedule)
     done = shell.run("next", "AFTER:a", "--url=redis://127.0.0.1:1")
     assert (done.returncode, done.stdout) == (0, "When a has ended well.\n")
     assert done.stderr.startswith("redbike: its parents are not known: ")
@@ -60,61 +56,75 @@ def test_next_needs_no_server_for_the_words_of_a_follower(shell):
 
 def test_show_has_what_a_job_is_after_and_what_follows_it(bike, shell):
     text = shell.run("show", "load:A").stdout
-    assert "When extract:A has ended well." in text
-    assert "It waits for extract:A, which is due at " in text
+    for said in ("When extract:A has ended well.", "It waits for extract:A, which is due at "):
+        assert said in text
     assert "  after        extract:A (due at " in text
     assert "  followed by  alarm:A, report:A\n" in text
     assert "Due times of its parents (UTC)" in text
     tree = text.partition("What follows what\n")[2].splitlines()
-    assert tree[0] == "  load:A"
-    assert tree[1].startswith("    after extract:A, which is due at ")
+    assert (tree[0], tree[1][:37]) == ("  load:A", "    after extract:A, which is due at ")
     assert tree[2:] == ["    then alarm:A if it fails", "    then report:A in any case"]
-    root = shell.run("show", "extract:A").stdout
-    assert "Next runs (UTC)" in root
-    assert "      then report:A in any case\n" in root
+    assert "Next runs (UTC)" in shell.run("show", "extract:A").stdout
+    assert not {"follow", "after"} & {*shell.run("show", "two:A").stdout.split()}
 
 
-def test_what_follows_nothing_shows_nothing_of_it(bike, shell):
-    bike.set("other:A", "0 3 * * *")
-    text = shell.run("show", "other:A").stdout
-    assert "follow" not in text
-    assert "after" not in text
-
-
-def test_tell_and_jobs_have_no_due_time_and_name_who_follows(bike, shell):
+def test_data_and_lists_have_no_due_time_and_name_who_follows(bike, shell):
     told = json.loads(shell.run("tell", "load:A").stdout)
     assert (told["next_run"], told["waits_for"], told["followers"]) == (None, ["extract:A"], ["alarm:A", "report:A"])
+    told = json.loads(shell.run("tell", "all:A").stdout)
+    assert told["follows_group"] == {"name": "g", "left": 2, "total": 3, "failed": 0, "dropped": 1}
+    assert "followers" not in json.loads(shell.run("tell", "one:A").stdout)
     rows = json.loads(shell.run("jobs", "--format=json").stdout)
-    assert {row["jobid"]: row["next_run"] is None for row in rows} == {
-        "extract:A": False, "load:A": True, "report:A": True, "alarm:A": True
-    }  # fmt: skip
+    assert {row["jobid"] for row in rows if row["next_run"]} == {"extract:A", "one:A", "two:A"}
     assert json.loads(shell.run("jobs", "--overdue", "--format=json").stdout) == []
 
 
-def test_set_notes_a_parent_that_is_no_job(bike, shell):
-    done = shell.run("set", "late:A", "AFTER:extract:A,loed:A")
-    assert (done.returncode, done.stderr) == (0, "redbike: late:A: it waits for 'loed:A', which is no job yet\n")
-    done = shell.run("set", "late:A", "AFTER:x,y")
-    assert done.stderr == "redbike: late:A: it waits for 'x', 'y', which are no jobs yet\n"
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("why", "all:A"), f"It waits for {GROUP}"),
+        (("next", "GROUP:g"), f"Once, when each job of the group g has ended.\nIt waits for {GROUP}"),
+        (("next", "GROUP:x"), "No job of the group x is left: who waits for it is due at once."),
+        (("show", "all:A"), "waits for  group g (2 of 3 jobs left, 1 given up): one:A, two:A\n"),
+        (("show", "all:A"), "    after group g, which has 2 of 3 jobs left, 1 given up\n      after one:A, which"),
+        (("schedules", "--full"), "one:A,AT:2000000000,,,,"),
+    ],
+)
+def test_commands_know_groups(bike, shell, command, says):
+    done = shell.run(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout
+    assert "\x1d" not in done.stdout
+
+
+def test_set_notes_a_parent_that_is_no_job_and_a_group_that_has_ended(bike, shell):
+    for schedule, said in (
+        ("AFTER:extract:A,loed:A", "it waits for 'loed:A', which is no job yet"),
+        ("AFTER:x,y", "it waits for 'x', 'y', which are no jobs yet"),
+        ("GROUP:import-7", "no job of the group 'import-7' is left, so it is due now"),
+    ):
+        assert shell.run("set", "late:A", schedule).stderr == f"redbike: late:A: {said}\n"
     assert shell.run("set", "late:A", "AFTER:extract:A").stderr == ""
-    refused = shell.run("set", "late:A", "AFTER:extract:A", "--after=0")
-    assert (refused.returncode, "has no times that could count from it" in refused.stderr) == (2, True)
-
-
-def test_check_names_who_waits_for_nothing(bike, shell):
-    bike.set("lost:A", "AFTER:nobody:A")
-    bike.set("late:A", "AFTER:over:A")
-    bike.set("over:A", "STOP")
+    assert shell.run("unset", "one:A").stderr == "", "a group is no job that waits for it"
+    bike.store.groups.open("g")
     text = shell.run("check").stdout
-    assert "problem: 'lost:A': it waits for 'nobody:A', which is no job\n" in text
-    assert "note: 'late:A': it waits for 'over:A', which is stopped or has run out, so it never ends well\n" in text
-    assert "load:A" not in text
+    assert "'all:A': it waits for the group 'g', of which more jobs are to be set" in text
 
 
-def test_a_follower_that_never_ran_is_well(bike, shell):
-    text = shell.run("health", "load:A", "report:A", "*:A").stdout
-    assert "load:A" not in text
-    assert "report:A" not in text
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("set", "late:A", "AFTER:extract:A", "--after=0"), "has no times that could count from it"),
+        (("set", "job:A", "GROUP:g", "--after=5"), "bad --after '5': GROUP:g has no times"),
+        (("set", "job:A", "GROUP:"), "bad schedule 'GROUP:': the name of a group is missing"),
+        (("set", "job:A", "NOW", "--group-of=a\tb"), "bad group-of 'a\\tb': control characters, and blanks"),
+        (("set", "one:A", "GROUP:g"), "the job would wait for itself: one:A after group g after one:A"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(bike, shell, command, why):
+    before = shell.run("schedules", "--full").stdout
+    check_refused(shell.run(*command), 2, why)
+    assert shell.run("schedules", "--full").stdout == before
 
 
 def test_a_long_chain_is_said_to_be_long(bike, shell):
@@ -124,28 +134,19 @@ def test_a_long_chain_is_said_to_be_long(bike, shell):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("It is not known when it is due: more than the 64 that are looked at come before it.\n")
     assert shell.run("next", "c64:A").stdout.count("T03:00:00Z") == 5
-    assert shell.run("next", "c80:A").stdout.count(" ... and in the end for others, further up than") == 1
     assert " ... and in the end for c0:A, which is due at " in shell.run("why", "c80:A").stdout
-    shown = shell.run("show", "c40:A").stdout
-    assert shown.endswith("  and more, further away\n")
+    assert shell.run("show", "c40:A").stdout.endswith("  and more, further away\n")
     assert "It is not known when it is due: more than" in shell.run("show", "c80:A").stdout
 
 
-def test_who_follows_what_runs_all_the_time_has_no_times(bike, shell):
-    bike.set("always:A", "CONTINUE")
-    bike.set("next:A", "AFTER:always:A")
+def test_what_follows_what_runs_all_the_time_or_is_in_a_blackout_then(bike, shell):
+    bike.set("extract:A", "CONTINUE")
     for what in ("next", "show"):
-        done = shell.run(what, "next:A")
+        done = shell.run(what, "load:A")
         assert "What it follows runs all the time, and so does it" in done.stdout
         assert (done.stdout.count("in 0"), done.stderr) == (0, "")
-
-
-def test_a_blackout_of_a_follower_is_known_beforehand(bike, shell):
+    bike.set("extract:A", "0 3 * * *")
     assert shell.run("pause", "load:A", "--every=30 2 * * *", "--for=2h").returncode == 0
     for what in ("next", "show"):
         assert shell.run(what, "load:A").stdout.count("  paused then, until ") == 5, what
-        assert "paused then" not in shell.run(what, "report:A").stdout
-    said = shell.run("why", "load:A").stdout
-    assert said.startswith("It waits for extract:A, which is due at ")
-    assert " 03:00:00 UTC at the earliest. It will be paused then, from " in said
-    assert "paused" not in shell.run("why", "report:A").stdout
+    assert "at the earliest. It will be paused then, from " in shell.run("why", "load:A").stdout

@@ -8,7 +8,7 @@ import pytest
 
 from redbike.cli.list import FAILURES
 from tests.cli.refused import check_refused
-from tests.states import dump
+from tests.states import unchanged
 from tests.terminal import plain, run_on_terminal
 
 ROWS = {
@@ -38,15 +38,13 @@ def list_ids(done, column=0):
     ("command", "column", "found"),
     [
         (("jobs",), 0, [*TAGGED, "jobid"]),
-        (("jobs", "--status=DIE"), 0, ["bad:A", "jobid"]),
         (("jobs", "--failed", "*:A"), 0, ["bad:A", "jobid"]),
         (("jobs", "mail:A"), 0, ["jobid"]),
         (("jobs", "inv*"), 0, ["invoice:A", "jobid"]),
         (("runs",), 0, ["bad:A", "jobid"]),
         (("statuses",), 0, TAGGED),
         (("schedules",), 0, TAGGED),
-        (("schedules", "inv*"), 0, ["invoice:A"]),
-        (("schedules", "--full"), 0, [*TAGGED, "jobid"]),
+        (("schedules", "--full", "inv*"), 0, ["invoice:A", "jobid"]),
         (("failures", "--format=csv"), 1, ["bad:A", "jobid"]),
         (("failures", "--format=csv", "inv*"), 1, ["jobid"]),
     ],
@@ -68,7 +66,7 @@ def test_the_agenda_takes_a_tag_and_lists_its_jobs(bike, shell):
         (("run",), TAGGED, lambda job: job["status"].startswith("ENQ")),
         (("run", "i*"), ["invoice:A"], lambda job: job["status"].startswith("ENQ")),
         (("run", "--failed"), ["bad:A"], lambda job: job["status"].startswith("ENQ")),
-        (("cancel",), TAGGED, lambda job: True),
+        (("cancel",), TAGGED, None),
         (("pause", "--reason=the disk"), TAGGED, lambda job: "paused" in job),
         (("pause", "--every=0 2 * * sat", "--for=2h"), TAGGED, lambda job: "blackouts" in job),
         (("resume",), TAGGED, lambda job: "paused" not in job),
@@ -77,49 +75,35 @@ def test_the_agenda_takes_a_tag_and_lists_its_jobs(bike, shell):
     ],
 )
 def test_each_action_on_several_jobs_takes_a_tag_and_prints_them(bike, shell, command, found, is_done):
-    bike.pause("*") if command == ("resume",) else None
-    bike.pause("*", every="0 2 * * *", lasting="1h") if command == ("resume", "--every") else None
-    before = dump(bike.store)
-    done = shell.run(*command, "--tag=billing", "--dry-run")
-    assert (done.returncode, sorted(done.stdout.splitlines()), dump(bike.store)) == (0, found, before)
+    if command[0] == "resume":
+        bike.pause("*", **({"every": "0 2 * * *", "lasting": "1h"} if command[1:] else {}))
+    with unchanged(bike.store):
+        done = shell.run(*command, "--tag=billing", "--dry-run")
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, found)
     done = shell.run(*command, "--tag=billing")
     assert (done.returncode, sorted(done.stdout.splitlines())) == (0, found), done.stderr
-    assert [jobid for jobid in ROWS if is_done(bike.tell(jobid))] == found or command == ("cancel",)
-    assert sorted(bike.store.questions.list_tagged("*", {"mail"})) == ["mail:A"]
+    assert is_done is None or [jobid for jobid in ROWS if is_done(bike.tell(jobid))] == found
 
 
 @pytest.mark.parametrize(
     ("command", "status", "words"),
     [
-        (("run", "--tag=none"), 1, ["no job has the tag 'none'"]),
-        (("pause", "--tag=x,none", "p*"), 1, ["no job with the tag 'none' or 'x' matches 'p*'"]),
-        (("cancel", "--tag=none", "bad:A"), 1, ["no such job with the tag 'none': 'bad:A'"]),
-        (("unset", "--tag=none"), 1, ["no job has the tag 'none'"]),
-        (("unset", "--tag="), 2, ["bad tag '': the name of a tag is needed"]),
-        (("run", "--failed", "--tag=a;b"), 2, ["bad tag 'a;b': letters, digits"]),
-        (("jobs", "--tag=,"), 2, ["bad tag ','"]),
-        (("schedules", "--tag=a*"), 2, ["bad tag 'a*'"]),
-        (
-            ("set", "plain:A", "NOW", "--tags=a;b"),
-            2,
-            ["bad tags 'a;b': letters, digits and any of _.:/@+-"],
-        ),
-        (("set", "plain:A", "NOW", "--note=a\nb"), 2, [r"bad note 'a\nb': one line of up to 500 characters"]),
+        (("run", "--tag=none"), 1, "no job has the tag 'none'"),
+        (("pause", "--tag=x,none", "p*"), 1, "no job with the tag 'none' or 'x' matches 'p*'"),
+        (("cancel", "--tag=none", "bad:A"), 1, "no such job with the tag 'none': 'bad:A'"),
+        (("unset", "--tag="), 2, "bad tag '': the name of a tag is needed"),
+        (("run", "--failed", "--tag=a;b"), 2, "bad tag 'a;b': letters, digits"),
+        (("jobs", "--tag=,"), 2, "bad tag ','"),
+        (("set", "plain:A", "NOW", "--tags=a;b"), 2, "bad tags 'a;b': letters, digits and any of _.:/@+-"),
+        (("set", "plain:A", "NOW", "--note=a\nb"), 2, r"bad note 'a\nb': one line of up to 500 characters"),
     ],
 )
 def test_what_names_no_job_or_is_no_tag_is_refused_and_changes_nothing(bike, shell, command, status, words):
-    before = dump(bike.store)
-    check_refused(shell.run(*command), status, *words)
-    assert dump(bike.store) == before
-
-
-def test_two_targets_are_refused(bike, shell):
-    done = shell.run("pause", "--tag=billing", "--all")
-    assert (done.returncode, "takes only one of --tag=<TAG> [<JOBID>...] and --all" in done.stderr) == (2, True)
+    with unchanged(bike.store):
+        check_refused(shell.run(*command), status, words)
 
 
 def test_failures_are_a_table_on_a_terminal_and_lines_of_json_to_a_pipe(bike, shell):
-    bike.run("plain:A")
     bike.store.client.delete(bike.store.keys.options)
     [line] = shell.run("failures").stdout.splitlines()
     assert json.loads(line).keys() & {"owner", "note", "tags"} == set()
@@ -136,6 +120,10 @@ def test_failures_are_a_table_on_a_terminal_and_lines_of_json_to_a_pipe(bike, sh
     assert (row[1:4], row[6:]) == (["bad:A", "failed", "1"], ["Ann, 4711", "Call her first", "billing nightly"])
     [found] = json.loads(shell.run("failures", "--format=json").stdout)
     assert found == {**kept, "outcome": "failed"}
+    shown = shell.run("show", "bad:A").stdout
+    for line in ("  tags      billing nightly\n", "  owner     Ann, 4711\n", "  note      Call her first\n"):
+        assert line in shown
+    assert "options" not in shown
 
 
 @pytest.mark.parametrize("command", ["jobs", "runs", "queues", "workers", "log", "failures", "agenda"])
@@ -144,10 +132,3 @@ def test_each_list_with_a_table_gives_it_to_a_pipe(bike, shell, command):
     assert (done.returncode, done.stderr) == (0, "")
     assert any(title in done.stdout for title in ("JOB", "QUEUE", "none", "densest minutes"))
     check_refused(shell.run(command, "--format=yaml"), 2, "bad --format 'yaml': csv, json, table are allowed")
-
-
-def test_show_says_what_people_say_of_a_job(bike, shell):
-    shown = shell.run("show", "bad:A").stdout
-    for line in ("  tags      billing nightly\n", "  owner     Ann, 4711\n", "  note      Call her first\n"):
-        assert line in shown
-    assert "options" not in shown
