@@ -2,11 +2,11 @@
 
 import logging
 import os
-import signal
 
 from redbike.commands.file import Command
 from redbike.commands.output import Output
 from redbike.errors import CommandFailed
+from redbike.process.leaving import name_signal
 from redbike.text.printable import escape_lines
 
 log = logging.getLogger("redbike.commands")
@@ -27,15 +27,7 @@ def check_status(command: Command, status: int, output: Output, allows_pause: bo
 
 def make_failure(status: int, lines: list[str]) -> CommandFailed:
     """Return the error for a failed command: the message quotes its last line, and the output is all of `lines`."""
-    reason = f"exit status {status}" if status >= 0 else f"killed by {get_signal_name(-status)}"
+    reason = f"exit status {status}" if status >= 0 else f"killed by {name_signal(-status)}"
     if not lines:
         return CommandFailed(reason)
     return CommandFailed(f"{reason}: {lines[-1].strip()[:300]}", "\n".join(lines))
-
-
-def get_signal_name(number: int) -> str:
-    """Return ``SIGKILL`` for 9. A real-time signal has only a number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -137,6 +137,14 @@ def die(number: int) -> None:
     os._exit(128 + number)
 
 
+def name_signal(number: int) -> str:
+    """Return ``SIGKILL`` for 9. A real-time signal has only a number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def set_default(number: int) -> None:
     """Restore the default action of a signal, in any thread."""
     with contextlib.suppress(ImportError, AttributeError):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process import watchdog
 from redbike.process.child import HALTED, NAME, RUNNING, STOP, SUPERVISED
-from redbike.process.leaving import AGAIN
+from redbike.process.leaving import AGAIN, name_signal
 from redbike.process.outlet import BAD_INPUT, End, Outlet, Reader
 from redbike.process.signals import SignalHandlers
 
@@ -237,7 +237,5 @@ def _has_folder() -> bool:
 
 def _describe_exit(status: int) -> str:
     if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-status).name}"
-        return f"was killed by signal {-status}"
+        return f"was killed by {name_signal(-status)}"
     return f"ended with status {status}" if status else "ended with status 0, though nobody told it to"
