@@ -357,13 +357,3 @@ def test_damage_in_redis_stops_no_command_and_no_other_job(run, client, server_u
     # Its line in the log is not to appear among those of a command.
     assert other._loops.one
     other._loops.one.ends.run_log.stop()
-
-
-def test_what_stands_in_redis_and_is_none_of_ours_is_reported(run, client):
-    run("set", "job:A", "NOW")
-    client.hset("redbike-statuses", "orphan:A", "no colon")
-    client.zadd("redbike-timeline", {"ghost:A": 1.0})
-    client.hset("redbike-schedules", "nowhere:A", "CONTINUE")
-    status, out, _ = run("fsck")
-    assert status == FAILED
-    assert sorted(line.partition(":A'")[0].strip("'") for line in out.splitlines()) == ["ghost", "nowhere", "orphan"]

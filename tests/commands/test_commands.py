@@ -9,7 +9,6 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "quickstart" / "commands.ini"
 def logged(caplog):
     caplog.set_level(logging.INFO, "redbike.commands")
     return lambda: [record.getMessage() for record in caplog.records if record.name == "redbike.commands"]
-
-
-@contextmanager
-def faster_than(seconds):
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 # Which command, and what it is given
@@ -142,6 +134,7 @@ NONE = "No such file or directory"
         ("sh -c 'echo fine; echo broken >&2; echo; exit 3'", "", "exit status 3: broken"),
         (r"sh -c 'printf \\033[31mred\\377\\r\\n; exit 4'", "", r"exit status 4: \x1b[31mred\xff"),
         ("sh -c 'echo last; kill -KILL $$'", "", "killed by SIGKILL: last"),
+        ("sh -c 'kill -35 $$'", "", "killed by signal 35"),
         ("/no/such/program --now", "", f"cannot run 'x': {NONE}: '/no/such/program'"),
         ("true", "cwd = /no/such/folder", f"cannot run 'x': {NONE}: '/no/such/folder'"),
         ("./commands.ini", "cwd = .", "cannot run 'x': Permission denied: './commands.ini'"),
@@ -171,7 +164,7 @@ def test_a_failure_has_the_tail_of_the_output_bounded(work):
 @pytest.mark.parametrize(("options", "seconds"), [("timeout = 0.2", LONG), ("timeout = 1h", 0.2)])
 def test_a_command_is_ended_when_its_time_is_over(work, options, seconds):
     began = time.monotonic()
-    with pytest.raises(Overrun), faster_than(LONG):
+    with pytest.raises(Overrun):
         work("sleep 300", options, a_run(seconds=seconds))
     assert time.monotonic() - began >= 0.19
 
@@ -183,7 +176,7 @@ def test_nothing_is_started_without_time(work, tmp_path):
 
 
 def test_sigterm_lets_a_command_clean_up(work, logged):
-    with pytest.raises(Overrun), faster_than(LONG):
+    with pytest.raises(Overrun):
         work("""sh -c 'trap "echo bye; exit 0" TERM; sleep 300 & wait'""", "timeout = 1", grace=5.0)
     assert logged() == ["x:A: its time is over, it is ended", "x:A: bye"]
 
@@ -209,7 +202,7 @@ def test_a_grandchild_has_its_grace_when_the_command_is_gone(work, tmp_path):
     ],
 )
 def test_an_overrun_ends_the_whole_group(work, lifeline, line, grace):
-    with pytest.raises(Overrun), faster_than(LONG):
+    with pytest.raises(Overrun):
         work(line, "timeout = 1\ncwd = .", grace=grace)
     lifeline.assert_cut()
 
@@ -235,7 +228,7 @@ def test_an_interrupted_run_ends_its_group(work, lifeline, logged, error, trap):
     once = Once(error)
     redbike.commands.worker.log.addFilter(once)
     try:
-        with pytest.raises(type(error)), faster_than(LONG):
+        with pytest.raises(type(error)):
             work(f"sh -c '{trap} (echo up; echo go >&2; exec sleep 300) > lifeline & wait'", "cwd = .", grace=0.3)
     finally:
         redbike.commands.worker.log.removeFilter(once)
@@ -249,7 +242,7 @@ def test_a_second_interruption_kills_at_once(work, lifeline, monkeypatch):
     monkeypatch.setattr(redbike.commands.output.Output, "read_until_exit", lambda *_: lifeline.wait() and interrupted())
     monkeypatch.setattr(redbike.commands.output.Output, "read", interrupted)
     monkeypatch.setattr(redbike.commands.output.Output, "_drain", lambda _: None)
-    with pytest.raises(KeyboardInterrupt), faster_than(LONG):
+    with pytest.raises(KeyboardInterrupt):
         work("""sh -c 'trap "" TERM; (echo up; exec sleep 300) > lifeline'""", "cwd = .")
     lifeline.assert_cut()
 
@@ -373,35 +366,17 @@ def test_a_pipe_that_never_runs_dry_does_not_hold_the_worker():
         assert endless.closed
 
 
-@pytest.mark.acceptance
-def test_a_silent_command_wakes_nobody_up(work, monkeypatch):
-    woken = []
-
-    def counted(original):
-        def count(*args):
-            woken.append(args[-1])
-            return original(*args)
-
-        return count
-
-    # Wherever the worker's thread waits: for output or the exit, or between two looks of its own or of subprocess.
-    monkeypatch.setattr(redbike.commands.output.Output, "read", counted(redbike.commands.output.Output.read))
-    monkeypatch.setattr(time, "sleep", counted(time.sleep))
-    work("sh -c 'exec > /dev/null 2>&1; sleep 1'")
-    work("sleep 1")
-    # For each: the end of its output, its exit, and what is left to read then.
-    assert len(woken) <= 8, woken
-
-
 @pytest.mark.parametrize("has_pidfd", [True, False])
 def test_the_exit_of_a_command_that_has_closed_its_output_is_noticed(work, monkeypatch, has_pidfd):
     if not has_pidfd:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
+    began = time.process_time()
     assert work("sh -c 'exec > /dev/null 2>&1; sleep 0.2; exit 75'") == 60.0
     assert work("sh -c 'sleep 5 & exit 75'", "timeout = 20") == 60.0
     for line in ("sh -c 'exec > /dev/null 2>&1; sleep 300'", "sleep 300"):
         with pytest.raises(Overrun):
-            work(line, "timeout = 0.3")
+            work(line, "timeout = 0.5")
+    assert time.process_time() - began < 0.6, "it waits, and does not look again and again"
 
 
 def test_no_file_stays_open(work):

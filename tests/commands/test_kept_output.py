@@ -92,7 +92,7 @@ def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):
     assert client.hget(bike.store.keys.outputs, "x:A").count(b"\x1e") == 3
     bike = run("echo last", history=1)
     assert client.hget(bike.store.keys.outputs, "x:A").count(b"\x1e") == 1
-    for _ in range(6):
+    for _ in range(4):
         bike = run("head -c 300000 /dev/zero | tr '\\\\0' x", "output = 300000", history=200)
     kept = client.hget(bike.store.keys.outputs, "x:A")
     assert kept.count(b"\x1e") == 3

@@ -6,11 +6,11 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.policies import count_retries
-from redbike.loop.worker_class import RoundRobin
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
+from tests.loops import Acting, raising
 from tests.verbs import set_job
 
 
@@ -63,12 +63,6 @@ def test_a_run_is_tried_again_as_often_as_its_section_says_and_then_the_schedule
     assert (event(state), state.timeline % 3600, state.failure["error"]) == ("TML", 0, "exit status 3")
 
 
-def test_exit_status_75_backs_off_with_continue(works):
-    state = works("sh -c 'exit 75'", "backoff = 500", "CONTINUE")
-    assert (event(state), state.failure) == ("TML", None)
-    assert state.timeline == pytest.approx(state.now + 500, abs=60)
-
-
 def test_a_failure_is_one_line_of_log_and_keeps_the_output(works, caplog):
     failure = works("sh -c 'echo one; echo two; exit 1'").failure
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -86,26 +80,13 @@ def test_a_command_without_a_timeout_has_none(works):
         assert (event(state), state.failure) == ("TML", None)
 
 
-class Moody(RoundRobin):
-    """Raises in `work`, and has settings of its own."""
-
-    def __init__(self, answer):
-        super().__init__("A")
-        self.answer = answer
-
-    def settings_for(self, run, settings):
-        return self.answer(settings)
-
-    def work(self, jobid):
-        raise ValueError("no luck")
-
-
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [(lambda _: Settings(on_error="reschedule"), "TML"), (lambda _: None, "DIE"), (lambda _: {}["mine"], "DIE")],
 )
 def test_any_worker_class_may_choose_the_settings_of_a_run(client, prefix, answer, expected):
-    handler = Moody(answer)
+    handler = Acting(raising(ValueError("no luck")))
+    handler.settings_for = lambda run, settings: answer(settings)
     store = Store(client, prefix, handler.queue_for)
     set_job(store, "x:A", HOURLY, "now")
     Worker(store, handler, Settings()).work_one()

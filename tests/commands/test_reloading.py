@@ -89,7 +89,8 @@ def test_on_failure_may_come_later(write, client, prefix, tmp_path):
 def test_a_running_worker_reads_it_by_itself(shell):
     ini = shell.folder / "commands.ini"
     ini.write_text("[commands]\nold = true\n")
-    shell.start("up", "redbike.commands:Commands('A', 'commands.ini')")
+    shell.start("dispatch")
+    shell.start("work", "redbike.commands:Commands('A', 'commands.ini')")
     shell.run("set", "new:A", "NOW")
     wait_until(lambda: "no command 'new'" in shell.log())
     (shell.folder / "next").write_text("[commands]\nnew = echo here it is\n")

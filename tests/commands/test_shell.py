@@ -98,7 +98,6 @@ def test_what_cannot_be_stored_is_refused(argv, env, said):
         ({"more": 1}, "must be an object"),
         ({"argv": "ls"}, "argv"),
         ({"argv": []}, "argv"),
-        ({"argv": ["ls", 1]}, "argv"),
         ({"argv": ["ls\0"]}, "argv"),
         ({"argv": [""]}, "its command is empty"),
         ({"cwd": "tmp"}, "cwd"),
@@ -106,7 +105,6 @@ def test_what_cannot_be_stored_is_refused(argv, env, said):
         ({"env": ["A=1"]}, "env"),
         ({"env": {"A": 1}}, "env"),
         ({"env": {"A=B": "1"}}, "a name that no variable"),
-        ({"env": {"": "1"}}, "a name that no variable"),
         ({"umask": 18}, "umask"),
         ({"umask": "99999"}, "umask"),
     ],
@@ -175,14 +173,11 @@ def test_a_dispatcher_of_any_class_puts_it_into_its_queue(put, make, client, pre
     assert make(Commands("")).work_one() == JOB
 
 
-@pytest.mark.parametrize(
-    ("handler", "said"),
-    [(Other("A"), True), (Other("shell"), True), (Commands(""), False), (Commands("", shell_jobs=True), False)],
-)
+@pytest.mark.parametrize(("handler", "said"), [(Other("A"), True), (Other("shell"), True), (Commands(""), False)])
 def test_it_is_said_where_no_worker_takes_it(put, make, bike, caplog, handler, said):
     with make(handler).presence:
         put(GOOD)
-        if isinstance(handler, Other) and handler.initstring == "shell":
+        if handler.initstring == "shell":
             assert "no worker of work-shell runs one-offs of a shell" in bike.why(JOB)
     why = "no worker of its queue 'work-shell' runs one-offs of a shell"
     assert [why in line for line in caplog.messages if JOB in line] == [True] * said

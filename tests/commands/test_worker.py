@@ -11,6 +11,7 @@ from redbike.errors import BadConfig
 from redbike.facade.redbike import Redbike
 from redbike.loop.worker_class import RoundRobin, read_concurrency
 from redbike.worker.loader import load_worker
+from tests.cli.refused import check_refused
 from tests.commands.conftest import SPEC
 from tests.waiting import wait_until
 
@@ -31,35 +32,20 @@ def test_only_who_runs_commands_needs_the_file(jobs):
     wait_until(lambda: status(jobs, "late:A") == "ENQ")
 
 
-@pytest.mark.parametrize(("arguments", "text"), [(("work",), "[commands]\nx = 'open\n"), (("up",), None)])
-def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(jobs, text, arguments):
-    if text is not None:
-        (jobs.folder / "commands.ini").write_text(text)
-    done = jobs.run(*arguments)
-    assert done.returncode == 2
-    told = [line for line in (done.stdout + done.stderr).splitlines() if "commands.ini" in line]
-    assert told
-    assert "Traceback" not in done.stdout + done.stderr
-    if arguments == ("work",):
-        (line,) = told
-        assert line.startswith("redbike: ")
+def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(jobs):
+    check_refused(jobs.run("work"), 2, "commands.ini': No such file")
+    (jobs.folder / "commands.ini").write_text("[commands]\nx = 'open\n")
+    check_refused(jobs.run("work"), 2, "commands.ini", "No closing quotation")
+    # It is beside the config file that names it.
+    (jobs.folder / "etc").mkdir()
+    (jobs.folder / ".redbike.conf").rename(jobs.folder / "etc" / "redbike.conf")
+    check_refused(jobs.run("--config=etc/redbike.conf", "work"), 2, "etc/commands.ini': No such file")
 
 
 # Where it is looked for
 
 
-def test_a_file_that_the_config_file_names_is_beside_it(jobs):
-    etc = jobs.folder / "etc"
-    etc.mkdir()
-    (jobs.folder / ".redbike.conf").rename(etc / "redbike.conf")
-    (etc / "commands.ini").write_text("[commands]\nhello = echo from beside the config file\n")
-    jobs.run("--config=etc/redbike.conf", "set", "hello:A", "NOW")
-    jobs.start("--config=etc/redbike.conf", "work")
-    wait_until(lambda: status(jobs, "hello:A") == "STP")
-    assert "hello:A: from beside the config file" in jobs.log()
-
-
-def test_a_file_that_the_command_line_names_is_in_the_current_folder(tmp_path, monkeypatch):
+def test_a_file_is_beside_the_config_file_that_names_it_or_else_in_the_current_folder(tmp_path, monkeypatch):
     etc = tmp_path / "etc"
     etc.mkdir()
     monkeypatch.chdir(tmp_path)

@@ -1,14 +1,12 @@
 """A program and the command line look at the same server and the same prefix, with the same settings."""
 
 import asyncio
-import logging
 
 import pytest
 
 from redbike import AsyncRedbike, Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
-from tests.waiting import wait_until
 
 WORKER = """
 from redbike import RoundRobin
@@ -111,11 +109,3 @@ def test_whoever_starts_a_server_says_so(shell, here, caplog):
         with Redbike(RoundRobin("A")):
             assert len(caplog.messages) == 1, "it runs already"
     assert shell.run("server", "stop").returncode == 0
-    (shell.folder / "jobs.py").write_text(WORKER)
-    caplog.set_level(logging.INFO)
-    up = shell.start("up", "jobs:Worker('A')")
-    wait_until(lambda: "dispatches the prefix" in shell.log())
-    assert "started a server in '.redbike'; it ends with this command, unless others use it\n" in shell.log()
-    up.terminate()
-    assert up.wait(60) == 0
-    assert not shell.run("server", "status").stdout.startswith("running")

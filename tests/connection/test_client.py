@@ -33,18 +33,6 @@ def test_in_a_cluster_a_prefix_has_a_part_in_braces_that_says_its_slot(prefix, e
     assert add_braces(prefix) == expected
 
 
-def test_sentinel():
-    client = connect("redis+sentinel://u:secret@h1:1,h2/service/4")
-    pool = client.connection_pool
-    assert pool.service_name == "service"
-    assert client.connection_pool.connection_kwargs["db"] == 4
-    places = [
-        (each.connection_pool.connection_kwargs["host"], each.connection_pool.connection_kwargs["port"])
-        for each in pool.sentinel_manager.sentinels
-    ]
-    assert places == [("h1", 1), ("h2", 26379)]
-
-
 @pytest.mark.parametrize(
     ("url", "said"),
     [

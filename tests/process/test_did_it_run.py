@@ -56,7 +56,7 @@ def test_what_has_ended_is_told_though_workers_are_killed(jobs):
     assert [run["outcome"] for run in (again, lost, failed)] == ["ok", "lost", "failed"]
     assert (failed["error"], failed["worker"], lost["worker"]) == ("OSError: disk full", name, name)
     assert 0 < float(lost["took"]) < 60
-    assert jobs.list_rows("runs", "--failed") == [[*failed.values()]]
+    assert jobs.list_rows("runs", "--failed") == [[*lost.values()], [*failed.values()]]
     assert "disk full" in json.loads(jobs.run("tell", "fails:A").stdout)["failure"]["traceback"]
     assert jobs.bike.set("fatal:A", "NOW")
     assert second.wait(timeout=10) == -9

@@ -14,7 +14,7 @@ class Worker(RoundRobin):
     def work(self, jobid):
         print("worked", jobid, flush=True)
 """
-DISPATCH, WORK, WORKS = ("dispatch",), ("work", "jobs:Worker('A')"), ("work", "--processes=2", "jobs:Worker('A')")
+DISPATCH, WORK = ("dispatch",), ("work", "jobs:Worker('A')")
 UP = ("up", "jobs:Worker('A')", "--schedules=jobs.csv")
 
 
@@ -26,7 +26,7 @@ def port(jobs):
     return port
 
 
-@pytest.mark.parametrize("command", [DISPATCH, WORKS, UP], ids=" ".join)
+@pytest.mark.parametrize("command", [DISPATCH, WORK, UP], ids=" ".join)
 def test_it_waits_for_the_server_and_then_works(jobs, port, command):
     process = jobs.start(*command)
     wait_until(lambda: "waiting for it" in jobs.log())

@@ -6,11 +6,11 @@ from collections import defaultdict
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 pytestmark = pytest.mark.acceptance
 
-PERIOD, JOBS = 10, 50  # seconds, more than a restart takes; and how many jobs
+PERIOD, JOBS = round(10 * SLOWNESS), 50  # seconds, more than a restart takes; and how many jobs
 WORKER = """
 import os, time
 from redbike import RoundRobin, current_run

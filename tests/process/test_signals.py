@@ -88,7 +88,12 @@ HANGUP, TERMINATION, INTERRUPT = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
 
 
 @pytest.mark.parametrize(
-    ("command", "number"), [(["work"], HANGUP), (["up"], TERMINATION), (["work", "--processes=2"], INTERRUPT)]
+    ("command", "number"),
+    [
+        (["work"], HANGUP),
+        (["up"], TERMINATION),
+        pytest.param(["work", "--processes=2"], INTERRUPT, marks=pytest.mark.acceptance),
+    ],
 )
 def test_a_signal_lets_the_current_job_finish(jobs, command, number):
     process = start_with_a_job(jobs, *command)
@@ -109,6 +114,7 @@ def test_a_signal_ends_an_idle_process_soon(jobs, client, command, number):
     assert "Traceback" not in jobs.log()
 
 
+@pytest.mark.acceptance
 def test_a_hangup_that_is_ignored_from_the_start_stays_ignored(jobs):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

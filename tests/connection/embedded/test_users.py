@@ -133,6 +133,8 @@ def test_up_keeps_it_up(server, up, tmp_path):
     process.terminate()
     assert process.wait(30) == 0
     assert pids(server.folder) == []
+    said = "started a server in '.redbike'; it ends with this command, unless others use it\n"
+    assert said in (tmp_path / "A").read_text()
 
 
 @pytest.mark.acceptance
