@@ -24,7 +24,8 @@ class Reader:
 
     def wake(self, is_over: bool = False) -> None:
         """Let it look what there is, from any thread."""
-        self.is_over |= is_over
+        if is_over:
+            self.is_over = True  # no |=: another thread may wake it meanwhile
         with suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self.news.set)
 
@@ -60,8 +61,7 @@ class Stream:
                     checked = time.monotonic()
                     if not await self._may_go_on():
                         self._reader.is_over = True  # no |=: meanwhile it may have left
-            with suppress(OSError):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send(send, b"", more_body=False)
         except (OSError, TimeoutError):
             pass  # the reader has left, or does not read
         finally:
@@ -79,9 +79,9 @@ class Stream:
         except TimeoutError:
             await self._send(send, self._beat())
 
-    async def _send(self, send: Send, text: bytes) -> None:
+    async def _send(self, send: Send, text: bytes, more_body: bool = True) -> None:
         async with asyncio.timeout(SEND_TIMEOUT):
-            await send({"type": "http.response.body", "body": text, "more_body": True})
+            await send({"type": "http.response.body", "body": text, "more_body": more_body})
 
     async def _wait_for_end(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -159,37 +159,27 @@ def test_a_view_that_takes_long_is_rendered_the_less(page, monkeypatch):
     assert began[2] - ended[1] >= 0.1 * live.REST * 0.9
 
 
-def test_one_process_listens_once_and_only_while_somebody_looks(page, client):
-    wait_until(lambda: not threads(), BUSY)  # those of the test before
-    with watch(page) as first, watch(page, "queues") as second:
-        next(first), next(second)
-        wait_until(lambda: listeners(client) == 1, BUSY)
-        assert len(threads()) == 2
-    wait_until(lambda: listeners(client) == 0 and not threads(), BUSY)
-    with watch(page) as again:
-        next(again)
-        wait_until(lambda: listeners(client) == 1, BUSY)
-
-
-def test_too_many_viewers_are_refused_until_one_leaves(page, monkeypatch):
+def test_one_process_listens_once_and_only_while_somebody_looks(page, client, monkeypatch):
     monkeypatch.setattr(live, "VIEWERS", 2)
+    wait_until(lambda: not threads(), BUSY)  # those of the test before
     with watch(page) as first:
         with watch(page, "queues") as second:
             next(first), next(second)
-            assert httpx.get(f"{page.url}events?page=").status_code == 503
+            wait_until(lambda: listeners(client) == 1, BUSY)
+            assert len(threads()) == 2
+            assert httpx.get(f"{page.url}events?page=").status_code == 503, "too many look"
 
         def is_let_in():
             with httpx.stream("GET", f"{page.url}events?page=") as answer:
                 return answer.status_code == 200
 
         wait_until(is_let_in, BUSY)
-
-
-def test_the_stream_ends_at_once_when_the_server_stops(page):
-    with watch(page) as events:
-        next(events)
+    wait_until(lambda: listeners(client) == 0 and not threads(), BUSY)
+    with watch(page) as again:
+        next(again)
+        wait_until(lambda: listeners(client) == 1, BUSY)
         page.application.state.live.stop()
-        assert [event for event in events if event.kind != "parts"] == []
+        assert [event for event in again if event.kind != "parts"] == []
     assert httpx.get(f"{page.url}events?page=").status_code == 503
     wait_until(lambda: not threads(), BUSY)
 
@@ -199,6 +189,7 @@ def test_an_idle_stream_shows_that_it_is_alive(page, monkeypatch):
     monkeypatch.setattr(live, "SELDOM", 3600)
     with httpx.stream("GET", f"{page.url}events?page=queues", timeout=BUSY) as answer:
         lines = answer.iter_lines()
+        assert "event: parts" in lines  # beats before that have nothing to say
         assert ": alive" in lines
         assert next(lines) == "event: beat"
         assert "data-now" in next(lines)
@@ -236,29 +227,21 @@ def test_a_view_that_cannot_be_shown_harms_no_other(page, monkeypatch):
         wait_for(well, lambda parts: "work-A" in parts["queues"])
 
 
-def test_no_form_of_somebody_is_shown_to_others(bike):
-    with serve(bike, write=True) as page, watch(page) as events:
-        bike.set("hello:A", "EVERY:1h")
-        browser = httpx.get(page.url).cookies["redbike-browser"]
-        token = page.application.state.site.keys.make_form(browser)
-        assert token not in json.dumps(next(events).value)
-
-
-@pytest.mark.parametrize(
-    "view", ["find", "events", "login", "../jobs", "static/live.js", "//jobs", f"jobs?{'x' * 5000}"]
-)
-def test_there_are_no_other_views(page, view):
-    assert httpx.get(f"{page.url}events", params={"page": view}).status_code == 404
-
-
-def test_without_the_token_nothing_is_streamed(bike):
-    with serve(bike, token="s3cret" * 4) as page:
+def test_no_form_of_somebody_is_shown_to_others_and_nothing_without_the_token(bike):
+    with serve(bike, write=True, token="s3cret" * 4) as page:
         assert httpx.get(f"{page.url}events?page=").status_code == 401
-        with watch(page, headers={"authorization": f"Bearer {'s3cret' * 4}"}) as events:
-            assert "numbers" in next(events).value
+        bearer = {"authorization": f"Bearer {'s3cret' * 4}"}
+        with watch(page, headers=bearer) as events:
+            browser = httpx.get(page.url, headers=bearer).cookies["redbike-browser"]
+            token = page.application.state.site.keys.make_form(browser)
+            found = next(events).value
+            assert "numbers" in found
+            assert token not in json.dumps(found)
 
 
-def test_a_request_for_the_headers_alone_ends(page):
+def test_there_are_no_other_views(page):
+    for view in ("find", "events", "login", "../jobs", "static/live.js", "//jobs", f"jobs?{'x' * 5000}"):
+        assert httpx.get(f"{page.url}events", params={"page": view}).status_code == 404
     answer = httpx.head(f"{page.url}events?page=")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     assert answer.headers["cache-control"] == "no-store"
