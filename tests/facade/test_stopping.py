@@ -50,8 +50,7 @@ def join(threads):
     loops.join(*threads)
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
+def test_a_run_hears_that_its_worker_is_to_stop(client, prefix):
     heard = []
 
     def act(jobid):
@@ -61,7 +60,7 @@ def test_a_run_hears_that_its_worker_is_to_stop(client, prefix, concurrency):
 
     bike = Redbike(Acting(act, timeout=100.0), prefix, client)
     bike.set("job:A", "NOW")
-    threads, raised = start(lambda: bike.work(concurrency))
+    threads, raised = start(bike.work)
     wait_until(lambda: heard)
     bike.stop()
     join(threads)
@@ -115,46 +114,20 @@ def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concur
     join(others)
 
 
-def test_a_job_may_stop_its_own_loop(client, prefix):
+def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
     worker = Acting()
     bike = Redbike(worker, prefix, client)
     worker.act = lambda _: bike.stop()
     bike.set("job:A", "CONTINUE")
+    # A job may stop its own loop.
     threads, raised = start(bike.work)
     join(threads)
-    assert raised == []
     assert bike.tell("job:A")["working"] is False
-
-
-def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
-    worker = Held()
-    worker.opened.set()
-    bike = Redbike(worker, prefix, client)
-    bike.set("job:A", "NOW")
-    bike.stop()
-    threads, raised = start(bike.dispatch, bike.work)
+    threads, more = start(bike.dispatch, bike.work)
     join(threads)
-    assert (raised, worker.worked) == ([], [])
+    assert raised == more == []
     # Single turns are no loops.
     assert bike.work_one() == "job:A"
-
-
-def test_stop_waits_for_no_server(tmp_path, prefix, caplog):
-    server = EmbeddedServer(tmp_path)
-    server.start()
-    bike = Redbike(Held(), prefix, f"unix://{server.socket}")
-    try:
-        threads, raised = start(bike.dispatch, bike.work)
-        wait_until(lambda: len(bike.workers()) == 2)
-        server.stop()
-        wait_until(lambda: sum("waiting for it" in message for message in caplog.messages) >= 2)
-        bike.stop()
-        join(threads)
-        assert raised == []
-        with pytest.raises(Unreachable):
-            bike.work_one()
-    finally:
-        server.stop()
 
 
 HANDLER = """
@@ -197,11 +170,16 @@ def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, clien
 
 
 def test_with_closes_the_connections_and_only_these(client, named):
-    with named(Held(), "other") as other, named(Held()) as bike:
-        bike.set("job:A", "EVERY:1h")
-        bike.worker.opened.set()
+    class Async(RoundRobin):
+        async def work(self, jobid):
+            pass
+
+    before = set(threading.enumerate())
+    with named(Held(), "other") as other, named(Async("A")) as bike:
+        bike.set("job:A", "NOW")
         bike.dispatch_due()
-        bike.work_one()
+        assert bike.work_one() == "job:A"
+        assert set(threading.enumerate()) - before
         assert connections(client)
         other.set("job:A", "EVERY:1h")
         bike.close()
@@ -210,6 +188,7 @@ def test_with_closes_the_connections_and_only_these(client, named):
     bike.close()
     wait_until(lambda: not connections(client, "other"))
     assert client.ping()
+    wait_until(lambda: not set(threading.enumerate()) - before)
 
 
 def test_a_client_of_the_user_stays_open(server, client, prefix):
@@ -337,9 +316,8 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
     assert dict(Redbike(Held(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_close_while_other_threads_go_on_calling(client, named, limit):
-    for _ in range(2):
+def test_close_while_other_threads_go_on_calling(client, named):
+    for limit in LIMITS:
         bike, done = named(Held(), **limit), []
 
         def call(bike=bike, done=done):
@@ -347,17 +325,20 @@ def test_close_while_other_threads_go_on_calling(client, named, limit):
                 bike.set("job:A", "EVERY:1h@0")
                 done.append(len(list(bike.get_schedules())))
 
+        events = bike.events()
+        bike.pause_all()
         threads, raised = start(call, call)
+        listening, silent = start(lambda events=events: list(events))
         wait_until(lambda done=done: len(done) > 10)
         bike.close()
-        join(threads)
+        join([*threads, *listening])
         assert [str(error) for error in raised] == 2 * ["this Redbike is closed"]
+        assert silent == []
         wait_until(lambda: not connections(client))
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
-    bike, closed = named(Held(), **limit), threading.Event()
+def test_a_signal_handler_may_close_during_a_call(client, named, paused):
+    bike, closed = named(Held(), max_connections=3), threading.Event()
     main = threading.get_ident()
 
     def interrupt():
@@ -377,37 +358,24 @@ def test_a_signal_handler_may_close_during_a_call(client, named, paused, limit):
     wait_until(lambda: not connections(client))
 
 
-def test_close_ends_those_who_listen(client, named):
-    bike = named(Held())
-    events = bike.events()
-    bike.pause_all()
-    threads, raised = start(lambda: list(events))
-    bike.close()
-    join(threads)
-    assert raised == []
-    wait_until(lambda: not connections(client))
-
-
-def test_the_threads_of_single_turns_end(client, named):
-    class Async(RoundRobin):
-        async def work(self, jobid):
-            pass
-
-    before = set(threading.enumerate())
-    with named(Async("A")) as bike:
-        bike.set("job:A", "NOW")
-        assert bike.work_one() == "job:A"
-        assert set(threading.enumerate()) - before
-    wait_until(lambda: not set(threading.enumerate()) - before)
-
-
-def test_the_embedded_server_outlives_the_object(tmp_path, prefix):
-    folder = tmp_path / "server"
+def test_the_embedded_server_outlives_the_object(tmp_path, prefix, caplog):
+    server = EmbeddedServer(tmp_path / "server")
     try:
-        with Redbike(Held(), prefix, f"embedded:{folder}") as bike:
+        with Redbike(Held(), prefix, f"embedded:{tmp_path}/server") as bike:
             bike.set("job:A", "EVERY:1h")
-        assert EmbeddedServer(folder).status()["running"]
-        with Redbike(Held(), prefix, f"embedded:{folder}") as bike:
+        assert server.status()["running"]
+        with Redbike(Held(), prefix, f"embedded:{tmp_path}/server") as bike:
             assert [jobid for jobid, _ in bike.get_schedules()] == ["job:A"]
+        # To stop loops, no server is waited for.
+        bike = Redbike(Held(), prefix, f"unix://{server.socket}")
+        threads, raised = start(bike.dispatch, bike.work)
+        wait_until(lambda: len(bike.workers()) == 2)
+        server.stop()
+        wait_until(lambda: sum("waiting for it" in message for message in caplog.messages) >= 2)
+        bike.stop()
+        join(threads)
+        assert raised == []
+        with pytest.raises(Unreachable):
+            bike.work_one()
     finally:
-        EmbeddedServer(folder).stop()
+        server.stop()

@@ -37,20 +37,15 @@ def test_the_end_of_a_run_is_waited_for_but_not_that_of_a_try(bike, jobs):
         if current_run().attempt < 3:
             raise ValueError("not yet")
 
-    with beside(bike.store, bike.work, bike.dispatch):
-        wait_until(lambda: len(bike.workers()) == 2)
-        run = job.enqueue().wait(60)
-    assert (run.outcome, run.attempt, run.error) == ("ok", 3, "")
-
-
-def test_a_failure_is_returned_as_what_it_is(bike, jobs):
-    @jobs.job("job")
-    def job() -> None:
+    @jobs.job("failing")
+    def fail() -> None:
         raise ValueError("no")
 
-    with beside(bike.store, bike.work):
-        run = job.enqueue().wait(60)
-    assert (run.outcome, run.error, run.has_result) == ("failed", "ValueError: no", False)
+    with beside(bike.store, bike.work, bike.dispatch):
+        wait_until(lambda: len(bike.workers()) == 2)
+        run, failed = job.enqueue().wait(60), fail.enqueue().wait(60)
+    assert (run.outcome, run.attempt, run.error) == ("ok", 3, "")
+    assert (failed.outcome, failed.error, failed.has_result) == ("failed", "ValueError: no", False)
 
 
 def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):

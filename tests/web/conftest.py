@@ -6,8 +6,10 @@ import warnings
 import pytest
 
 from redbike import Redbike
+from redbike.store.past_runs import PastRuns
 from redbike.web import app, keys, rendering, site
-from redbike.web.pages import incident, rehearsal
+from redbike.web.api import lists, paging
+from redbike.web.pages import incident, jobs, log, rehearsal
 from tests.verbs import Quiet
 from tests.web.browsing import Browser
 
@@ -35,6 +37,12 @@ def _cheap_sites():
         patch.setattr(keys, "ROUNDS", 1)
         patch.setattr(incident, "READ_TIMEOUT", 600.0)
         patch.setattr(rehearsal, "REHEARSAL_TIMEOUT", 600.0)
+        patch.setattr(jobs, "SEARCH_TIMEOUT", 600.0)
+        patch.setattr(log, "SEARCH_TIMEOUT", 600.0)
+        patch.setattr(PastRuns.read_failures, "__defaults__", (600.0,))
+        patch.setattr(PastRuns.read_runs_of_many, "__defaults__", (100, 600.0))
+        for module in (paging, lists):
+            patch.setattr(module, "PATIENCE", 600.0)
         yield
 
 

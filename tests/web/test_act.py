@@ -76,16 +76,6 @@ def test_a_job_is_paused_and_resumed(bike, browser):
     assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
 
 
-def test_a_job_is_cancelled_after_a_confirmation(bike, browser):
-    bike.run("hourly:A")
-    page = press(browser, "/job?id=hourly:A", "Cancel its run")
-    assert "Cancel the job hourly:A?" in page.text
-    assert bike.tell("hourly:A")["status"].startswith("ENQ")
-    assert browser.send(page, "Cancel the job hourly:A").notes == ["hourly:A: cancelled."]
-    assert bike.tell("hourly:A")["skipped"] == {"cancelled": 1}
-    assert read_log(bike) == [("cancel", "hourly:A", "")]
-
-
 def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser):
     for jobid in ("hourly:A", "nightly:A"):
         bike.run(jobid)
@@ -116,26 +106,29 @@ def test_a_job_is_unset_after_a_confirmation(bike, browser):
     assert read_log(bike) == [("unset", "hourly:A", HOURLY)]
 
 
-@pytest.mark.parametrize(
-    ("verb", "said", "action"),
-    [
-        ("Run", "2 queued", "run"),
-        ("Cancel", "2 without anything that waits or runs", None),
-        ("Pause", "2 paused", "pause"),
-        ("Resume", "2 not paused", None),
-        ("Unset", "2 unset", "unset"),
-    ],
-)
-def test_several_jobs_that_are_ticked(bike, browser, verb, said, action):
-    with unchanged(bike.store):
-        page = press(browser, "/jobs?pattern=*&queue=A", verb, tick=("nightly:A", "hourly:A"))
-        assert f"{verb} 2 jobs?" in page.text
-    page = browser.send(page, f"{verb} 2 jobs")
-    assert page.notes == [f"{verb} 2 jobs: {said}."]
-    assert page.url.query == b"pattern=*&queue=A"
-    logged = {(action, "nightly:A"), (action, "hourly:A")} if action else set()
-    assert {entry[:2] for entry in read_log(bike)} == logged
+def test_several_jobs_that_are_ticked(bike, browser):
+    for verb, said in (
+        ("Run", "2 queued"),
+        ("Cancel", "2 cancelled"),
+        ("Cancel", "2 without anything that waits or runs"),
+        ("Pause", "2 paused"),
+        ("Resume", "2 resumed"),
+        ("Resume", "2 not paused"),
+        ("Unset", "2 unset"),
+    ):
+        with unchanged(bike.store):
+            page = press(browser, "/jobs?pattern=*&queue=A", verb, tick=("nightly:A", "hourly:A"))
+            assert f"{verb} 2 jobs?" in page.text
+        page = browser.send(page, f"{verb} 2 jobs")
+        assert page.notes == [f"{verb} 2 jobs: {said}."]
+        assert page.url.query == b"pattern=*&queue=A"
+    for jobid in ("nightly:A", "hourly:A"):
+        logged = [action for action, of, _ in read_log(bike) if of == jobid]
+        assert logged == ["run", "cancel", "pause", "resume", "unset"]
     assert bike.tell("nightly:B")["next_run"] == 4e9
+    with unchanged(bike.store):
+        # A selection without a job is no selection of all.
+        assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
 
 
 def test_all_jobs_that_match(bike, browser):
@@ -160,18 +153,15 @@ def test_all_that_match_are_those_that_the_list_shows(bike, browser):
     page = press(browser, "/jobs?pattern=ight", "Pause all")
     assert {"nightly:A", "nightly:B"} <= set(page.text.split())
     assert browser.send(page, "Pause 2 jobs").notes == ["Pause 2 jobs: 2 paused."]
-    set_job(bike.store, "hourly:A:A", HOURLY, 4e9)
-    # Of the job that is shown alone, not of those that have its id in theirs.
-    assert press(browser, "/jobs?pattern=hourly:A", "Run all").notes == ["hourly:A: queued."]
-    assert bike.tell("hourly:A:A")["status"].startswith("TML")
-
-
-def test_a_confirmation_leads_to_the_rehearsal_of_the_same(bike, browser):
-    bike.pause("nightly:A", "nightly:B")
+    # A confirmation leads to the rehearsal of the same.
     page = press(browser, "/jobs?pattern=ight&paused=1", "Resume all")
     assert "Resume exactly these 2" in browser.get(find_rehearsal(page)).text
     page = press(browser, "/", "Pause everything")
     assert "Rehearsal: Pause everything" in browser.get(find_rehearsal(page)).text
+    set_job(bike.store, "hourly:A:A", HOURLY, 4e9)
+    # Of the job that is shown alone, not of those that have its id in theirs.
+    assert press(browser, "/jobs?pattern=hourly:A", "Run all").notes == ["hourly:A: queued."]
+    assert bike.tell("hourly:A:A")["status"].startswith("TML")
 
 
 def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
@@ -184,50 +174,42 @@ def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
     assert "paused" in bike.tell("nightly:A")
 
 
-@pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
-def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser, query, subject):
-    limits = {"queue": "A"} if "queue" in query else {}
-    pause, resume = (bike.pause_queue, bike.resume_queue) if limits else (bike.pause_all, bike.resume_all)
+def test_a_rehearsed_resume_is_confirmed_as_it_was_shown(bike, browser):
     bike.run("nightly:A")
-    pause(**limits, reason="holiday")
-    rehearsal = browser.get(f"/rehearse?action=resume&{query}")
-    resume(**limits)
-    pause(**limits, reason="disk is full")
-    page = browser.send(rehearsal, f"Resume {subject}")
-    assert page.status == 409
-    assert "The pause has changed since it was shown, so nothing was done." in page.text
-    assert "disk is full" in page.text
-    assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["disk is full"]
-    assert browser.send(page, f"Resume {subject}").notes == [f"{subject[0].upper()}{subject[1:]} goes on."]
-    page = press(browser, f"/rehearse?action=pause&{query}&reason=holiday", f"Pause {subject}")
-    assert page.notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
-    assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["holiday"]
+    for query, subject in (("of=queue&name=A", "the queue work-A"), ("of=all", "everything")):
+        limits = {"queue": "A"} if "queue" in query else {}
+        pause, resume = (bike.pause_queue, bike.resume_queue) if limits else (bike.pause_all, bike.resume_all)
+        pause(**limits, reason="holiday")
+        rehearsal = browser.get(f"/rehearse?action=resume&{query}")
+        resume(**limits)
+        pause(**limits, reason="disk is full")
+        page = browser.send(rehearsal, f"Resume {subject}")
+        assert page.status == 409
+        assert "The pause has changed since it was shown, so nothing was done." in page.text
+        assert "disk is full" in page.text
+        assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["disk is full"]
+        assert browser.send(page, f"Resume {subject}").notes == [f"{subject[0].upper()}{subject[1:]} goes on."]
+        page = press(browser, f"/rehearse?action=pause&{query}&reason=holiday", f"Pause {subject}")
+        assert page.notes == [f"{subject[0].upper()}{subject[1:]} is paused."]
+        assert [each.pause.reason for each in bike.queue_limits() if each.pause] == ["holiday"]
+        resume(**limits)
 
 
-@pytest.mark.parametrize(
-    ("path", "button", "typed"),
-    [
+def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser):
+    for path, button, typed in (
         ("job?id=hourly:A", "Run now", {}),
-        ("rehearse?action=pause&of=queue&name=A", "Pause the queue work-A", {}),
-        ("rehearse?action=pause&of=all", "Pause everything", {}),
-        ("rehearse?action=pause&pattern=*", "Pause exactly these 3", {}),
         ("set", "Set this job", {"id": "new:A", "schedule": "NOW"}),
-    ],
-)
-def test_a_form_that_is_sent_twice_acts_once_and_that_is_said(bike, browser, path, button, typed):
-    page, empty = browser.get(f"/{path}"), dump(bike.store)
-    browser.send(page, button, **typed)
-    assert dump(bike.store) != empty
-    take_one(bike.store, [("work-A", 1e9)], "tag")
-    before = dump(bike.store)
-    page = browser.send(page, button, **typed)
-    assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
-    assert dump(bike.store) == before
-
-
-def test_a_selection_without_a_job_is_no_selection_of_all(bike, browser):
-    with unchanged(bike.store):
-        assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
+        ("rehearse?action=pause&pattern=*", "Pause exactly these 4", {}),
+        ("rehearse?action=pause&of=all", "Pause everything", {}),
+    ):
+        page, empty = browser.get(f"/{path}"), dump(bike.store)
+        browser.send(page, button, **typed)
+        assert dump(bike.store) != empty
+        take_one(bike.store, [("work-A", 1e9)], f"tag-{button}")
+        before = dump(bike.store)
+        page = browser.send(page, button, **typed)
+        assert page.notes == ["This form was sent before: what it asks for was done once, not twice."]
+        assert dump(bike.store) == before
 
 
 def fail(bike, jobid):
@@ -239,26 +221,20 @@ def fail(bike, jobid):
     bike.store.runs.end(run, NextState("die", failure=failure))
 
 
-@pytest.fixture
-def failing(bike):
-    for jobid in ("bad:A", "worse:B"):
+def test_what_has_failed_is_run(bike, browser):
+    for jobid in ("bad:A", "worse:B", "again:A"):
         fail(bike, jobid)
-
-
-def test_what_has_failed_is_run(bike, browser, failing):
+    # Of those that are named, only those that have failed.
+    fields = [*keys(browser), ("action", "run-failed"), ("id", "again:A"), ("id", "hourly:A")]
+    assert browser.post(fields).notes == ["again:A: queued, for a new try of the old occurrence."]
+    assert bike.tell("hourly:A")["status"].startswith("TML")
     page = press(browser, "/failures", "Run all that match", pattern="w*")
     assert "Run the job worse:B?" in page.text
     page = press(browser, "/failures", "Run all that match")
     assert "The first" not in page.text
     page = browser.send(page, "Run 2 jobs")
     assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
-    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B"}
-
-
-def test_only_failed_ones_of_those_that_are_named_are_run(bike, browser, failing):
-    fields = [*keys(browser), ("action", "run-failed"), ("id", "bad:A"), ("id", "hourly:A")]
-    assert browser.post(fields).notes == ["bad:A: queued, for a new try of the old occurrence."]
-    assert [entry.jobid for entry in bike.log()] == ["bad:A"]
+    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B", "again:A"}
 
 
 def keys(browser):
@@ -283,11 +259,7 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     ):
         page = browser.send(page, button, **typed)
         assert (page.notes, len(bike.queue_limits())) == ([f"The queue work-A {said}."], queue_limits)
-    assert [action for action, _, _ in read_log(bike)] == ["pause", "resume", "limit", "limit", "limit"]
-    assert {entry.who for entry in bike.log()} == {WHO}
-
-
-def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
+    # Everything needs a confirmation.
     page = press(browser, "/", "Pause everything")
     assert ("Pause everything?" in page.text, bike.queue_limits()) == (True, [])
     page = browser.send(page, "Pause everything", reason="flood")
@@ -295,7 +267,9 @@ def test_everything_is_paused_and_resumed_after_a_confirmation(bike, browser):
     assert [(limits.queue, limits.pause.reason) for limits in bike.queue_limits()] == [("", "flood")]
     assert press(browser, "/", "Resume everything", "Resume everything").notes == ["Everything goes on."]
     assert bike.queue_limits() == []
-    assert [action for action, _, _ in read_log(bike)] == ["pause", "resume"]
+    logged = [action for action, _, _ in read_log(bike)]
+    assert logged == ["pause", "resume", "limit", "limit", "limit", "pause", "resume"]
+    assert {entry.who for entry in bike.log()} == {WHO}
 
 
 def test_a_time_as_people_say_it_becomes_the_instant_that_is_confirmed(bike, browser):
@@ -315,32 +289,27 @@ def test_a_time_as_people_say_it_becomes_the_instant_that_is_confirmed(bike, bro
 
 PAUSE = ("/job?id=hourly:A", "Pause this job", "Pause the job hourly:A")
 LIMIT = ("/queues", "Limit it", "Limit the queue work-A")
-PAUSED, LIMITED = "hourly:A: paused.", "The queue work-A has these limits now: at once 7, rate none."
 
 
-@pytest.mark.parametrize(
-    ("form", "typed", "message", "right", "said"),
-    [
-        (PAUSE, {"until": "someday"}, "bad timestamp 'someday'", {"until": ""}, PAUSED),
-        (PAUSE, {"until": "2001-01-01"}, "bad until '2001-01-01'", {"until": ""}, PAUSED),
-        (PAUSE, {"reason": "x\x1b[2J"}, "bad reason", {"reason": "as it should be"}, PAUSED),
-        (PAUSE, {"reason": "x" * 501}, "up to 500 characters", {"reason": ""}, PAUSED),
-        (LIMIT, {"at_once": "many"}, "bad at-once 'many'", {"at_once": "7"}, LIMITED),
-        (LIMIT, {"at_once": "0"}, "bad at-once 0", {"at_once": "7"}, LIMITED),
-        (LIMIT, {"rate": "5"}, "bad rate '5'", {"at_once": "7", "rate": ""}, LIMITED),
-        (LIMIT, {}, "neither", {"at_once": "7"}, LIMITED),
-    ],
-)
-def test_what_is_wrong_is_said_beside_the_field_and_what_was_typed_stays(
-    bike, browser, form, typed, message, right, said
-):
+def test_what_is_wrong_is_said_beside_the_field_and_what_was_typed_stays(bike, browser):
     bike.run("hourly:A")
-    before, (path, button, again) = dump(bike.store), form
-    page = press(browser, path, button, **typed)
-    assert (page.status, message in page.text) == (400, True)
-    assert dict(page.find(again).fields).items() >= typed.items()
-    assert dump(bike.store) == before
-    assert browser.send(page, again, **right).notes == [said]
+    before = dump(bike.store)
+    for (path, button, again), typed, message, *right in (
+        (PAUSE, {"until": "someday"}, "bad timestamp 'someday'"),
+        (PAUSE, {"until": "2001-01-01"}, "bad until '2001-01-01'"),
+        (PAUSE, {"reason": "x" * 501}, "up to 500 characters"),
+        (PAUSE, {"reason": "x\x1b[2J"}, "bad reason", {"reason": "as it should be"}, "hourly:A: paused."),
+        (LIMIT, {"at_once": "many"}, "bad at-once 'many'"),
+        (LIMIT, {"rate": "5"}, "bad rate '5'"),
+        (LIMIT, {}, "neither", {"at_once": "7"}, "The queue work-A has these limits now: at once 7, rate none."),
+    ):
+        page = press(browser, path, button, **typed)
+        assert (page.status, message in page.text) == (400, True)
+        assert dict(page.find(again).fields).items() >= typed.items()
+        assert dump(bike.store) == before
+        if right:
+            assert browser.send(page, again, **right[0]).notes == [right[1]]
+            before = dump(bike.store)
 
 
 def test_a_set_that_has_changed_is_not_touched(bike, browser):
@@ -376,26 +345,21 @@ def test_only_forms_of_this_process_are_done(bike, browser):
     assert read_log(bike) == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"action": "drop"}, "bad action 'drop'"),
-        ({}, "bad action ''"),
-        ({"action": "limit"}, "bad action 'limit'"),
-        ({"action": "cancel", "of": "all"}, "bad action 'cancel'"),
-        ({"action": "run", "of": "me"}, "bad of 'me'"),
-        ({"action": "run", "id": "x\x00"}, "control characters"),
-        ({"action": "run", "id": "x" * 513}, "513 bytes"),
-        ({"action": "run", "pattern": "["}, "has no ]"),
-        ({"action": "run", "status": "ABC"}, "bad status"),
-        ({"action": "pause", "of": "queue", "name": ""}, "bad queue name"),
-        ({"action": "pause", "of": "queue", "name": "inflight-x"}, "bad queue name"),
-    ],
-)
-def test_what_is_no_order_is_quoted(bike, browser, fields, message):
+def test_what_is_no_order_is_quoted(bike, browser):
     with unchanged(bike.store):
-        page = browser.post([*keys(browser), *fields.items()])
-        assert (page.status, message in page.text) == (400, True), page.text
+        for fields, message in (
+            ({"action": "drop"}, "bad action 'drop'"),
+            ({}, "bad action ''"),
+            ({"action": "limit"}, "bad action 'limit'"),
+            ({"action": "cancel", "of": "all"}, "bad action 'cancel'"),
+            ({"action": "run", "of": "me"}, "bad of 'me'"),
+            ({"action": "run", "id": "x\x00"}, "control characters"),
+            ({"action": "pause", "of": "queue", "name": "inflight-x"}, "bad queue name"),
+        ):
+            page = browser.post([*keys(browser), *fields.items()])
+            assert (page.status, message in page.text) == (400, True), page.text
+    page = browser.post([*keys(browser), ("action", "pause"), ("of", "queue"), ("name", "Z")])
+    assert page.notes == ["The queue work-Z is paused. It was never used."]
 
 
 def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client, prefix, monkeypatch):
@@ -410,8 +374,3 @@ def test_a_job_that_has_no_queue_is_not_run_and_neither_are_others(bike, client,
     other = Browser(app(Redbike(Picky("A:B"), prefix, client), write=True))
     with unchanged(bike.store):
         assert "nothing was done" in press(other, "/jobs", "Run all", "Run 3 jobs").notes[0]
-
-
-def test_a_queue_that_was_never_used_is_said_to_be_so(bike, browser):
-    page = browser.post([*keys(browser), ("action", "pause"), ("of", "queue"), ("name", "Z")])
-    assert page.notes == ["The queue work-Z is paused. It was never used."]

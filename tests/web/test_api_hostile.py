@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from redbike.web import app
 from redbike.web.api.application import MOST_BODY
 from tests.web.api import JSON, Api
@@ -17,7 +15,6 @@ REQUESTS = [
     # Paths
     ("GET", "", None, 404, "no such path"),
     ("GET", "/", None, 404, "no such path"),
-    ("GET", "/nothing", None, 404, "no such path"),
     ("GET", "/jobs/", None, 422, "bad job id ''"),
     ("GET", "/jobs/a:A/", None, 404, "no such path"),
     ("GET", "/jobs/a/b:A", None, 404, "no such path"),
@@ -25,20 +22,15 @@ REQUESTS = [
     ("GET", "/%2e%2e/static/style.css", None, 404, "no such path"),
     ("GET", "/jobs/none:A", None, 404, "no such job: 'none:A'"),
     ("GET", "/jobs/%00", None, 422, "bad job id '\\x00'"),
-    ("GET", "/jobs/%0d%0aX: 1", None, 422, "bad job id '\\r\\nX: 1'"),
     ("GET", "/jobs/%ff%fe", None, 422, "not UTF-8"),
     ("GET", f"/jobs/{LONG}", None, 422, "512"),
     ("POST", "/jobs/*/run", None, 404, "no such job: '*'"),
-    ("POST", "/jobs/%5Ba%5D:A/run", None, 404, "no such job: '[a]:A'"),
-    ("DELETE", "/jobs/*", None, 404, "no such job: '*'"),
+    ("DELETE", "/jobs/%5Ba%5D:A", None, 404, "no such job: '[a]:A'"),
     ("GET", "/queues/nothing", None, 404, "no such queue"),
     ("POST", "/queues/statuses/pause", None, 422, "bad queue name 'statuses'"),
-    ("POST", "/queues/%0a/pause", None, 422, "bad queue name"),
     # Methods
-    ("POST", "/jobs", None, 405, "GET"),
     ("PATCH", JOB, SET, 405, "PUT"),
     ("TRACE", "/jobs", None, 405, "GET"),
-    ("OPTIONS", JOB, None, 405, "GET"),
     ("GET", "/jobs/a:A/run", None, 405, "POST"),
     ("DELETE", "/events", None, 405, "GET"),
     ("PUT", "/openapi.json", {}, 405, "GET"),
@@ -53,15 +45,12 @@ REQUESTS = [
     ("PUT", JOB, b" " * (MOST_BODY + 1), 413, "131072"),
     ("PUT", JOB, {"schedule": None}, 422, "a schedule is needed"),
     ("PUT", JOB, {"schedule": 5}, 422, "bad schedule 5"),
-    ("PUT", JOB, {"schedule": "0 0 30 2 *"}, 422, "0 0 30 2 *"),
     ("PUT", JOB, {"schedule": "every day"}, 422, "every day"),
     ("PUT", JOB, {**SET, "shedule": 1}, 422, "unexpected member 'shedule'"),
     ("PUT", JOB, {**SET, "options": []}, 422, "bad options []"),
-    ("PUT", JOB, {**SET, "options": "x"}, 422, "bad options 'x'"),
     ("PUT", JOB, {**SET, "options": {"retires": 1}}, 422, "unexpected option 'retires'"),
     ("PUT", JOB, {**SET, "options": {"retries": -1}}, 422, "bad retries -1"),
     ("PUT", JOB, {**SET, "options": {"backfill": {"of": "a", "due": 1}}}, 422, "unexpected option 'backfill'"),
-    ("PUT", JOB, {**SET, "options": {"data": 1}}, 422, "unexpected option 'data'"),
     ("PUT", JOB, {**SET, "data": "x" * 70_000}, 422, "65536"),
     ("PUT", JOB, {**SET, "tz": "Nowhere/City"}, 422, "Nowhere/City"),
     ("PUT", JOB, {**SET, "tz": 1}, 422, "bad tz 1"),
@@ -95,58 +84,44 @@ REQUESTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def seen():
-    return set()
-
-
 def list_own(caplog):
     """The messages of the log, without those of the client that the tests use."""
     return [record.getMessage() for record in caplog.records if record.name != "httpx"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "said"), REQUESTS, ids=[f"{m} {p[:30]} {s}" for m, p, _, s, _ in REQUESTS]
-)
-def test_it_is_answered_in_one_line_and_changes_nothing(bike, method, path, body, status, said, caplog):
+def test_it_is_answered_in_one_line_and_changes_nothing(bike, caplog):
     bike.set("old:A", "EVERY:1h")
     before = {key: bike.client.dump(key) for key in bike.client.keys("*")}
     api = Api(app(bike, write=True, api=True))
-    content = json.dumps(body) if isinstance(body, dict) else body
-    answer = api.request(
-        method, f"http://localhost/api{path}", content=content, headers=JSON if body is not None else {}
-    )
-    assert answer.status_code == status, answer.text
-    if status >= 400:
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert said in answer.json()["detail"]
-        assert "\n" not in answer.json()["detail"]
-        assert answer.headers.get("allow", "GET") == answer.headers.get("allow") or status != 405
-    assert {key: bike.client.dump(key) for key in bike.client.keys("*")} == before
+    for method, path, body, status, said in REQUESTS:
+        content = json.dumps(body) if isinstance(body, dict) else body
+        headers = JSON if body is not None else {}
+        answer = api.request(method, f"http://localhost/api{path}", content=content, headers=headers)
+        assert answer.status_code == status, (method, path, body, answer.text)
+        if status >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert said in answer.json()["detail"], (method, path, body, answer.text)
+            assert "\n" not in answer.json()["detail"]
+            assert status != 405 or "allow" in answer.headers
+        assert {key: bike.client.dump(key) for key in bike.client.keys("*")} == before, (method, path, body)
     assert list_own(caplog) == []
 
 
-@pytest.mark.parametrize(
-    ("headers", "status", "said"),
-    [
+def test_headers_are_refused_too(bike):
+    api = Api(app(bike, write=True, api=True))
+    for headers, status, said in (
         ({"authorization": "Bearer"}, 401, "not the token"),
         ({"authorization": b"Bearer \xff"}, 401, "not the token"),
         ({"host": "evil.example"}, 421, "answers only to localhost"),
         ({"host": ""}, 400, "Host"),
-        ({"content-type": "text/plain"}, 415, "bad content-type 'text/plain'"),
-        ({"content-type": "application/x-www-form-urlencoded"}, 415, "application/json is needed"),
-        ({"content-type": "multipart/form-data; boundary=x"}, 415, "multipart"),
+        ({"content-type": "text/plain"}, 415, "bad content-type 'text/plain': application/json is needed"),
         ({"x-filler": "x" * 20_000}, 431, "too long"),
         ({"origin": "null"}, 403, "another site"),
-    ],
-)
-def test_headers_are_refused_too(bike, headers, status, said):
-    api = Api(app(bike, write=True, api=True))
-    answer = api.request("PUT", f"/api{JOB}", content=json.dumps(SET), headers={**JSON, **headers})
-    assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+    ):
+        answer = api.request("PUT", f"/api{JOB}", content=json.dumps(SET), headers={**JSON, **headers})
+        assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+        assert status != 401 or answer.headers["www-authenticate"] == "Bearer"
     assert list(bike.get_schedules()) == []
-    if status == 401:
-        assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_who_guesses_tokens_has_to_wait(bike):

@@ -28,7 +28,6 @@ def test_each_filter_shows_its_jobs(page, some):
     for query, jobs in [
         ("", ["alpha:A", "bad:A", "beta:B", "failing:A", "gamma:A", "queued:A"]),
         ("?sort=next", ["gamma:A", "alpha:A"]),
-        ("?queue=work-B", ["beta:B"]),
         ("?queue=B", ["beta:B"]),
         ("?status=ENQ", ["queued:A"]),
         ("?status=bad", ["bad:A"]),
@@ -36,15 +35,12 @@ def test_each_filter_shows_its_jobs(page, some):
         ("?paused=1", ["beta:B"]),
         ("?overdue=1", ["queued:A"]),
         ("?never_ran=1&queue=work-A", ["alpha:A", "bad:A", "gamma:A", "queued:A"]),
-        ("?pattern=alpha:A", ["alpha:A"]),
         ("?pattern=*m*:A", ["gamma:A"]),
         ("?pattern=ta", ["beta:B"]),
         ("?pattern=nothing", []),
         ("?tag=NIGHT,other", ["gamma:A"]),
-        ("?tag=night&sort=next", ["gamma:A"]),
         ("?tag=night&failed=1", []),
         ("?tag=night&status=TML&queue=A&pattern=amm", ["gamma:A"]),
-        ("?tag=other", []),
         ("?pattern=a&status=TML&queue=work-A", ["alpha:A", "gamma:A"]),
     ]:
         assert listed(read(page.get(f"/jobs{query}"))) == jobs, query
@@ -86,12 +82,9 @@ def test_a_text_with_characters_of_patterns_is_searched_literally(page, bike):
     assert listed(read(page.get("/jobs", params={"pattern": "%_"}))) == ["50%25_%5Bx%5D:A"]
 
 
-@pytest.mark.parametrize(
-    "query", ["status=XXX", "sort=random", "cursor=x", "pattern=[", "pattern=" + "x" * 600, "queue=queued"]
-)
-def test_what_cannot_be_asked_for_is_refused_in_words(page, query):
-    found = read(page.get(f"/jobs?{query}"), 400)
-    assert "bad " in found.words
+def test_what_cannot_be_asked_for_is_refused_in_words(page):
+    for query in ("status=XXX", "sort=random", "cursor=x", "pattern=[", "pattern=" + "x" * 600, "queue=queued"):
+        assert "bad " in read(page.get(f"/jobs?{query}"), 400).words
 
 
 @pytest.fixture
@@ -202,8 +195,7 @@ def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):
     assert label == "600 runs in 60 minutes, at most 10 a minute"
 
 
-@pytest.mark.parametrize("path", ["/", "/queues"])
-def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page, monkeypatch, path):
+def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page, monkeypatch):
     # A sample is taken each time that somebody looks.
     for name in ("samples.STEP", "samples.EARLY", "site.FRESH"):
         monkeypatch.setattr(f"redbike.web.{name}", 0.0)
@@ -215,7 +207,7 @@ def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page, monkeypatch
             bike.run(jobid)
             assert bike.work_one() == jobid
         page.app.routes[0].endpoint.args[0].drop_seen()
-        return [attributes["aria-label"] for tag, attributes in read(page.get(path)).tags if tag == "svg"]
+        return [attributes["aria-label"] for tag, attributes in read(page.get("/queues")).tags if tag == "svg"]
 
     work("good:A", "other:B")
     labels = work("good:A", "bad:A", "good:A", "other:B")

@@ -42,9 +42,10 @@ def test_both_sides(paused, page):
     assert 'method="post"' not in answer.text
 
 
-@pytest.mark.parametrize(
-    ("query", "sent", "jobids"),
-    [
+def test_the_form_confirms_exactly_these(paused, browse):
+    paused.set(HOSTILE, "EVERY:10m")
+    page = browse(write=True)
+    for query, sent, jobids in (
         ("action=resume&paused=1&hours=2", {"action": "resume", "paused": "1"}, ["a:A", "b:A", "c:A"]),
         ("action=cancel&id=a%3AA&id=other%3AA", {"action": "cancel"}, ["a:A", "other:A"]),
         (
@@ -53,72 +54,69 @@ def test_both_sides(paused, page):
             ["other:A"],
         ),
         (f"action=run&id={quote(HOSTILE)}", {"action": "run"}, [HOSTILE]),
-    ],
-)
-def test_the_form_confirms_exactly_these(paused, browse, query, sent, jobids):
-    paused.set(HOSTILE, "EVERY:10m")
-    html = browse(write=True).get(f"/rehearse?{query}").text
-    action, fields = read_form(html)
-    assert (action, bool(dict(fields)["form"])) == ("do", True)
-    sent |= {"of": "jobs", "number": str(len(jobids)), "confirmed": "1", "digest": make_digest(jobids)}
-    assert dict(fields).items() >= sent.items()
-    if "id=" in query:
-        assert [value for name, value in fields if name == "id"] == jobids
-    assert ("Reason: <code>&lt;b&gt;</code>" in html) == ("reason" in query)
+    ):
+        html = page.get(f"/rehearse?{query}").text
+        action, fields = read_form(html)
+        assert (action, bool(dict(fields)["form"])) == ("do", True)
+        sent |= {"of": "jobs", "number": str(len(jobids)), "confirmed": "1", "digest": make_digest(jobids)}
+        assert dict(fields).items() >= sent.items()
+        if "id=" in query:
+            assert [value for name, value in fields if name == "id"] == jobids
+        assert ("Reason: <code>&lt;b&gt;</code>" in html) == ("reason" in query)
+    paused.redis.hset(paused.store.keys.schedules, b"\xff:A", "EVERY:10m")
+    html = page.get("/rehearse", params={"action": "run", "pattern": "*"}).text
+    assert ("<script>alert" in html, "&lt;script&gt;" in html) == (False, True)
 
 
-@pytest.mark.parametrize(("jobid", "without"), [("other:A", "[56]"), ("new:A", "0")])
-def test_a_schedule_is_only_shown(paused, browse, jobid, without):
-    query = {"action": "set", "id": jobid, "schedule": "EVERY:5m", "hours": 1}
-    html = browse(write=True).get("/rehearse", params=query).text
-    assert re.search(rf"Without it: {without} runs in 1 h.*With it: 1[12] runs in 1 h", html, re.DOTALL)
-    assert 'method="post"' not in html
+def test_a_schedule_is_only_shown(paused, browse):
+    for jobid, without in (("other:A", "[56]"), ("new:A", "0")):
+        query = {"action": "set", "id": jobid, "schedule": "EVERY:5m", "hours": 1}
+        html = browse(write=True).get("/rehearse", params=query).text
+        assert re.search(rf"Without it: {without} runs in 1 h.*With it: 1[12] runs in 1 h", html, re.DOTALL)
+        assert 'method="post"' not in html
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
+def test_what_is_bad_is_said_in_one_line(paused, page):
+    for query, said in (
         ("action=halt&id=a", "bad action &#39;halt&#39;"),
         ("", "bad action &#39;&#39;"),
         ("action=run&id=a&hours=25", "bad hours &#39;25&#39;"),
         ("action=run&id=a&hours=x", "bad hours &#39;x&#39;"),
         ("action=set&id=other:A", "bad schedule &#39;&#39;"),
-        ("action=set&id=other:A&schedule=0+0+30+2+*", "0 0 30 2 *"),
         ("action=set&id=other:A&schedule=EVERY:1h&tz=Mars", "Mars"),
         ("action=pause&id=other:A&until=1970-01-01", "1970-01-01"),
-        ("action=pause&id=other:A&until=then", "then"),
         ("action=run&id=" + "x" * 600, "bad "),
         ("action=run&of=all", "bad action &#39;run&#39;: resume, pause are allowed"),
         ("action=pause&of=moon", "bad of &#39;moon&#39;"),
         ("action=pause&of=queue", "bad queue name"),
         ("action=pause&of=queue&name=timeline", "timeline"),
-    ],
-)
-def test_what_is_bad_is_said_in_one_line(paused, page, query, said):
-    answer = page.get(f"/rehearse?{query}")
-    assert answer.status_code == 400
-    [line] = re.findall(r'<p class="problem">(.*?)</p>', answer.text)
-    assert said in line
+    ):
+        answer = page.get(f"/rehearse?{query}")
+        assert answer.status_code == 400
+        [line] = re.findall(r'<p class="problem">(.*?)</p>', answer.text)
+        assert said in line
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
+def test_where_there_is_nothing_that_is_said(paused, page):
+    for query, said in (
         *((query, "No job fits.") for query in ("action=run", "action=run&id=nobody", "action=run&pattern=nobody*")),
         ("action=pause&of=queue&name=B", "No job would run in this time"),
         ("action=pause&of=queue&name=A", "<td>–</td>"),  # a peak of nothing has no time
-    ],
-)
-def test_where_there_is_nothing_that_is_said(paused, page, query, said):
-    answer = page.get(f"/rehearse?{query}")
-    assert (answer.status_code, said in answer.text) == (200, True)
-
-
-def test_hostile_ids_are_text(bike, browse):
-    bike.set(HOSTILE, "EVERY:10m")
-    bike.redis.hset(bike.store.keys.schedules, b"\xff:A", "EVERY:10m")
-    html = browse(write=True).get("/rehearse", params={"action": "run", "pattern": "*"}).text
-    assert ("<script>alert" in html, "&lt;script&gt;" in html) == (False, True)
+    ):
+        answer = page.get(f"/rehearse?{query}")
+        assert (answer.status_code, said in answer.text) == (200, True)
+    paused.run("other:A")
+    paused.pause_all()
+    for query, remark in (
+        ("action=resume&of=queue&name=A", "The queue work-A is not paused."),
+        ("action=resume&of=all", ""),
+        ("action=pause&of=all", "Everything is paused already, and its pause would stay as it is."),
+        ("action=pause&of=queue&name=nope", "The queue work-nope was never used."),
+        ("action=pause&of=queue&name=A", ""),
+    ):
+        html = page.get(f"/rehearse?{query}").text
+        remarks = re.findall(r'<p class="paused">((?:The queue work-|Everything is).*?)</p>', html)
+        assert remarks == ([remark] if remark else []), query
 
 
 def test_more_jobs_than_can_be_rehearsed_cannot_be_confirmed(paused, browse, monkeypatch):
@@ -139,33 +137,15 @@ def test_a_queue_or_everything(paused, browse, query, subject):
     assert '<option value="run"' not in html
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("action=resume&of=queue&name=A", "The queue work-A is not paused."),
-        ("action=resume&of=all", ""),
-        ("action=pause&of=all", "Everything is paused already, and its pause would stay as it is."),
-        ("action=pause&of=queue&name=nope", "The queue work-nope was never used."),
-        ("action=pause&of=queue&name=A", ""),
-    ],
-)
-def test_what_would_change_nothing_is_said(paused, page, query, said):
+def test_other_pages_lead_to_it(paused, page):
     paused.run("other:A")
-    paused.pause_all()
-    html = page.get(f"/rehearse?{query}").text
-    remarks = re.findall(r'<p class="paused">((?:The queue work-|Everything is).*?)</p>', html)
-    assert remarks == ([said] if said else [])
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [("queues", ["action=pause", "Pause the queue work-A"]), ("job?id=a%3AA", ["action=resume", "1 job"])],
-)
-def test_other_pages_lead_to_it(paused, page, path, words):
-    paused.run("other:A")
-    [link] = re.findall(r'href="(rehearse\?[^"]*)"', page.get(f"/{path}").text)
-    shown = page.get(f"/{unescape(link)}").text
-    assert (words[0] in link, words[1] in shown) == (True, True)
+    for path, *words in (
+        ("queues", "action=pause", "Pause the queue work-A"),
+        ("job?id=a%3AA", "action=resume", "1 job"),
+    ):
+        [link] = re.findall(r'href="(rehearse\?[^"]*)"', page.get(f"/{path}").text)
+        shown = page.get(f"/{unescape(link)}").text
+        assert (words[0] in link, words[1] in shown) == (True, True)
 
 
 def test_workers_that_run_less_than_would_go_on_are_named(bike, page, monkeypatch):

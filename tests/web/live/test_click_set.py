@@ -3,39 +3,24 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.live.browsers import NEEDS_CHROMIUM, WITH_AND_WITHOUT_SCRIPT, expect_title, press, read_log
+from tests.web.live.browsers import NEEDS_CHROMIUM, expect_title, press, read_log
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
 
-@WITH_AND_WITHOUT_SCRIPT
-def test_a_new_job_with_a_preview(steered, visit, has_script):
+def test_a_new_job_with_a_preview(steered, visit):
     bike = steered.bike
-    tab = visit(f"{steered.url}jobs", java_script_enabled=has_script, expected="status of 400")
-    preview = tab.get_by_label("What the schedule means")
-
-    def show(schedule):
-        field = tab.get_by_label("Schedule", exact=True)
-        field.fill(schedule[:-1])
-        field.press("End")
-        field.press_sequentially(schedule[-1])
-        if not has_script:
-            press(tab, "Preview")
-
+    tab = visit(f"{steered.url}jobs", expected="status of 400")
+    preview, field = tab.get_by_label("What the schedule means"), tab.get_by_label("Schedule", exact=True)
     tab.get_by_role("link", name="New job").click()
     tab.get_by_label("Id", exact=True).fill("new:A")
-    show("0 3 30 2 *")
+    field.press_sequentially("0 3 30 2 *")
     expect(preview.locator(".problem")).to_be_visible()
-    show("0 3 1 1 *")
+    field.fill("0 3 1 1 *")
     expect(preview.locator("li")).to_have_count(5)
-    for line in preview.locator("li").all():
-        expect(line).to_contain_text("-01-01 03:00")
     tab.get_by_label("Time zone").fill("Asia/Tokyo")
-    show("0 3 1 1 *")
     expect(preview.locator("li").first).to_contain_text("-01-01 03:00:00 Asia/Tokyo")
     assert (dict(bike.get_schedules()), read_log(bike)) == ({}, [])
-    # What was typed is still there after a preview by the server.
-    expect(tab.get_by_label("Id", exact=True)).to_have_value("new:A")
     tab.locator("summary", has_text="Options").click()
     tab.locator("[name=retries]").fill("many")
     press(tab, "Set this job")
@@ -46,10 +31,8 @@ def test_a_new_job_with_a_preview(steered, visit, has_script):
     press(tab, "Set this job")
     expect_title(tab, "new:A")
     expect(tab.locator("main .note")).to_contain_text("retries default → 5")
-    expect(tab.locator("main")).to_contain_text("CRON_TZ=Asia/Tokyo 0 3 1 1 *")
     assert dict(bike.get_schedules()) == {"new:A": "CRON_TZ=Asia/Tokyo 0 3 1 1 *"}
     assert bike.tell("new:A")["options"] == {"retries": 5}
-    assert read_log(bike) == [("set", "new:A")]
 
 
 def test_the_preview_is_that_of_what_was_typed_last(steered, visit):
