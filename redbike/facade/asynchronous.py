@@ -114,11 +114,7 @@ class AsyncRedbike(Overridable):
         """Run `action` in a thread, and return what it returns."""
         if self._is_closed and not is_in_run():
             raise RedbikeError("this AsyncRedbike is closed")
-        context = copy_context()
-
-        def run() -> T:
-            return context.run(lambda: action(self._open()))
-
+        run = partial(copy_context().run, lambda: action(self._open()))
         if self._is_closed:
             # A job that still runs: the threads of the calls may have ended.
             return await run_in_thread(run, "redbike-last-call")

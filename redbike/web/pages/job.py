@@ -50,9 +50,7 @@ def show_job(site: Site, request: Request) -> Response:
     """Show the job with the id that is asked for."""
     jobid = request.query_params.get("id", "")
     why = site.bike.why(jobid)
-    [state] = site.bike.store.questions.inspect([jobid], with_data=True)
-    if state.schedule is None and state.status is None and not state.running:
-        raise NoSuchJob(f"no such job: {jobid!r:.80}")
+    state = _read_state(site, jobid)
     clock = site.make_clock(state.now)
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
@@ -88,6 +86,13 @@ def show_job(site: Site, request: Request) -> Response:
         **_read_runs(site, state, clock),
         **_list_coming(site, state, schedule, zone, clock),
     )
+
+
+def _read_state(site: Site, jobid: str) -> JobState:
+    [state] = site.bike.store.questions.inspect([jobid], with_data=True)
+    if state.schedule is None and state.status is None and not state.running:
+        raise NoSuchJob(f"no such job: {jobid!r:.80}")
+    return state
 
 
 def _find_command(site: Site, state: JobState, queue: str) -> str:
