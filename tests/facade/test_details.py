@@ -55,113 +55,46 @@ def list_wrong_keys(value: dict[str, Any], hint: Any, place: str) -> list[str]:
     return wrong
 
 
-def cancelled(bike):
-    flight(bike.store)
-    bike.cancel(JOB)
+def put(bike, key, value):
+    bike.store.client.hset(getattr(bike.store.keys, key), JOB, value)
 
 
-def skipped(bike):
-    bike.set(JOB, "EVERY:1h@0")
-    bike.run(JOB)
-    bike.cancel(JOB)
+def work(bike, *results, **options):
+    """Run the job once for each of these: raise what is an error, and return what is none."""
+    todo = list(results)
 
+    def act(jobid):
+        current_run().usage = None if todo[0] else Usage(0.5, 2**26)
+        if isinstance(result := todo.pop(0), Exception):
+            raise result
+        return result
 
-def ended(bike):
-    bike.set(JOB, "NOW")
-    bike.worker.work = lambda jobid: None
-    bike.work_one()
-
-
-def failed(bike):
-    def work(jobid):
-        raise ValueError("no")
-
-    bike.set(JOB, "NOW", on_error="retry")
-    bike.worker.work = work
-    bike.work_one()
-
-
-def paused(bike):
-    bike.set(JOB, "EVERY:1h@0")
-    bike.pause(JOB, until=4e9, reason="moving")
-
-
-def lost(bike):
-    bike.set(JOB, "EVERY:1h@0")
-    bike.store.client.hset(bike.store.keys.retry_states, JOB, "1 2 1 100.000000 -")
-
-
-def full(bike):
-    options = {"timeout": "5m", "on_error": "retry", "forget_after": "never", "ping_url": "https://host/x", "data": [1]}
-    bike.sync([(JOB, "EVERY:1h@0", options)], group="mine")
-    bike.store.client.hset(bike.store.keys.outputs, JOB, "the end")
-
-
-def damaged(bike):
-    keys, client = bike.store.keys, bike.store.client
-    bike.set(JOB, "EVERY:1h@0", data=1, retries=3)
-    bike.pause(JOB)
-    for key in (keys.data, keys.options, keys.failures, keys.retry_states, keys.history, keys.groups):
-        client.hset(key, JOB, "{")
-    client.hset(keys.pauses, JOB, "- 1000.000000 - {")
-    client.hset(keys.statuses, JOB, "nonsense")
-
-
-def with_results(bike):
-    results = [5, {5}]
-    bike.worker.work = lambda jobid: results.pop()
-    while results:
-        bike.set(JOB, "NOW", keep_result=True)
+    bike.worker.work = act
+    while todo:
+        bike.set(JOB, "NOW", **options)
         bike.work_one()
 
 
-def expiring(bike):
-    bike.set(JOB, "NOW", expires="1h")
-
-
-def following(bike):
-    bike.set(JOB, "AFTER:parent:A")
-    bike.set("child:A", f"AFTER:{JOB}")
-
-
-def gathering(bike):
-    bike.set("one:A", "EVERY:1h@0", group_of="g")
-    bike.set(JOB, "GROUP:g")
+def damaged(bike):
+    hourly(bike, data=1, retries=3)
+    bike.pause(JOB)
+    for key in ("data", "options", "failures", "retry_states", "history", "groups"):
+        put(bike, key, "{")
+    put(bike, "pauses", "- 1000.000000 - {")
+    put(bike, "statuses", "nonsense")
 
 
 def in_progress(bike):
     flight(bike.store)
     tag = bike.store.questions.inspect([JOB])[0].run.tag
-    bike.store.client.hset(bike.store.keys.progress, JOB, Progress(0.5, "half of it").format(tag))
-
-
-def dark(bike):
-    bike.set(JOB, "EVERY:1h")
-    bike.pause(JOB, every="0 2 * * *", lasting="2h")
+    put(bike, "progress", Progress(0.5, "half of it").format(tag))
 
 
 def backfilling(bike):
-    now = bike.store.timeline.read_clock()
-    bike.set(JOB, "EVERY:1h@0")
+    now = hourly(bike)
     bike.backfill(JOB, now - 7200, now)
     bike.cancel(JOB)
     bike.backfill(JOB, now - 7200, now)
-
-
-def backfilled(bike):
-    now = bike.store.timeline.read_clock()
-    bike.set(JOB, "EVERY:1h@0", overlap="queue")
-    own = json.dumps({"backfill": {"of": "base:A", "due": f"{now:.6f}"}})
-    bike.store.client.hset(bike.store.keys.options, JOB, own)
-
-
-def used(bike):
-    def work(jobid):
-        current_run().usage = Usage(0.5, 2**26)
-
-    bike.set(JOB, "NOW")
-    bike.worker.work = work
-    bike.work_one()
 
 
 def everywhere(bike):
@@ -170,42 +103,42 @@ def everywhere(bike):
     bike.set(BASE, "EVERY:1h@0")
 
 
-def on_a_host(bike):
-    bike.set(JOB, "EVERY:1h@0")
-    bike.store.client.hset(bike.store.keys.options, JOB, json.dumps(make_mark(BASE, "1")))
+def hourly(bike, **options):
+    bike.set(JOB, "EVERY:1h@0", **options)
+    return bike.store.timeline.read_clock()
 
 
-MORE = (
-    used,
-    everywhere,
-    on_a_host,
-    backfilling,
-    backfilled,
-    with_results,
-    dark,
-    expiring,
-    following,
-    gathering,
-    in_progress,
-    cancelled,
-    skipped,
-    ended,
-    failed,
-    paused,
-    lost,
-    full,
-    damaged,
-)
+FULL = {"timeout": "5m", "on_error": "retry", "forget_after": "never", "ping_url": "https://host/x", "data": [1]}
 ALL = {name: lambda bike, make=make: make(bike.store) for name, make in STATES.items()}
-ALL |= {make.__name__: make for make in MORE}
-TOLD = {"everywhere": BASE}  # of which job, if not of `JOB`
+ALL |= {
+    "used": lambda bike: work(bike, None),
+    "everywhere": everywhere,
+    "on a host": lambda bike: (hourly(bike), put(bike, "options", json.dumps(make_mark(BASE, "1")))),
+    "backfilling": backfilling,
+    "backfilled": lambda bike: put(
+        bike, "options", json.dumps({"backfill": {"of": "base:A", "due": f"{hourly(bike, overlap='queue'):.6f}"}})
+    ),
+    "with results": lambda bike: work(bike, {5}, 5, keep_result=True),
+    "dark": lambda bike: (hourly(bike), bike.pause(JOB, every="0 2 * * *", lasting="2h")),
+    "expiring": lambda bike: bike.set(JOB, "NOW", expires="1h"),
+    "following": lambda bike: (bike.set(JOB, "AFTER:parent:A"), bike.set("child:A", f"AFTER:{JOB}")),
+    "gathering": lambda bike: (bike.set("one:A", "EVERY:1h@0", group_of="g"), bike.set(JOB, "GROUP:g")),
+    "in progress": in_progress,
+    "cancelled": lambda bike: (flight(bike.store), bike.cancel(JOB)),
+    "skipped": lambda bike: (hourly(bike), bike.run(JOB), bike.cancel(JOB)),
+    "failed": lambda bike: work(bike, ValueError("no"), on_error="retry"),
+    "paused": lambda bike: (hourly(bike), bike.pause(JOB, until=4e9, reason="moving")),
+    "lost": lambda bike: (hourly(bike), put(bike, "retry_states", "1 2 1 100.000000 -")),
+    "full": lambda bike: (bike.sync([(JOB, "EVERY:1h@0", FULL)], group="mine"), put(bike, "outputs", "the end")),
+    "damaged": damaged,
+}
 
 
 def test_every_key_has_its_type_and_is_there_at_times(bike):
     seen = set()
     for name, make in ALL.items():
         make(bike)
-        told = bike.tell(TOLD.get(name, JOB))
+        told = bike.tell(BASE if name == "everywhere" else JOB)
         assert list_wrong_keys(told, JobDetails, "") == [], name
         assert json.loads(json.dumps(told)) == told
         seen |= told.keys()

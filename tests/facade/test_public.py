@@ -75,15 +75,6 @@ def test_what_is_no_worker_is_refused_at_once(client, prefix):
                 make.from_settings(worker, Settings(prefix=prefix), client)
 
 
-def test_a_worker_that_cannot_be_called_is_refused_by_the_command_line(shell):
-    (shell.folder / "jobs.py").write_text(
-        "import redbike\nclass Wrong(redbike.RoundRobin):\n    def work(self):\n        pass\n"
-    )
-    done = shell.run("work", "jobs:Wrong('A')")
-    assert done.returncode == 2
-    assert "bad worker: Wrong.work(jobid) is what is called, but too many positional arguments" in done.stderr
-
-
 def test_a_schedule_that_is_no_text_is_a_type_error_and_leaves_nothing_behind(bike):
     for schedule in (7, 1.5, b"NOW", ["NOW"], {}, False):
         for call in (bike.set, bike.enter, lambda *pair: list(bike.set_many([("first:A", "NOW"), pair]))):

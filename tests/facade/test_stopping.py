@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from functools import partial
 
@@ -14,7 +12,6 @@ import redis
 from redbike import Again, AsyncRedbike, Jobs, Redbike, RedbikeError, RoundRobin, Unreachable, current_run
 from redbike.connection.embedded import EmbeddedServer
 from tests import loops
-from tests.commandline import ROOT
 from tests.loops import Acting, Held
 from tests.waiting import wait_until
 
@@ -130,40 +127,25 @@ def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
     assert bike.work_one() == "job:A"
 
 
-HANDLER = """
-import os, signal, sys, threading
-from redbike import Redbike, RoundRobin
+def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(client, prefix):
+    worker, stopped, main = Held(), threading.Event(), threading.get_ident()
+    bike = Redbike(worker, prefix, client)
 
-class Worker(RoundRobin):
-    def work(self, jobid):
-        print("begun", flush=True)
-        sys.stdin.readline()
-        print("ended", flush=True)
+    def interrupt():
+        assert worker.begun.wait(60)
+        signal.pthread_kill(main, signal.SIGUSR1)
+        assert stopped.wait(60)
+        worker.opened.set()
 
-bike = Redbike(Worker("A"), sys.argv[2], sys.argv[1])
-signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), os.write(1, b"stopped\\n")))
-other = threading.Thread(target=bike.dispatch)
-other.start()
-bike.set("job:A", "NOW")
-bike.work()
-other.join()
-print("over", flush=True)
-"""
-
-
-def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(server_url, client, prefix):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HANDLER, server_url, prefix],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGUSR1)
-    assert process.stdout.readline() == "stopped\n"
-    out, _ = process.communicate("\n", timeout=60)
-    assert (out, process.returncode) == ("ended\nover\n", 0)
+    before = signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), stopped.set()))
+    try:
+        threads, raised = start(bike.dispatch, interrupt)
+        bike.set("job:A", "NOW")
+        bike.work()
+        join(threads)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (worker.worked, raised) == (["job:A"], [])
 
 
 # Closing

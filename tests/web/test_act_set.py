@@ -163,11 +163,12 @@ def test_a_job_that_was_unset_meanwhile_is_not_set_again_without_being_asked(bik
     assert browser.send(page, "Set this job").notes[0].startswith("kept:A: schedule none → EVERY:5h@0")
 
 
-def test_what_a_schedule_means_without_a_script(bike, browser, kept):
+def test_what_a_schedule_means_without_a_script(client, prefix):
+    bike = Redbike(Quiet("A"), prefix, client, timezone="Asia/Tokyo")
+    bike.set("kept:A", "EVERY:1h@0", retries=5)
+    browser = Browser(app(bike, write=True))
     with unchanged(bike.store):
-        page = browser.send(
-            browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", tz="Asia/Tokyo", retries="6"
-        )
+        page = browser.send(browser.get("/set?id=kept:A"), "Preview", schedule="30 4 1 1 *", retries="6")
         assert page.status == 200
         for text in ("-01-01 04:30:00 Asia/Tokyo", "schedule: EVERY:1h@0 → 30 4 1 1 *", "retries: 5 → 6"):
             assert text in page.text
@@ -239,12 +240,3 @@ def test_the_form_is_for_those_alone_who_may_write(bike, browser, kept):
     assert [each.get("/set").status for each in (browser, reading)] == [200, 403]
     assert ['href="set"' in each.get("/jobs").html for each in (browser, reading)] == [True, False]
     assert ["set?id=" in each.get("/job?id=kept:A").html for each in (browser, reading)] == [True, False]
-
-
-def test_a_schedule_of_a_zone_of_the_settings(client, prefix):
-    bike = Redbike(Quiet("A"), prefix, client, timezone="Asia/Tokyo")
-    browser = Browser(app(bike, write=True))
-    page = browser.send(browser.get("/set"), "Preview", id="a:A", schedule="0 3 * * *")
-    assert "03:00:00 Asia/Tokyo" in page.text
-    browser.send(page, "Set this job")
-    assert told(bike, "a:A")[0] == "CRON_TZ=Asia/Tokyo 0 3 * * *"

@@ -65,6 +65,13 @@ def test_it_is_text_as_well(failed, page):
     assert answer.text.splitlines()[-1] == (
         "2023-11-14T22:13:20+00:00 failure backup:A: failed after 1.00 s, on web1:1:Ownerw01: no <b>luck</b>"
     )
+    remember(failed, [HOSTILE], AT, Outcome.FAILED, HOSTILE)
+    html = page.get(f"/at/{AT:.0f}").text
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "</textarea><" not in html.replace("</textarea>\n", "")
+    assert "\u202e" not in page.get(f"/at/{AT:.0f}.txt").text
 
 
 def test_the_form_leads_to_the_window(failed, page):
@@ -102,16 +109,6 @@ def test_windows_beside_it(failed, page):
     assert "Later" not in re.findall(r'<a href="\.\./at/[^"]*">(\w+)</a>', now)
     assert "Nothing is known of this time." in now
     assert "<strong>First unusual:</strong> nothing" in now
-
-
-def test_hostile_texts_are_text(bike, page):
-    remember(bike, [HOSTILE], AT, Outcome.FAILED, HOSTILE)
-    html = page.get(f"/at/{AT:.0f}").text
-    assert "<script>alert" not in html
-    assert "\u202e" not in html
-    assert "&lt;script&gt;alert(1)" in html
-    assert "</textarea><" not in html.replace("</textarea>\n", "")
-    assert "\u202e" not in page.get(f"/at/{AT:.0f}.txt").text
 
 
 def test_a_large_one_stays_small_and_says_what_is_missing(bike, page):

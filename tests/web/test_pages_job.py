@@ -105,14 +105,12 @@ def test_the_last_runs_have_a_chart_and_a_table(page, bike):
     assert label.startswith("The last 2 runs, the newest on the right: 1 ok, 1 failed")
     assert "Its last 10 runs are kept, 2 so far" in found.words
     assert "by their median" in found.words
-
-
-def test_a_run_that_took_unusually_long_is_marked(page, bike):
-    bike.set("a:A", "EVERY:1h")
+    # One that took unusually long is marked.
+    bike.set("b:A", "EVERY:1h")
     took = [60.0 if number == 3 else 2.0 for number in range(8)]
-    runs = [("a:A", "work-A", 10, pack_run(1000.0 + n, 0.5, each, Outcome.OK, 1, "")) for n, each in enumerate(took)]
+    runs = [("b:A", "work-A", 10, pack_run(1000.0 + n, 0.5, each, Outcome.OK, 1, "")) for n, each in enumerate(took)]
     bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", runs))
-    found = show(page, "a:A")
+    found = show(page, "b:A")
     assert "1 took unusually long" in found.words
     assert "1 min unusual" in found.words
 
@@ -142,6 +140,8 @@ def test_other_kinds_of_schedules_have_a_page(page, bike):
 
 
 def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
+    assert "no such job" in show(page, "<b>nobody</b>", 404).words
+    assert "bad job id" in show(page, "", 400).words
     bike.store.jobs.reject("bad:A")
     found = show(page, "bad:A")
     assert "It was never scheduled" in found.words
@@ -156,11 +156,6 @@ def test_a_bad_job_and_a_damaged_one_are_shown_as_text(page, bike):
     assert "Its schedule cannot be read" in found.words
     bike.client.hset(keys.running, "ghost:A", "x 1.000000 2.000000 3.000000 0 0 - work-A")
     show(page, "ghost:A")
-
-
-def test_a_job_that_is_not_there_is_a_404_in_words(page, bike):
-    assert "no such job" in show(page, "<b>nobody</b>", 404).words
-    assert "bad job id" in show(page, "", 400).words
 
 
 def test_a_follower_has_a_picture_of_what_follows_what(page, bike):
@@ -196,9 +191,7 @@ def test_a_group_is_in_the_picture_and_is_no_job(page, bike):
     assert not [link for link in found.links if "1D" in link or "g%3E" in link]
     assert "then group <g>" in show(page, "two:A").words
     assert "\x1d" not in page.get("/job?id=report:A").text
-
-
-def test_the_picture_of_very_many_followers_has_few(page, bike):
+    # There may be very many followers.
     bike.set("a:A", "EVERY:1h")
     for number in range(40):
         bike.set(f"f{number}:A", "AFTER:a:A")

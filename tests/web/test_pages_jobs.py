@@ -2,10 +2,8 @@
 
 import pytest
 
-from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, STATUSES
 from tests.verbs import set_job
-from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
 
 MANY = 700  # more than a server keeps in one piece
@@ -59,27 +57,21 @@ def test_the_form_shows_what_is_asked_for(page, some):
         assert words in found.words
 
 
-def test_a_queue_with_any_name_can_be_chosen(page, bike, client):
+def test_a_queue_with_any_name_can_be_chosen_and_any_text_searched(page, bike, client):
     client.sadd(bike.store.keys.queues, 'a"><b>\u202e', b"\xff")
     found = read(page.get("/jobs"))
     assert [attributes["value"] for tag, attributes in found.tags if tag == "option"][1:3] == ['a"><b>\u202e', "\ufffd"]
     read(page.get("/jobs", params={"queue": 'a"><b>\u202e'}))
-
-
-def test_the_exact_job_comes_alone_and_leads_to_those_that_have_its_id_in_theirs(page, bike):
-    bike.set("a:A", "EVERY:1h")
-    bike.set("aa:A", "EVERY:1h")
+    # Characters of patterns are searched literally.
+    for jobid in ("50%_[x]:A", r"back\slash:A", "a:A", "aa:A"):
+        bike.set(jobid, "EVERY:1h")
+    assert listed(read(page.get("/jobs", params={"pattern": r"k\s"}))) == ["back%5Cslash:A"]
+    assert listed(read(page.get("/jobs", params={"pattern": "%_"}))) == ["50%25_%5Bx%5D:A"]
+    # The exact job comes alone, and leads to those that have its id in theirs.
     found = read(page.get("/jobs?pattern=a:A"))
     assert listed(found) == ["a:A"]
     [more] = [link for link in found.links if "pattern=" in link]
     assert listed(read(page.get(f"/{more}"))) == ["a:A", "aa:A"]
-
-
-def test_a_text_with_characters_of_patterns_is_searched_literally(page, bike):
-    bike.set("50%_[x]:A", "EVERY:1h")
-    bike.set(r"back\slash:A", "EVERY:1h")
-    assert listed(read(page.get("/jobs", params={"pattern": r"k\s"}))) == ["back%5Cslash:A"]
-    assert listed(read(page.get("/jobs", params={"pattern": "%_"}))) == ["50%25_%5Bx%5D:A"]
 
 
 def test_what_cannot_be_asked_for_is_refused_in_words(page):
@@ -120,7 +112,14 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     assert "Something is wrong" in found.words or "Some things are wrong" in found.words
     assert "no dispatcher is running (see)" in found.words
     assert "work-A has 1 job and no worker (first queued:A) (see)" in found.words
-    assert {"workers", "queues"} <= set(found.links)
+    # Every number leads to what it counts.
+    queries = ("status=ENQ", "status=WRK", "overdue=1", "paused=1", "sort=next")
+    assert {*(f"jobs?{query}" for query in queries), "failures", "workers", "queues"} <= set(found.links)
+    for link in found.links:
+        if link.startswith("jobs?"):
+            read(page.get(f"/{link}"))
+    assert "failing:A" in found.words
+    assert "gamma:A" in found.words
 
 
 def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bike):
@@ -160,25 +159,6 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
     dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
     assert found.words.index(dead) < found.words.index("no dispatcher is running")
     assert found.words.index("What failed lately dead:A") > 0
-
-
-def test_every_number_of_the_overview_leads_to_what_it_counts(page, some):
-    found = read(page.get("/"))
-    for link in found.links:
-        if link.startswith("jobs?"):
-            read(page.get(f"/{link}"))
-    queries = ("status=ENQ", "status=WRK", "overdue=1", "paused=1", "sort=next")
-    assert {*(f"jobs?{query}" for query in queries), "failures"} <= set(found.links)
-    assert "failing:A" in found.words
-    assert "gamma:A" in found.words
-
-
-def test_the_charts_say_since_when_they_know(bike):
-    bike.set("one:A", "NOW")
-    with TestClient(app(bike), base_url=BASE) as page:
-        found = read(page.get("/"))
-        assert "The charts know the time since" in found.words
-        assert "not known yet" in found.words
 
 
 def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):

@@ -126,15 +126,19 @@ def test_more_jobs_than_can_be_rehearsed_cannot_be_confirmed(paused, browse, mon
     assert 'method="post"' not in html
 
 
-@pytest.mark.parametrize(("query", "subject"), [("of=queue&name=A", "the queue work-A"), ("of=all", "everything")])
-def test_a_queue_or_everything(paused, browse, query, subject):
-    _ = paused.pause_queue("A") if "queue" in query else paused.pause_all()
-    html = browse(write=True).get(f"/rehearse?action=resume&{query}").text
-    assert f"<title>Rehearsal: Resume {subject}" in html
-    assert "Without it: 0 runs in 6 h" in html
-    assert "With it: 35 runs" in html or "With it: 36 runs" in html
-    assert f'<button class="do">Resume {subject}</button>' in html
-    assert '<option value="run"' not in html
+def test_a_queue_or_everything(paused, browse):
+    for pause, resume, query, subject in (
+        (lambda: paused.pause_queue("A"), lambda: paused.resume_queue("A"), "of=queue&name=A", "the queue work-A"),
+        (paused.pause_all, paused.resume_all, "of=all", "everything"),
+    ):
+        pause()
+        html = browse(write=True).get(f"/rehearse?action=resume&{query}").text
+        assert f"<title>Rehearsal: Resume {subject}" in html
+        assert "Without it: 0 runs in 6 h" in html
+        assert "With it: 35 runs" in html or "With it: 36 runs" in html
+        assert f'<button class="do">Resume {subject}</button>' in html
+        assert '<option value="run"' not in html
+        resume()
 
 
 def test_other_pages_lead_to_it(paused, page):

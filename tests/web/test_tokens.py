@@ -14,7 +14,11 @@ from tests.web.api import Api, make_token
 JOB = "etl:A"
 # What a page offers, by the role that it needs.
 OFFERED = {
-    "/job?id=etl:A": {'value="run"': "operate", 'value="unset"': "write", ">Edit<": "write"},
+    "/job?id=etl:A": {
+        'value="run"': "operate",
+        'value="unset"': "write",
+        ">Edit<": "write",
+    },
     "/jobs": {'value="pause"': "operate", 'value="unset"': "write", ">New job<": "write"},
     "/queues": {'value="pause"': "operate", 'value="limit"': "write"},
     "/": {"Pause everything": "operate"},

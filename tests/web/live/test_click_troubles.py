@@ -17,7 +17,6 @@ from tests.web.live.conftest import wait_for_queues
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
-REFUSED = "status of 409"
 IS_SEEN = """each => {
     const style = getComputedStyle(each), box = each.getBoundingClientRect();
     const isOutlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
@@ -67,28 +66,6 @@ def test_a_whole_action_by_keyboard(steered, visit, has_script):
     assert note.evaluate(IS_SEEN)
     tab_to(tab, tab.get_by_label("Id, part of it, or pattern"), 2)
     assert dict(bike.get_schedules()).keys() == {"other:A"}
-
-
-def test_another_one_has_unset_it_first(steered, visit):
-    bike = steered.bike
-    for jobid in ("some-1:A", "some-2:A"):
-        bike.set(jobid, YEARLY)
-    tab = visit(f"{steered.url}jobs", expected=REFUSED)
-    alert = tab.get_by_role("alert")
-    for number in (1, 2):
-        tab.get_by_label(f"Select some-{number}:A").check()
-    press(tab, "Unset")
-    bike.unset("some-1:A")
-    # A part of it is left: it is asked about again.
-    press(tab, "Unset 2 jobs")
-    expect(alert).to_contain_text("nothing was done. It was about 2 jobs, and is now about the job some-2:A.")
-    expect(alert).to_be_focused()
-    # Nothing is left of what it was asked about.
-    bike.unset("some-2:A")
-    press(tab, "Unset the job some-2:A")
-    expect_note(tab, "No job fits any more, so nothing was done.")
-    expect(alert).to_be_focused()
-    assert read_log(bike) == []
 
 
 @pytest.mark.parametrize("page_on_node", [{"write": True}], indirect=True)
