@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from redbike.config.options import JobOptions
     from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.backfilling import Backfill
-    from redbike.control.setter import Pair
+    from redbike.control.pairs import Pair
     from redbike.control.sync.changes import Change, Changes
     from redbike.facade.asynchronous import AsyncRedbike
     from redbike.facade.redbike import Redbike, log
@@ -189,7 +189,7 @@ _PLACES = {
         "config.options": "JobOptions",
         "config.settings": "KeywordSettings Settings",
         "control.backfilling": "Backfill",
-        "control.setter": "Pair",
+        "control.pairs": "Pair",
         "control.sync.changes": "Change Changes",
         "facade.asynchronous": "AsyncRedbike",
         "facade.redbike": "Redbike log",

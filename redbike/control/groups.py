@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from redbike.config.options import OptionChanges
-from redbike.control.setter import Pair, Setter
+from redbike.control.pairs import Pair
+from redbike.control.setter import Setter
 from redbike.errors import BadConfig, RedbikeError
 from redbike.schedule.group import Group
 from redbike.store.shell import check_own_jobid

@@ -6,15 +6,16 @@ since then, and was missed, is for the setting ``catchup``.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
-from redbike.config.options import NO_CHANGES, JobOptions, OptionChanges, read_changes
+from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
+from redbike.control.pairs import Pair, Wanted, read_pair
 from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past
-from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob
+from redbike.errors import BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.every_host import EveryHost
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, check_base, parse_to_set
@@ -35,24 +36,11 @@ from redbike.store.scripts import Call, Reply
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
-from redbike.text.printable import quote
 
 log = logging.getLogger("redbike")
 
 CHUNK = 500  # jobs that `Setter.set_many` sends in one round trip
 CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
-
-Pair = tuple[str, ScheduleLike] | tuple[str, ScheduleLike, Mapping[str, Any]]
-"""Job id and schedule, or job id, schedule and options: these and ``data`` by the names that `Redbike.set` has."""
-
-
-class _Wanted(NamedTuple):
-    """What `Setter.set_many` is to do with a job."""
-
-    jobid: str
-    schedule: ScheduleLike | None
-    changes: OptionChanges = NO_CHANGES
-    error: BadConfig | None = None  # why its options are refused
 
 
 class Setter:
@@ -150,18 +138,18 @@ class Setter:
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
         """Set a stream of (job id, schedule) and (job id, schedule, options), a batch in each round trip."""
-        return self._set_many(map(_read_pair, pairs), read_instant("after", after), read_zone(tz))
+        return self._set_many(map(read_pair, pairs), read_instant("after", after), read_zone(tz))
 
     def set_anew(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, bool | ValueError]]:
         """`set_many`, but each job is to run again, even if it has failed for good."""
-        return self._set_many(map(_read_pair, pairs), None, None, wants_run=True)
+        return self._set_many(map(read_pair, pairs), None, None, wants_run=True)
 
     def follow_group(self, jobid: str, schedule: str, changes: OptionChanges) -> None:
         """Set a job that is due when a group has ended. Raise `BadSchedule`."""
         self._set(jobid, schedule, None, None, changes)
 
     def _set_many(
-        self, stream: Iterator[_Wanted], after: float | None, tz: str | None, wants_run: bool = False
+        self, stream: Iterator[Wanted], after: float | None, tz: str | None, wants_run: bool = False
     ) -> Iterator[tuple[str, bool | ValueError]]:
         while chunk := list(islice(stream, CHUNK)):
             for wanted in chunk:
@@ -179,7 +167,7 @@ class Setter:
         return find_first_due(schedule, since, now, override(self.settings, options))[0]
 
     def _set_chunk(
-        self, chunk: list[_Wanted], after: float | None, tz: str | None, wants_run: bool
+        self, chunk: list[Wanted], after: float | None, tz: str | None, wants_run: bool
     ) -> list[tuple[str, bool | ValueError]]:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
@@ -289,27 +277,3 @@ class Setter:
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked
         return self._read[0] + asked - self._read[1]
-
-
-def _read_pair(pair: Any) -> _Wanted:
-    """Return what a pair, or a pair with options, asks for. Raise `TypeError`."""
-    try:
-        # A text of two characters could be unpacked, too.
-        values = [] if isinstance(pair, str | bytes) else list(pair)
-    except TypeError:
-        values = []
-    if not 2 <= len(values) <= 3:
-        raise TypeError(f"bad pair {quote(pair)}: (job id, schedule) or (job id, schedule, options) is needed")
-    jobid, schedule, *options = values
-    changes, error = read_row_changes(jobid, options[0]) if options else (NO_CHANGES, None)
-    return _Wanted(jobid, schedule, changes, error)
-
-
-def read_row_changes(jobid: str, options: Any) -> tuple[OptionChanges, BadConfig | None]:
-    """Return the changes of the options of a row, and why they are refused. Raise `TypeError` for no options."""
-    if not isinstance(options, Mapping):
-        raise TypeError(f"bad options {options!r:.80} of the job {jobid!r:.80}: a dict is needed")
-    try:
-        return read_changes(options), None
-    except BadConfig as error:
-        return NO_CHANGES, error

@@ -9,7 +9,8 @@ from typing import TypeGuard, Unpack, cast
 from redbike.config.options import NO_CHANGES, JobOptions, read_changes
 from redbike.config.settings import Settings, check_group
 from redbike.control.groups import set_group
-from redbike.control.setter import Pair, Setter, read_row_changes
+from redbike.control.pairs import Pair, read_row_changes
+from redbike.control.setter import Setter
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import BadConfig, BadJobId
