@@ -109,7 +109,6 @@ class Loop:
 
     def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
         self.store = store
-        self.halted = False
         self.control_at_start = store.read_control()
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
@@ -230,7 +229,7 @@ class Loop:
         """Stop if `control` is a HALT that was given after this process had started."""
         if control and control != self.control_at_start and not self.stopping.is_set():
             log.info("halted")
-            self.halted = self.is_told = True
+            self.is_told = True
             child.report(child.HALTED)
             self.stopping.set()
             self.when_stopping()
