@@ -17,7 +17,7 @@ from tests.control.test_backfilling import HOUR, HOURLY, START, is_clean, make, 
 from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash, Faults, faulty
 from tests.store.inspection.mending import repaired
 
-MINUTES = 3 * PART + 7  # occurrences, in four parts
+MINUTES = PART + 7  # occurrences, in two parts
 
 
 @pytest.mark.parametrize("fault", [BEFORE, AFTER, LOST, TWICE])
@@ -40,9 +40,9 @@ def test_whoever_begins_one_dies_at_any_round_trip(client, prefix, monkeypatch, 
         told = bike.tell("a:A")["backfill"]
         assert (told["of"], told["left"], told["preparing"]) == (MINUTES, MINUTES - 1, False)
         parts = {field for field in client.hkeys(bike.store.keys.following) if b"\n" in field}
-        assert (len(parts), list(fsck(bike.store))) == (4, [])
+        assert (len(parts), list(fsck(bike.store))) == (2, [])
         if not faults.struck:
-            assert at > 5
+            assert at > 4
             break
 
 
@@ -140,7 +140,7 @@ def test_what_is_damaged_is_found_and_repaired(redbike, damage, said, hours):
     assert is_clean(bike)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_each_occurrence_ends_once_whatever_happens_meanwhile(redbike, seed):
     """A model: what has begun and not ended is in order, and no more than so many of it wait or run."""
     chance = random.Random(seed)

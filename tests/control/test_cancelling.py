@@ -8,8 +8,7 @@ from redbike.control.jobs import cancel_jobs
 from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
 from redbike.loop.requests import compute_cancellation
 from redbike.store.inspection.fsck import fsck
-from redbike.store.records import RetryState
-from redbike.store.run import LEASE, NextState
+from redbike.store.run import LEASE
 from redbike.store.store import Store
 from tests.states import (
     DUE,
@@ -18,7 +17,6 @@ from tests.states import (
     NEW,
     NOW,
     OLD,
-    QUEUE,
     START,
     STATES,
     TIMEOUT,
@@ -33,22 +31,6 @@ from tests.verbs import Quiet, run_job, set_job
 
 DEFAULT = Settings()
 
-# Where a job is whose run was cancelled, after each verb that moves it. A `*`: its run is still marked.
-CANCELLED = {
-    "set past": "flight+missed*",
-    "set now": "flight+owed*",
-    "set later": "flight+timeline*",
-    "run": "flight+owed*",
-    "end": "timeline",
-    "end ran out": "STP",
-    "end at once": "queue",
-    "end stop": "STP",
-    "end die": "timeline",
-    "end unset": "nothing",
-    "end overrun": "timeline",
-    "end lost": "timeline",
-}
-
 
 @pytest.fixture
 def store(client, prefix):
@@ -61,19 +43,6 @@ def cancel(store, now=NOW, settings=DEFAULT):
     assert jobid == JOB
     assert list(fsck(store)) == []
     return word, store.questions.inspect([JOB])[0]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_leaves_the_mark_of_a_cancelled_run_alone_until_that_ends(store, verb):
-    run = STATES["flight"](store)
-    cancel(store, START)
-    VERBS[verb](store, run)
-    after = store.questions.inspect([JOB])[0]
-    mark = "*" if after.run and after.run.cancelled else ""
-    assert place(after) + mark == CANCELLED.get(verb, "flight*")
-    assert after.failure is None
-    assert after.skipped.get("cancelled", 0) == (verb not in ("unset", "unset row", "end unset"))
-    assert list(fsck(store)) == []
 
 
 @pytest.mark.parametrize(
@@ -105,15 +74,6 @@ def test_what_is_not_due_yet_is_not_cancelled(store, now, word):
     before = dump(store)
     assert cancel(store, now)[0] == word
     assert (dump(store) == before) is (word == "idle")
-
-
-def test_a_second_time_there_is_nothing_left_to_cancel(store):
-    STATES["queue"](store)
-    assert [cancel(store)[0] for _ in range(2)] == ["cancelled", "idle"]
-    set_job(store.at(NOW), JOB, OLD, NOW)
-    take(store, now=NOW)
-    assert [cancel(store)[0] for _ in range(2)] == ["cancelled", "unchanged"]
-    assert store.questions.inspect([JOB])[0].skipped["cancelled"] == 2
 
 
 @pytest.mark.parametrize(
@@ -153,19 +113,6 @@ def test_a_one_off_that_is_cancelled_is_over(store, schedule, where):
     assert (place(after), after.schedule, after.failure) == ("STP", "STOP", None)
 
 
-def test_an_explicit_run_that_is_cancelled_leaves_the_place_of_the_schedule(store):
-    set_job(store.at(START), JOB, OLD, START + 2000)
-    run_job(store.at(START), JOB)
-    assert cancel(store)[1].timeline == START + 2000
-
-
-def test_the_entry_of_a_job_that_is_cancelled_is_a_tombstone(store):
-    STATES["queue"](store)
-    cancel(store)
-    assert store.client.smembers(store.keys.tombstones(QUEUE)) == {JOB.encode()}
-    assert take(store, now=NOW) == "empty"
-
-
 @pytest.mark.parametrize("happens", ["take", "set", "run", "unset", "dispatch"])
 @pytest.mark.parametrize("state", ["queue", "timeline"])
 def test_what_has_moved_on_meanwhile_is_looked_at_again(store, state, happens):
@@ -195,15 +142,6 @@ def test_what_has_moved_on_meanwhile_is_looked_at_again(store, state, happens):
     assert after.skipped.get("cancelled", 0) == (word == "cancelled")
     assert (after.run is not None and after.run.cancelled) == (state == "queue" and happens == "take")
     assert list(fsck(store)) == []
-
-
-def test_a_run_that_ends_meanwhile_is_not_cancelled(store):
-    run = STATES["flight"](store)
-    call = store.jobs._pack_cancel(compute_cancellation(store.at(NOW).questions.inspect([JOB])[0], DEFAULT))
-    VERBS["end die"](store, run)
-    before = dump(store)
-    assert store.scripts.run(call) == ["stale"]
-    assert dump(store) == before
 
 
 def failed(run, now):
@@ -240,67 +178,6 @@ def test_however_a_cancelled_run_ends_it_has_not_failed(store, how):
     assert after.timeline == {START + TIMEOUT: START + 600}.get(now, START + 100)
     assert after.failure["error"] == "earlier"
     assert (after.retry_state, after.status.partition(":")[0]) == ("", "TML")
-
-
-@pytest.mark.parametrize(("outcome", "where"), [("stop", "STP"), ("unset", "nothing")])
-def test_a_worker_may_still_stop_or_unset_a_job_whose_run_was_cancelled(store, outcome, where):
-    run = STATES["flight"](store)
-    cancel(store)
-    end(store, run, NextState(outcome))
-    assert place(store.questions.inspect([JOB])[0]) == where
-
-
-def test_a_run_that_ends_well_although_it_was_cancelled_goes_where_its_worker_says(store):
-    set_job(store.at(START), JOB, "CONTINUE", START)
-    run = take(store)
-    cancel(store)
-    end(store, run, NextState("next", "+40"))
-    assert store.questions.inspect([JOB])[0].timeline == NOW + 40
-
-
-def test_a_run_that_was_asked_for_follows_a_cancelled_one(store):
-    run = STATES["flight"](store)
-    cancel(store)
-    run_job(store.at(NOW), JOB)
-    end(store, run, failed(run, NOW))
-    after = store.questions.inspect([JOB])[0]
-    assert after.waiting.due == NOW
-    # The schedule goes on after the occurrence that was cancelled.
-    assert RetryState.parse(after.retry_state).after == pytest.approx(LATER, abs=1e-5)
-    assert after.failure is None
-
-
-def test_what_is_set_during_a_cancelled_run_counts(store):
-    run = STATES["flight"](store)
-    cancel(store)
-    set_job(store.at(NOW), JOB, NEW, NOW - 10)
-    end(store, run, failed(run, NOW))
-    assert store.questions.inspect([JOB])[0].waiting.due == NOW - 10
-
-
-def test_the_mark_goes_with_its_run(store):
-    run = STATES["flight"](store)
-    cancel(store)
-    end(store, run, NextState("next", "+0"))
-    again = take(store, "next", now=NOW)
-    assert store.at(NOW).runs.heartbeat([again]) == ["ok"]
-    end(store, again, failed(again, NOW))
-    assert place(store.questions.inspect([JOB])[0]) == "DIE"
-
-
-def test_a_heartbeat_tells_that_a_run_was_cancelled_and_renews_its_lease(store):
-    run = STATES["flight"](store)
-    cancel(store)
-    assert store.at(NOW).runs.heartbeat([run]) == ["cancelled"]
-    assert store.questions.inspect([JOB])[0].lease == NOW + LEASE
-    assert store.questions.inspect([JOB])[0].to_dict()["cancelled"] is True
-    assert store.at(START + TIMEOUT).runs.heartbeat([run]) == ["overrun"]
-
-
-def test_a_cancelled_run_that_has_not_begun_is_left_to_its_worker(store):
-    run = STATES["flight"](store)
-    cancel(store)
-    assert store.at(NOW).runs.release([run]) == ["kept"]
 
 
 def test_several_jobs_are_cancelled_each_once_in_their_order(store):

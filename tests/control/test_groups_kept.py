@@ -73,7 +73,6 @@ DAMAGE = {
     "the group is not known to a job": lambda client, keys: client.zrem(keys.followers, f"one\n\x1d{NAME}"),
     "the group does not count a job": lambda client, keys: client.zrem(keys.followers, f"\x1d\x1d{NAME}\none"),
     "its record is damaged": lambda client, keys: client.hset(keys.following, f"\x1d{NAME}", "{"),
-    "its record is of another kind": lambda client, keys: client.hset(keys.following, f"\x1d{NAME}", "[1]"),
     "its record has odd values": lambda client, keys: client.hset(
         keys.following, f"\x1d{NAME}", '{"total":"x","failed":[],"due":{},"owed":7}'
     ),
@@ -88,17 +87,13 @@ DAMAGE = {
         client.hset(keys.statuses, "one", f"STP:{START:.0f}"),
         client.hset(keys.schedules, "one", "STOP"),
     ),
-    "a job is gone": lambda client, keys: [
-        *(client.hdel(key, "one") for key in (keys.schedules, keys.statuses, keys.options)),
-        client.zrem(keys.timeline, "one"),
-    ],
     "all are gone": lambda client, keys: [
         *(client.hdel(key, "one", "two") for key in (keys.schedules, keys.statuses, keys.options)),
         client.zrem(keys.timeline, "one", "two"),
     ],
     "no link is left": lambda client, keys: client.zremrangebylex(keys.followers, f"[\x1d\x1d{NAME}", "+"),
 }
-WELL = {"its record is damaged", "its record is of another kind", "its record has odd values", "its record is gone"}
+WELL = {"its record is damaged", "its record has odd values", "its record is gone"}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

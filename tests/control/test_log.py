@@ -5,16 +5,11 @@ import os
 import pwd
 import socket
 import time
-from itertools import count
 
 import pytest
 
-from redbike import BadConfig, BadJobId, LogEntry, Redbike, RoundRobin, Unreachable
-from redbike.errors import NoSuchJob
+from redbike import BadConfig, BadJobId, LogEntry, Redbike, RoundRobin
 from redbike.store.inspection.fsck import fsck
-from tests.crashing import FAULTS, Crash, faulty
-from tests.operations import BY_HAND, Scene
-from tests.states import dump
 from tests.waiting import wait_until
 
 ME = "me@here"
@@ -150,48 +145,6 @@ def test_damaged_entries_are_named_and_removed(bike, client):
     assert "is a string, not a list" in next(fsck(bike.store))
     client.delete(key)
     bike.flush()
-
-
-NOTED = [
-    (name, prepare, act)
-    for name, prepare, act in BY_HAND
-    if name.partition(" ")[0] in ("set", "unset", "run", "cancel", "pause", "resume", "halt")
-    and not name.startswith(("pause a queue", "pause everything", "resume a queue"))
-]
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("name", "prepare", "act"), NOTED, ids=[name for name, _, _ in NOTED])
-def test_a_change_and_its_entry_are_one_step_wherever_it_breaks_off(
-    client, prefix, monkeypatch, name, prepare, act, fault
-):
-    """Whatever fails at whichever round trip: there is an entry if and only if something has changed, and only one."""
-    monkeypatch.setattr("redbike.facade.redbike.check_server", lambda client, durable: [])
-    for at in count(1):
-        scene = Scene(client, f"{prefix}n{at}", {})
-        scene.bike = Redbike.from_settings(
-            scene.handler, scene.observer.settings, faulty(client, scene.faults), noted_as=ME
-        )
-        prepare(scene)
-        before = dump(scene.store)
-        scene.faults.arm(fault, at)
-        try:
-            act(scene)
-        except (Crash, Unreachable, NoSuchJob):
-            pass
-        finally:
-            scene.close()
-        after = dump(scene.store)
-        noted = after.pop(scene.store.keys.log, [])
-        if name == "run what is queued":
-            assert len(noted) <= 1  # it is noted, but has its run already
-        else:
-            # A bad schedule leaves a status, but sets nothing.
-            assert len(noted) == (after != before and name != "set badly"), (fault, at)
-        client.flushdb()
-        if not scene.faults.struck:
-            break
 
 
 def test_the_command_line_notes_who_and_shows_it(shell):

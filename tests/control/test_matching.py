@@ -22,7 +22,7 @@ IDS = TEXTS | st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1
 @example(pattern="[a-]*", ids={"a", "-", "b]"})
 @example(pattern="[é-]", ids={"?", "é", "]", "b", "~"})
 @example(pattern="[^c-é]", ids={"?", "é", "]", "b", "~"})
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_fits_is_what_the_server_finds(client, pattern, ids):
     try:
         check_pattern(pattern)
@@ -42,7 +42,7 @@ def test_what_fits_is_what_the_server_finds(client, pattern, ids):
 @example(jobid="\\*", others={"*", "\\", "\\a", "\\\\*"}, is_there=True)
 @example(jobid="a\\b", others={"ab", "a\\\\b"}, is_there=False)
 @example(jobid="?é", others={"aé", "é"}, is_there=False)
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_escaped_id_matches_itself_alone(client, store, jobid, others, is_there):
     ids = others - {jobid} | ({jobid} if is_there else set())
     key, pattern = store.keys.schedules, escape(jobid)

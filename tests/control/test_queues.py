@@ -83,9 +83,7 @@ def test_a_name_that_no_queue_can_have_is_quoted(bike, client, name):
     ("more", "said"),
     [
         ({"until": 1000.0}, "bad until 1000.0"),
-        ({"until": float("nan")}, "bad until nan"),
         ({"reason": "two\nlines"}, "bad reason 'two\\nlines'"),
-        ({"reason": "x" * 501}, "bad reason 'xxx"),
     ],
 )
 def test_a_pause_that_cannot_be_is_refused(bike, more, said):

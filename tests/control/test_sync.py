@@ -66,8 +66,10 @@ def test_it_does_not_touch_jobs_that_are_the_same(bike):
     assert dump(bike.store) == before
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-@pytest.mark.parametrize("tz", [None, "America/New_York", "UTC", ZoneInfo("Europe/Berlin")])
+@pytest.mark.parametrize(
+    ("zone", "tz"),
+    [("UTC", None), ("Europe/Berlin", None), ("Europe/Berlin", "UTC"), ("UTC", ZoneInfo("Europe/Berlin"))],
+)
 def test_it_compares_what_a_schedule_means_in_its_zone(client, prefix, zone, tz):
     bike = Redbike(RoundRobin("A"), prefix, client, timezone=zone)
     pairs = [("cron:A", "30 3 * * *"), ("rule:A", "RRULE:FREQ=DAILY"), ("at:A", "AT:2040-01-01T00:00")]
@@ -117,9 +119,14 @@ def test_a_row_with_a_duration_runs_once_however_often_it_is_loaded(bike):
         assert bike.tell("in:A")["schedule"] == "STOP"
 
 
-@pytest.mark.parametrize("schedule", ["NOW", "AT:2020-01-01T00:00:00Z"])
-@pytest.mark.parametrize("when", ["waiting", "running", "over"])
-@pytest.mark.parametrize("change", ["options", "group", "both"])
+@pytest.mark.parametrize(
+    ("schedule", "when", "change"),
+    [
+        *(("NOW", when, "both") for when in ("waiting", "running", "over")),
+        ("AT:2020-01-01T00:00:00Z", "running", "options"),
+        ("AT:2020-01-01T00:00:00Z", "over", "group"),
+    ],
+)
 def test_a_one_off_of_which_something_else_changes_runs_once(client, prefix, schedule, when, change):
     ran = []
 
@@ -398,19 +405,6 @@ def test_a_one_off_does_not_run_again_if_its_row_spells_its_instant_another_way(
     assert stored(bike) == {"a:A": "AT:1577836801"}
 
 
-def test_a_run_in_flight_completes_when_its_row_is_gone(client, prefix):
-    class Worker(RoundRobin):
-        def work(self, jobid):
-            assert bike.sync([], prune_all=True).removed == ["a:A"]
-
-    bike = Redbike(Worker("A"), prefix, client)
-    bike.sync([("a:A", "EVERY:1h@0")])
-    bike.run("a:A")
-    assert bike.work_one() == "a:A"
-    assert stored(bike) == {}
-    assert list(fsck(bike.store)) == []
-
-
 def test_many_jobs_need_one_connection_and_do_not_flood_the_log(server_url, client, prefix):
     bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
     names = [f"{n}:A" for n in range(2500)]
@@ -423,17 +417,6 @@ def test_many_jobs_need_one_connection_and_do_not_flood_the_log(server_url, clie
     bike = Redbike(RoundRobin("A"), prefix, client)
     assert sorted(bike.sync(((jobid, "NOW") for jobid in left), prune_all=True).removed) == sorted(names[1::2])
     assert dict(bike.get_schedules()) == dict.fromkeys(left, "NOW")
-
-
-def test_a_job_that_waits_in_the_queue_of_another_class_is_removed(bike, client, prefix):
-    class Other(RoundRobin):
-        def queue_for(self, jobid):
-            return "elsewhere"
-
-    bike.sync([("a:A", HOURLY)])
-    Redbike(Other("A"), prefix, client).run("a:A")
-    assert bike.sync([], prune_all=True).removed == ["a:A"]
-    assert list(fsck(bike.store)) == []
 
 
 # Files
@@ -536,66 +519,56 @@ def test_a_move_keeps_pauses(bike, client, prefix):
     assert list(fsck(moved.store)) == []
 
 
-def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, file):
-    head = "jobid,schedule,paused"
-    list(bike.load(file(f"a:A,{HOURLY}", f"b:A,{HOURLY}")))
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("paused", '{"reason": "moving house"}', "paused: moving house"),
+        ("blackout", '{"every": "0 2 * * *", "seconds": 3600}', "paused every 0 2 * * * for 1 h"),
+    ],
+)
+def test_a_file_pauses_a_job_that_is_there_and_resumes_none(bike, column, cell, said):
+    def rows():
+        out = io.StringIO()
+        csv.writer(out).writerows([("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, "")])
+        return io.StringIO(out.getvalue())
+
+    bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     bike.run("a:A")
     bike.pause("b:A")
-    name = file(head, f"""a:A,{HOURLY},"{{""reason"": ""moving house""}}\"""", f"b:A,{HOURLY},")
+    bike.pause("b:A", every="0 3 * * *", lasting="1h")
+    before = bike.tell("b:A")
     for dry_run in (True, False):
-        changes = list(bike.sync_file(name, dry_run=dry_run))
-        assert [change.detail for change in changes] == ["paused: moving house", ""]
-    assert bike.tell("a:A")["paused"]["reason"] == "moving house"
-    assert "paused" in bike.tell("b:A")
-    assert words(bike.sync_file(name)) == [("unchanged", "a:A"), ("unchanged", "b:A")]
-    assert bike.work_one() is None
+        assert [change.detail for change in bike.sync_file(rows(), dry_run=dry_run)] == [said, ""]
+    assert words(bike.sync_file(rows())) == [("unchanged", "a:A"), ("unchanged", "b:A")]
+    told = bike.tell("a:A")
+    assert told["paused"]["reason"] == "moving house" if column == "paused" else told["blackouts"]
+    assert bike.tell("b:A") == before
+    assert (bike.work_one() is None) == (column == "paused")
     assert list(fsck(bike.store)) == []
 
 
 @pytest.mark.parametrize(
-    "cell",
-    ["yes", "[]", '{"untill": 1}', '{"until": "soon"}', '{"since": true}', '{"since": -1}', '{"reason": "a\\nb"}', "["],
+    ("column", "cell"),
+    [
+        *(("paused", cell) for cell in ("[", "[]", '{"untill": 1}', '{"until": "soon"}', '{"since": true}')),
+        *(("paused", cell) for cell in ('{"since": -1}', '{"reason": "a\\nb"}')),
+        *(("blackout", cell) for cell in ("2h", "[]", "{}", '{"every": "0 2 * * *"}', '{"every": 1, "seconds": 60}')),
+        ("blackout", '{"every": "0 2 * * *", "seconds": 60, "for": 1}'),
+        ("blackout", '{"every": "EVERY:1m", "seconds": 60}'),
+        ("blackout", '{"every": "@daily", "seconds": 0}'),
+        ("blackout", '{"every": "@daily", "seconds": 60, "reason": "a\\nb"}'),
+    ],
 )
-def test_a_cell_that_is_no_pause_is_refused(bike, cell):
+def test_a_cell_that_is_no_pause_is_refused(bike, column, cell):
     rows = io.StringIO()
-    csv.writer(rows).writerows(
-        [("jobid", "schedule", "paused"), ("a:A", HOURLY, cell), ("b:A", HOURLY, '{"until": 1}')]
-    )
+    over = '{"until": 1}' if column == "paused" else ""
+    csv.writer(rows).writerows([("jobid", "schedule", column), ("a:A", HOURLY, cell), ("b:A", HOURLY, over)])
     bad, added = bike.sync_file(io.StringIO(rows.getvalue()))
-    assert str(bad.error).startswith(f"bad paused {cell!r}: ")
+    assert str(bad.error).startswith(f"bad paused {cell!r}: " if column == "paused" else "bad ")
     # A pause that is over is none.
     assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
     assert "paused" not in bike.tell("b:A")
-
-
-@pytest.mark.parametrize(
-    "cell",
-    ["2h", "[]", "{}", '{"every": "0 2 * * *"}', '{"seconds": 60}', '{"every": 1, "seconds": 60}',
-     '{"every": "0 2 * * *", "seconds": "2h"}', '{"every": "0 2 * * *", "seconds": 60, "for": 1}',
-     '{"every": "NOW", "seconds": 60}', '{"every": "EVERY:1m", "seconds": 60}', '{"every": "@daily", "seconds": 0}',
-     '{"every": "@daily", "seconds": 60, "reason": "a\\nb"}'],
-)  # fmt: skip
-def test_a_cell_that_is_no_blackout_is_refused(bike, cell):
-    rows = io.StringIO()
-    csv.writer(rows).writerows([("jobid", "schedule", "blackout"), ("a:A", HOURLY, cell), ("b:A", HOURLY, "")])
-    bad, added = bike.sync_file(io.StringIO(rows.getvalue()))
-    assert str(bad.error).startswith("bad ")
-    assert (words([added]), stored(bike).keys()) == ([("added", "b:A")], {"b:A"})
     assert bike.store.blackouts.list_all() == {}
-
-
-def test_a_file_sets_the_blackout_of_a_job_that_is_there_and_ends_none(bike, file):
-    head, cell = "jobid,schedule,blackout", '"{""every"": ""0 2 * * *"", ""seconds"": 3600}"'
-    list(bike.load(file(f"a:A,{HOURLY}", f"b:A,{HOURLY}")))
-    name = file(head, f"a:A,{HOURLY},{cell}", f"b:A,{HOURLY},")
-    bike.pause("b:A", every="0 3 * * *", lasting="1h")
-    for dry_run in (True, False):
-        changes = list(bike.sync_file(name, dry_run=dry_run))
-        assert [change.detail for change in changes] == ["paused every 0 2 * * * for 1 h", ""]
-    assert words(bike.sync_file(name)) == [("unchanged", "a:A"), ("unchanged", "b:A")]
-    assert {name: each.every for name, each in bike.store.blackouts.list_all().items()} == {
-        "job:a:A": "0 2 * * *", "job:b:A": "0 3 * * *"
-    }  # fmt: skip
 
 
 # The log
@@ -620,22 +593,7 @@ def test_the_log_has_who_has_changed_what_by_a_file(client, prefix, file):
     assert len(list(bike.log())) == len(found)
 
 
-def test_a_file_that_is_longer_than_what_is_set_at_once_needs_one_connection_too(server_url, prefix, file):
-    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", noted_as="me@here")
-    rows = [f"{n}:A,{HOURLY}" for n in range(2300)]
-    assert dict.fromkeys(word for word, _ in words(bike.sync_file(file(*rows)))) == {Difference.ADDED: None}
-    rows[7], rows[1507], rows[2299] = "7:A,NOW", "1507:A,EVERY:2h@0", "7:A,STOP"
-    found = words(bike.sync_file(file(*rows)))
-    assert [(word, jobid) for word, jobid in found if word != Difference.UNCHANGED] == [
-        (Difference.CHANGED, "7:A"),
-        (Difference.CHANGED, "1507:A"),
-        (Difference.BAD, "7:A"),
-    ]
-    assert [jobid for _, jobid in found] == [row.partition(",")[0] for row in rows]
-    assert (stored(bike)["7:A"], stored(bike)["1507:A"], stored(bike)["2299:A"]) == ("NOW", "EVERY:2h@0", HOURLY)
-
-
-@pytest.mark.parametrize("rows", [10, 700, 1300, 2100])
+@pytest.mark.parametrize("rows", [10, 1300])
 def test_of_a_file_that_cannot_be_read_to_its_end_all_chunks_before_that_are_set(bike, file, rows):
     list(bike.sync_file(file(f"old:A,{HOURLY}")))
     name = file(*(f"{n}:A,{HOURLY}" for n in range(rows)), "x" * 1024 * 1024)
