@@ -25,21 +25,13 @@ HASHED = crc32(b"fleet:7") % 60
     ("text", "after", "expected"),
     [
         # Days, in the zone of the expression.
-        (f"0 9 * * *\n{CHRISTMAS}", "2026-12-24T08:00", "2026-12-24T09:00 2026-12-27T09:00"),
         (f"0 9 * * *\\n{CHRISTMAS}\\n", "2026-12-24T08:00", "2026-12-24T09:00 2026-12-27T09:00"),
         (f"{BERLIN}30 0 * * *\r\n{CHRISTMAS}", "2026-12-23T23:00", "2026-12-23T23:30 2026-12-26T23:30"),
-        (f"{BERLIN}0 * * * *\nEXDATE:20261225", "2026-12-24T22:00", "2026-12-25T23:00 2026-12-26T00:00"),
         ("* * * * * */30\nEXDATE:20261225", "2026-12-24T23:59", "2026-12-24T23:59:30 2026-12-26T00:00"),
-        ("0 0 * * 5\nEXDATE:20261225\nEXDATE:20270101", "2026-12-20T00:00", "2027-01-08T00:00"),
         # Times: that run and no other.
-        ("0 9,17 * * *\nEXDATE:20261225T090000", "2026-12-24T17:00", "2026-12-25T17:00"),
         ("0 9 * * *\nEXDATE:20261225T090001", "2026-12-24T17:00", "2026-12-25T09:00"),
-        (f"{BERLIN}0 9 * * *\nEXDATE:20261225T090000", "2026-12-24T17:00", "2026-12-26T08:00"),
-        (f"{BERLIN}0 9 * * *\nEXDATE:20261225T080000Z", "2026-12-24T17:00", "2026-12-26T08:00"),
         (f"{BERLIN}0 9 * * *\nEXDATE;TZID=Asia/Tokyo:20261225T170000", "2026-12-24T17:00", "2026-12-26T08:00"),
         # Instants that are added.
-        ("0 9 * * 1\nRDATE:20261225T120000", "2026-12-24T00:00", "2026-12-25T12:00 2026-12-28T09:00"),
-        (f"{BERLIN}0 9 * * 1\nRDATE:20261225T120000", "2026-12-24T00:00", "2026-12-25T11:00 2026-12-28T08:00"),
         ("0 9 * * *\nRDATE:20261225T090000", "2026-12-25T00:00", "2026-12-25T09:00 2026-12-26T09:00"),
         ("0 9 * * 1\nRDATE;VALUE=PERIOD:20261225T120000Z/PT1H", "2026-12-24T00:00", "2026-12-25T12:00"),
         # EXDATE prevails.
@@ -201,8 +193,8 @@ def list_dates(expression: str, number: int, form: str) -> str:
 HOSTILE = [
     *(
         f"CRON_TZ={zone} {expression}\n{name}:{list_dates(expression, number, form)}"
-        for zone in ("UTC", "Europe/Berlin", "Africa/Casablanca")
-        for expression in ("0 12 1 1 *", "0 12 29 2 *", "0 12 13 * *", "0 12 * 3 sun#5", "0 12 * * *", "* * * * * *")
+        for zone in ("Europe/Berlin", "Africa/Casablanca")
+        for expression in ("0 12 29 2 *", "0 12 * 3 sun#5", "* * * * * *")
         for name, form, number in (
             ("EXDATE", "%Y%m%d", 880),
             ("EXDATE", "%Y%m%dT%H%M%S", 495),

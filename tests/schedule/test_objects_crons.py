@@ -43,7 +43,7 @@ def crons(draw):
 
 
 @given(crons())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_it_is_stored_with_the_same_instants_or_refused(given_):
     expression, options = given_
     try:

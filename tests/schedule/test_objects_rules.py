@@ -82,14 +82,14 @@ def check(rules, number):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_rule_is_stored_with_the_same_instants(seed):
     chosen = random.Random(seed)
     check(random_rule(chosen, START + timedelta(seconds=chosen.randrange(10**8))), 30)
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_a_set_is_stored_with_its_rules_dates_and_exceptions(seed):
     chosen, several = random.Random(seed), rrule.rruleset()
     one = random_rule(chosen, START)

@@ -23,10 +23,7 @@ HOURS = ",".join(map(str, range(24)))
 PLACES = ",".join(map(str, range(1, 367)))
 DTSTART = "DTSTART;TZID=America/New_York:19700101T000000\nRRULE:"
 HOSTILE = [
-    *(
-        DTSTART + f"FREQ={freq};BYMONTH=2;BYMONTHDAY=30"
-        for freq in ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "YEARLY")
-    ),
+    *(DTSTART + f"FREQ={freq};BYMONTH=2;BYMONTHDAY=30" for freq in ("SECONDLY", "YEARLY")),
     DTSTART + "FREQ=DAILY;INTERVAL=7;BYDAY=TU",
     DTSTART + "FREQ=DAILY;BYHOUR=9;BYSETPOS=2",
     DTSTART + "FREQ=WEEKLY;BYDAY=MO,TU;BYSETPOS=5",
@@ -41,7 +38,7 @@ HOSTILE = [
     DTSTART + f"FREQ=SECONDLY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY}",
     DTSTART + f"FREQ=DAILY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY};BYSETPOS={PLACES};COUNT=1000000000",
     DTSTART + f"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYMINUTE={SIXTY};BYSETPOS={PLACES};COUNT=1000000000",
-    *(DTSTART + f"FREQ={freq};COUNT=1000000000" for freq in ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "MONTHLY")),
+    *(DTSTART + f"FREQ={freq};COUNT=1000000000" for freq in ("SECONDLY", "HOURLY", "MONTHLY")),
     DTSTART + "FREQ=SECONDLY;BYMONTH=3;INTERVAL=7;COUNT=1000000000",
     DTSTART + "FREQ=SECONDLY;BYHOUR=3;INTERVAL=7919;COUNT=9999999",
     DTSTART + "FREQ=HOURLY;BYHOUR=1;COUNT=1000000000",
@@ -70,7 +67,7 @@ HOSTILE = [
 
 def test_it_agrees_with_brute_force():
     """Of some rules; ``make exhaustive`` has 50,000."""
-    assert [wrong for seed in range(40) if (wrong := compare.rule_differs(seed))] == []
+    assert [wrong for seed in range(25) if (wrong := compare.rule_differs(seed))] == []
 
 
 @pytest.mark.parametrize("name", ZONES)
@@ -79,7 +76,7 @@ def test_it_agrees_with_brute_force_wherever_clocks_change(name):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_it_expands_a_period_as_dateutil_does(seed):
     rule = random_rule(random.Random(seed))
     rule.zone, rule.until = "UTC", None
@@ -124,20 +121,18 @@ def test_an_old_start_costs_no_more_than_a_new_one(start):
 
 
 @pytest.mark.parametrize(
-    "rule",
+    ("rule", "zone"),
     [
-        "FREQ=DAILY;BYDAY=MO,WE;BYHOUR=9,17",
-        "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
-        "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29",
-        "FREQ=DAILY;BYHOUR=4,5,6;BYSETPOS=2,-1",
-        "FREQ=HOURLY;INTERVAL=5;BYHOUR=3,9,14;BYMINUTE=0,30",
-        "FREQ=MINUTELY;INTERVAL=7;BYHOUR=9",
-        "FREQ=MINUTELY;BYDAY=SU;BYHOUR=2",
-        "FREQ=SECONDLY;INTERVAL=40;BYMINUTE=7",
-        "FREQ=HOURLY",
+        ("FREQ=DAILY;BYDAY=MO,WE;BYHOUR=9,17", "UTC"),
+        ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "Europe/Berlin"),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "UTC"),
+        ("FREQ=DAILY;BYHOUR=4,5,6;BYSETPOS=2,-1", "Europe/Berlin"),
+        ("FREQ=HOURLY;INTERVAL=5;BYHOUR=2,9,14;BYMINUTE=0,30", "Australia/Lord_Howe"),
+        ("FREQ=MINUTELY;BYDAY=SU;BYHOUR=2", "Europe/Berlin"),
+        ("FREQ=SECONDLY;INTERVAL=40;BYMINUTE=7", "Australia/Lord_Howe"),
+        ("FREQ=HOURLY", "Europe/Berlin"),
     ],
 )
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
 def test_count_is_exact(rule, zone):
     start = f"DTSTART;TZID={zone}:20130101T001500\nRRULE:{rule}"
     everyone = runs(start, 0, 900)
