@@ -210,9 +210,8 @@ def unchanged(store: Store) -> Iterator[None]:
 def dump(store: Store) -> dict[str, Any]:
     """Everything under the prefix but the memory of requests, which changes with every one."""
     client = store.client
-    keys = sorted(
-        key for key in client.scan_iter(match=f"{store.keys.prefix}-*") if key.decode() != store.keys.requests
-    )
+    found = client.scan_iter(match=f"{store.keys.prefix}-*", count=1000)
+    keys = sorted(key for key in found if key.decode() != store.keys.requests)
     with client.pipeline(transaction=False) as pipeline:
         for key in keys:
             pipeline.type(key)
