@@ -1,6 +1,7 @@
 """Whether tests with random data have other data each time, and how state machines run."""
 
 import os
+import random
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -19,3 +20,19 @@ def try_machine(machine, examples):
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=chosen)
+
+
+def walk(make, seeds, steps):
+    """Yield a world that `make` has made of its source of chance for each of `seeds`, after so many steps."""
+    for seed in seeds:
+        world, done = make(random.Random(seed)), []
+        try:
+            for _ in range(steps):
+                known = world.list_steps()
+                done += world.chance.choices([*known], [weight for weight, _ in known.values()])
+                known[done[-1]][1]()
+                world.check()
+        except Exception as error:
+            error.add_note(f"seed {seed}, {done}")
+            raise
+        yield world

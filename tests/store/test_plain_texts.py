@@ -71,7 +71,7 @@ def test_what_is_left_out_is_there():
 def test_a_full_text_moves_jobs_as_the_table_says_too(store, sent, monkeypatch, verb):
     """All other tests of the table are of the plain text, as nothing follows there."""
     monkeypatch.setattr(scripts.Pipeline, "_choose_text", lambda self, verb: SCRIPTS[verb])
-    for state, expected in zip(STATES, TABLE[verb], strict=True):
+    for expected, state in dict(zip(TABLE[verb], STATES, strict=True)).items():
         move(store, sent, state, verb, expected)
 
 
@@ -113,7 +113,7 @@ def test_of_a_pipeline_only_what_needs_it_is_sent_again(store):
     assert is_due(store, "child:B")
 
 
-@pytest.mark.parametrize("steps", list(itertools.permutations(["end a:A", "end b:A", "old:B a:A,b:A", "older:B a:A"])))
+@pytest.mark.parametrize("steps", [*itertools.permutations(["end a:A", "end b:A", "old:B a:A,b:A", "older:B a:A"])])
 def test_a_follower_that_is_set_meanwhile_is_due_or_not_yet_there(client, prefix, server_url, steps):
     """Two new clients end what they have packed before; two old ones, which know no plain text, set followers."""
     with connect(server_url) as other:

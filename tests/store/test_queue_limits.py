@@ -11,9 +11,9 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
 from redbike.store.queue_limits import Pause, QueueLimits
-from redbike.store.run import GRACE, LEASE, NextState
+from redbike.store.run import NextState
 from redbike.worker.runner import Runner
-from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
+from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
 from tests.verbs import Quiet, dispatch, set_job, survey, take_many
 
 QUEUES = [(QUEUE, TIMEOUT), ("work-B", TIMEOUT)]
@@ -85,12 +85,6 @@ def test_a_pause_ends_by_itself_and_the_dispatcher_wakes_a_worker(store):
     assert store.client.exists(store.keys.queue_limits, store.keys.timers) == 0
 
 
-def test_a_pause_ends_without_a_dispatcher_too(store):
-    fill(store, 1)
-    store.at(NOW).queue_limits.pause(QUEUE, until=LATER)
-    assert take_all(store, LATER) == ["0000:A"]
-
-
 def test_nothing_wakes_a_worker_for_a_paused_queue(store):
     store.at(START).queue_limits.pause(QUEUE)
     fill(store, 5)
@@ -120,23 +114,6 @@ def test_while_everything_is_paused_nothing_is_due_and_nothing_taken(store, clie
     assert take_all(store, LATER) == ["0000:A", "now:A"]
 
 
-def test_everything_is_resumed_by_itself_too(store):
-    STATES["timeline"](store)
-    store.at(START).queue_limits.pause("", until=NOW)
-    assert survey(store.at(NOW - 1)).due == []
-    found = survey(store.at(NOW))
-    assert found.timers == ["queue:"]
-    assert [jobid for jobid, _ in found.due] == [JOB]
-
-
-def test_a_run_in_flight_completes_while_all_is_paused(store):
-    run = STATES["flight"](store)
-    store.at(NOW).queue_limits.pause("")
-    store.at(NOW).queue_limits.pause(QUEUE)
-    assert store.at(NOW).runs.heartbeat([run]) == ["ok"]
-    assert store.at(NOW).runs.end(run, NextState("next", LATER)).detail == "timeline"
-
-
 # Limits
 
 
@@ -152,39 +129,6 @@ def test_as_many_are_in_flight_as_the_limit_says_and_an_end_wakes_a_worker(store
     assert has_token(store)
     assert take_all(store, NOW + 3) == ["0002:A"]
     assert list(fsck(store)) == []
-
-
-def test_a_lost_run_gives_its_slot_back(store):
-    fill(store, 2)
-    store.at(NOW).queue_limits.limit(QUEUE, at_once=1)
-    (jobid,) = take_all(store, NOW)
-    late = NOW + LEASE + GRACE
-    lost = survey(store.at(late)).lost
-    assert [run.jobid for run in lost] == [jobid]
-    assert take_all(store, late) == []
-    assert store.at(late).runs.end(lost[0], NextState("due", START, "lost", "0 1")).word == "ok"
-    assert take_all(store, late + 1) == ["0001:A"]
-
-
-def test_what_is_given_back_has_not_used_the_limit(store):
-    fill(store, 3)
-    store.at(NOW).queue_limits.limit(QUEUE, at_once=2, rate=(2, 60))
-    runs = take_runs(store, NOW)
-    assert len(runs) == 2
-    assert take_all(store, NOW) == []
-    assert store.at(NOW).runs.release(runs[1:]) == ["queue"]
-    assert take_all(store, NOW) == ["0001:A"]
-    assert take_all(store, NOW + 1) == []
-
-
-def test_runs_that_are_in_flight_when_the_limit_is_set_count(store):
-    fill(store, 5)
-    runs = take_runs(store, NOW, most=3)
-    store.at(NOW).queue_limits.limit(QUEUE, at_once=4)
-    assert take_all(store, NOW + 1) == ["0003:A"]
-    store.at(NOW).queue_limits.limit(QUEUE, at_once=2)
-    end_all(store, runs[:2], NOW + 2)
-    assert take_all(store, NOW + 3) == [], "two go on"
 
 
 def test_a_limit_is_taken_back_with_its_timer(store, client):
@@ -211,12 +155,12 @@ def test_the_weights_of_other_queues_stay_exact(store):
     assert rest == (["work-A", "work-A", "work-C"] * 9)[: len(rest)]
 
 
-def test_a_queue_of_a_hundred_a_minute_for_three_minutes(store):
+def test_a_queue_of_a_hundred_a_minute(store):
     """A hundred at once, and then one each 0.6 s: whoever asks, and however often."""
-    fill(store, 410)
+    fill(store, 210)
     store.at(NOW).queue_limits.limit(QUEUE, rate=(100, 60))
     taken, at = [], NOW
-    while at < NOW + 180:
+    while at < NOW + 60:
         store.at(at).queue_limits.open(QUEUE)
         found = take_runs(store, at)
         end_all(store, found, at)
@@ -226,19 +170,10 @@ def test_a_queue_of_a_hundred_a_minute_for_three_minutes(store):
         if len(taken) % 100 == 0:
             assert take_all(store, opens - 0.001) == []
         at = opens
-    assert len(taken) == 100 + 300 - 1
+    assert len(taken) == 100 + 100 - 1
     for first in range(0, len(taken) - 101, 7):
         # One bucket more than the rate, in any time.
         assert taken[first + 101] - taken[first] >= 0.59
-
-
-def test_a_bucket_is_full_again_after_its_time_and_never_fuller(store):
-    fill(store, 50)
-    store.at(NOW).queue_limits.limit(QUEUE, rate=(10, 60))
-    assert len(take_all(store, NOW)) == 10
-    assert len(take_all(store, NOW + 29.9)) == 4
-    assert len(take_all(store, NOW + 30)) == 1
-    assert len(take_all(store, NOW + DAY)) == 10
 
 
 def test_the_rate_goes_on_when_the_clock_was_set_back(store):
@@ -292,33 +227,18 @@ def test_an_operator_outweighs_the_code(store):
     assert queue_limits.read(QUEUE) == QueueLimits(QUEUE, rate="7/s")
 
 
-def test_tombstones_do_not_use_up_the_limit(store):
-    fill(store, 4)
-    for n in range(3):
-        set_job(store.at(START), f"{n:04}:A", NEW, LATER)
-    store.at(NOW).queue_limits.limit(QUEUE, at_once=1)
-    assert take(store, "tag", now=NOW).jobid == "0003:A"
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "garbage",
         "[]",
-        "7",
-        '"x"',
-        "null",
         '{"paused": 7}',
-        '{"paused": {}}',
         '{"paused": {"since": "x"}}',
-        '{"at_once": "x"}',
         '{"at_once": -1}',
         '{"at_once": 1e400}',
         '{"count": 0, "seconds": 0}',
-        '{"count": 5}',
         '{"count": 5, "seconds": {}}',
         '{"last": []}',
-        "",
         "[" * 2000,
     ],
 )
@@ -361,10 +281,9 @@ def sleep_through(store, name, catchup, since=DAY, ended=2 * DAY):
     return dues, store.questions.inspect([JOB])[0].skipped
 
 
-@pytest.mark.parametrize("name", [QUEUE, ""])
 @pytest.mark.parametrize(
-    ("catchup", "hours", "paused"),
-    [("last", [1], 23), ("none", [], 24), ("all", [1, 20, 21, 22, 23, 24], 18)],
+    ("name", "catchup", "hours", "paused"),
+    [("", "last", [1], 23), (QUEUE, "none", [], 24), (QUEUE, "all", [1, 20, 21, 22, 23, 24], 18)],
 )
 def test_what_came_due_during_a_pause_is_for_catchup(store, name, catchup, hours, paused):
     dues, skipped = sleep_through(store, name, catchup)

@@ -700,30 +700,32 @@ class Jobs(RuleBasedStateMachine):
         assert list_problems(self.store) == []
 
 
-# Few of the steps above are of those that save something: here most are.
-SAVING = ("begin_run", "unset", "heartbeat", "end", "save", "say_how_far", "read_saved")
-LEFT_OUT = ("each_", "the_invariants_hold")  # for more steps a second
-Savers = type(
-    "Savers",
-    (RuleBasedStateMachine,),
-    {
-        name: value
-        for name, value in vars(Jobs).items()
-        if name in SAVING or not (hasattr(value, RULE_MARKER) or name.startswith(LEFT_OUT))
-    },
-)
+def narrow(name, steps, *unchecked):
+    """A machine with these steps alone, which are rare among all, and without the checks of what they leave alone."""
+    kept = {
+        key: value
+        for key, value in vars(Jobs).items()
+        if key in steps or not (hasattr(value, RULE_MARKER) or key.startswith(unchecked))
+    }
+    return type(name, (RuleBasedStateMachine,), kept)
+
+
+SAVING = "begin_run unset heartbeat end save say_how_far read_saved"
+Savers = narrow("Savers", SAVING.split(), "each_", "the_invariants_hold")
+EXPIRING = """
+    set_expiring set_periodic set_once set_now unset run_explicitly cancel pause resume ring pause_queue open
+    time_passes dispatch take recover expire end release
+"""
+Expirers = narrow("Expirers", EXPIRING.split(), "each_process", "each_run_is_told", "each_limit", "what_runs_save")
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [
-        (Jobs, 12),
-        (Savers, 20),
-        pytest.param(Jobs, 40, marks=pytest.mark.acceptance),
-        pytest.param(Savers, 100, marks=pytest.mark.acceptance),
-        pytest.param(Jobs, 400, marks=pytest.mark.nightly),
-        pytest.param(Savers, 1000, marks=pytest.mark.nightly),
+        *((Jobs, 12), (Savers, 10), (Expirers, 10)),
+        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 30), (Savers, 60), (Expirers, 20))),
+        *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((Jobs, 400), (Savers, 1000), (Expirers, 600))),
     ],
 )
 def test_random_operations_agree_with_the_model(client, monkeypatch, machine, examples):
@@ -732,3 +734,79 @@ def test_random_operations_agree_with_the_model(client, monkeypatch, machine, ex
     monkeypatch.setattr("redbike.store.journal.WRITE_STEP", 1)
     monkeypatch.setattr(machine, "client", client)
     try_machine(machine, examples)
+
+
+# Walks that chance takes too rarely, word by word. What each step does, of the job a:A:
+PERIODIC_STEP = {"jobid": "a:A", "elsewhere": False, "new_jitter": False, "options": None, "data": None, "group": None}
+ONE_MINUTE = PERIODIC_STEP | {"text": "EVERY:60@0.0", "mode": SetMode.REPLACE}
+FIVE_SECONDS = ONE_MINUTE | {"text": "EVERY:5@0.0"}
+ENDED = {"delay": 5.0, "why": "", "skipped": (0, 0), "outcome": "ok", "output": None}
+WORDS = {
+    "set": ("set_periodic", ONE_MINUTE | {"delay": 0.0}),
+    "later": ("set_periodic", ONE_MINUTE | {"delay": 10.0}),
+    "same": ("set_periodic", ONE_MINUTE | {"delay": 10.0, "mode": SetMode.KEEP_PLACE}),
+    "elsewhere": ("set_periodic", ONE_MINUTE | {"delay": 0.0, "elsewhere": True}),
+    "other": ("set_periodic", FIVE_SECONDS | {"delay": 10.0}),
+    "past": ("set_periodic", FIVE_SECONDS | {"delay": -3.0}),
+    "at": ("set_once", {"jobid": "a:A", "delay": 10.0, "options": None}),
+    "due": ("set_once", {"jobid": "a:A", "delay": -3.0, "options": None}),
+    "now": ("set_now", {"jobid": "a:A", "text": "NOW"}),
+    "continue": ("set_now", {"jobid": "a:A", "text": "CONTINUE"}),
+    "stop": ("set_stop", {"jobid": "a:A"}),
+    "unset": ("unset", {"jobid": "a:A"}),
+    "run": ("run_explicitly", {"jobid": "a:A"}),
+    "cancel": ("cancel", {"jobid": "a:A"}),
+    "pause": ("pause", {"jobid": "a:A", "delay": None}),
+    "resume": ("resume", {"jobid": "a:A"}),
+    "dispatch": ("dispatch", {"seen": 1, "homeless": None}),
+    "homeless": ("dispatch", {"seen": 1, "homeless": "a:A"}),
+    "take": ("take", {"turns": ["work-A"], "most": 1, "repeated": None, "strict": False}),
+    "wait": ("time_passes", {"seconds": 4.0}),
+    "long": ("time_passes", {"seconds": LEASE}),
+    "lose": ("recover", {}),
+    "release": ("release", {"which": 0, "first": 0}),
+    "end": ("end", {"which": 0, "lives": True, "how": ENDED | {"place": "next"}}),
+    "out": ("end", {"which": 0, "lives": True, "how": ENDED | {"place": "next", "delay": None}}),
+    "stale": ("end", {"which": 1, "lives": True, "how": ENDED | {"place": "unset"}}),
+    "overrun": ("end", {"which": 0, "lives": True, "how": ENDED | {"place": "due", "why": "overrun"}}),
+    **{
+        word: ("end", {"which": 0, "lives": True, "how": ENDED | {"place": place}})
+        for word, place in {"die": "die", "quit": "stop", "vanish": "unset", "retry": "due"}.items()
+    },
+}
+# One-offs, what is run explicitly or tried again, what waits elsewhere; then pauses, and what is set during a run.
+WALKS = """
+now take end, now take quit, now take die, now take retry, due take out, due take retry long dispatch take out
+now take long lose take long lose take long lose, set take long lose take stale, set take unset later vanish
+later long homeless wait dispatch take, elsewhere later, elsewhere stop, elsewhere unset, elsewhere pause resume
+later long run take end, later run take end, set take run long lose take, set take run long long overrun take
+set take retry long dispatch take long lose take, set take retry later, set take retry now, set take retry run take
+set take die run take end, set take die set take retry, set take die run take quit
+set take run end take, set take run die take, set take run out take, set take run retry take, continue take run end take
+set pause take resume take, set take pause long lose, set pause wait run take wait pause long lose
+set take run wait pause end, set take pause wait run end, set take pause retry resume, set pause run take retry resume
+later pause wait run take end, at pause long run take out resume, later run wait pause run take
+set take wait pause release run take release, past take wait pause long end, set take pause past long end
+later pause same, set pause long other, later pause long other, later long pause other, later pause other
+stop pause other, set pause past resume, later pause past resume, stop pause past resume, set pause stop resume
+set past, set due, set now, set wait set
+set pause wait past, set pause wait due, set pause wait now, set pause wait set
+set take past now, set take past run, later pause run take past end, set take continue die
+set take past retry, set take pause past resume retry, set take run past retry, set take pause run past resume retry
+set take pause now resume end, set take pause run now resume end, set take pause long long overrun resume take
+later pause unset, set take pause vanish, later long pause cancel resume, set take past cancel end
+"""
+
+
+@pytest.mark.parametrize("walk", WALKS.replace(",", "\n").strip().splitlines())
+def test_known_walks_agree_with_the_model(client, monkeypatch, walk):
+    monkeypatch.setattr(Jobs, "client", client)
+    machine = Jobs()
+    machine.begin()
+    for word in walk.split():
+        step, given = WORDS[word]
+        getattr(machine, step)(**given)
+        machine.each_job_is_as_the_model_says()
+        machine.each_queue_is_as_the_model_says()
+    machine.each_run_that_has_ended_is_as_the_model_says()
+    machine.teardown()
