@@ -76,12 +76,8 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     assert [each["host"] for each in told["hosts"]] == ["web1", "web2"]
     assert told["next_run"] == farm.bike.tell(FIRST)["next_run"]
     assert farm.bike.tell(FIRST)["host_of"] == BASE
-
-
-def test_repeating_it_changes_nothing(farm):
-    farm.bike.set(BASE, "EVERY:1h")
     before = [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)]
-    for _ in range(3):
+    for _ in range(2):
         farm.spread()
     assert [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)] == before
 
@@ -200,30 +196,6 @@ def test_a_job_that_somebody_else_has_set_stays_his(farm):
     assert [*farm.show()] == [SECOND]
 
 
-@pytest.mark.parametrize("cut", range(5))
-def test_what_was_cut_off_goes_on(farm, monkeypatch, cut):
-    """Before each of the requests by which a base is set."""
-    scripts, left = type(farm.bike.store.scripts), iter(range(cut))
-
-    def cut_off(method):
-        def call(self, *given):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return method(self, *given)
-
-        return call
-
-    with monkeypatch.context() as patched:
-        for name in ("run", "run_all", "run_meanwhile"):
-            patched.setattr(scripts, name, cut_off(getattr(scripts, name)))
-        with pytest.raises(KeyboardInterrupt):
-            farm.bike.set(BASE, "EVERY:1h")
-    if farm.bike.tell(BASE)["schedule"] is None:
-        farm.bike.set(BASE, "EVERY:1h")
-    farm.spread()
-    assert len(farm.show()) == 2
-
-
 def test_fsck_finds_and_repair_mends_what_is_missing_or_left(farm):
     farm.bike.set(BASE, "EVERY:1h")
     hosts = farm.bike.store.keys.hosts
@@ -265,6 +237,9 @@ def test_what_there_cannot_be_is_refused_and_changes_nothing(farm, name):
     assert why in str(error)
     assert farm.show() == before
     assert farm.bike.tell(BASE)["schedule"].startswith("ALL:EVERY:7h")
+    for jobid in (BASE, FIRST):
+        with pytest.raises(BadConfig, match="every host"):
+            farm.bike.backfill(jobid, 0.0, farm.now)
 
 
 def test_where_the_id_does_not_name_the_queue_it_is_refused(client, prefix):
@@ -278,13 +253,6 @@ def test_where_the_id_does_not_name_the_queue_it_is_refused(client, prefix):
         bike = Redbike(worker, prefix, client)
         with pytest.raises(BadJobId, match="is not named by its id, so it has none for each host"):
             bike.set(BASE, "EVERY:1h")
-
-
-def test_no_backfill(farm):
-    farm.bike.set(BASE, "EVERY:1h")
-    for jobid in (BASE, FIRST):
-        with pytest.raises(BadConfig, match="every host"):
-            farm.bike.backfill(jobid, 0.0, farm.now)
 
 
 def test_a_file_has_the_base_and_not_its_jobs(farm, tmp_path):
@@ -309,12 +277,11 @@ def test_without_such_a_job_nothing_is_stored_and_one_question_is_asked(client, 
     assert not client.exists(bike.store.keys.hosts)
 
 
-@pytest.mark.parametrize("words", [("work",), ("work", "--concurrency=2")], ids=["alone", "pool"])
-def test_real_hosts_one_of_which_is_killed(shell, words):
+def test_real_hosts_one_of_which_is_killed(shell):
     (shell.folder / "tour.py").write_text(WORKER)
     shell.environment["REDBIKE_WORKER"] = "tour:Worker('A')"
     started = {}
-    for host in ("web1", "web2"):
+    for host, words in (("web1", ["work"]), ("web2", ["work", "--concurrency=2"])):
         shell.environment["REDBIKE_HOST"] = host
         started[host] = shell.start(*words, log=host)
     shell.start("dispatch")
@@ -329,7 +296,7 @@ def test_real_hosts_one_of_which_is_killed(shell, words):
     wait_until(lambda: ran() == {(FIRST, "web1"), (SECOND, "web2")})
     started["web2"].kill()
     shell.environment["REDBIKE_HOST"] = "web3"
-    shell.start(*words, log="web3")
+    shell.start("work", log="web3")
     wait_until(lambda: ("clean:A@web3", "web3") in ran())
     assert {host for _, host in ran()} == {"web1", "web2", "web3"}
     shown = shell.run("show", BASE).stdout

@@ -38,7 +38,7 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
     assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]
 
 
-ROUNDS = 8
+ROUNDS = 3
 JOBS = """
 from redbike import RoundRobin
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -24,7 +23,6 @@ from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
 from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
-from tests.pinged import serve
 from tests.proc import arguments_below
 from tests.verbs import Quiet, take_one
 from tests.waiting import wait_until
@@ -42,12 +40,6 @@ class Act(Quiet):
                 raise Again(after=0)
             case "stop":
                 raise StopWork
-
-
-@pytest.fixture
-def pinged():
-    with serve() as pinged:
-        yield pinged
 
 
 @pytest.fixture
@@ -114,15 +106,6 @@ def test_the_setting_is_for_all_and_the_option_of_a_job_is_before_it(client, pre
     wait_until(lambda: pinged.called[1:] == ["/own/ok"])
     run(bike, "other:A", ping_url=None)
     wait_until(lambda: pinged.called[2:] == ["/all/other:A/ok"])
-
-
-def test_a_worker_class_gives_its_jobs_a_url(client, prefix, pinged):
-    class Own(Act):
-        def settings_for(self, run, settings):
-            return replace(settings, ping_url=f"{pinged.url}/class/{{outcome}}")
-
-    run(Redbike(Own("A"), prefix, client), "good:A")
-    wait_until(lambda: pinged.called == ["/class/ok"])
 
 
 def take(bike, jobid, url, **options):
@@ -209,16 +192,6 @@ def test_a_service_that_does_not_answer_as_it_should(pinged, pings, caplog, answ
         assert len(lines) == (said == "")
     assert all(f"job:A: a ping to {pinged.url}/… has failed: " in line and "passwd" not in line for line in lines)
     assert SECRET not in caplog.text
-
-
-def test_a_redirection_does_not_lead_to_another_kind_of_server(pinged, pings, caplog):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        pinged.answers += [f"ftp://127.0.0.1:{listener.getsockname()[1]}/x"] * 4
-        pings(timeout=1).call("job:A", f"{pinged.url}/x")
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-    assert "has failed" in caplog.text
 
 
 def test_what_comes_with_a_redirection_is_not_read(pinged, pings):
@@ -328,8 +301,7 @@ def test_the_pings_of_a_job_stay_in_order_and_other_jobs_do_not_wait_for_them(pi
     assert own == ["/first/start", "/first/start", "/first"]
 
 
-@pytest.mark.parametrize("then", ["", "child = os.fork()\nsys.exit(os.waitpid(child, 0)[1] if child else 0)"])
-def test_a_program_that_ends_sends_what_is_left_and_its_child_nothing(pinged, server_url, tmp_path, then):
+def test_a_program_that_ends_sends_what_is_left_and_its_child_nothing(pinged, server_url, tmp_path):
     program = f"""
 import os, sys
 from redbike import Redbike, RoundRobin
@@ -339,7 +311,8 @@ class Own(RoundRobin):
 bike = Redbike(Own("A"), redis_config={server_url!r})
 bike.set("job:A", "NOW", ping_url="{pinged.url}/x")
 bike.work_one()
-{then}
+child = os.fork()
+sys.exit(os.waitpid(child, 0)[1] if child else 0)
 """
     pinged.hanging.clear()
     process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
@@ -443,10 +416,8 @@ def test_nothing_but_the_backup_shows_more_than_the_host(shell):
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("http://h", "http://h"),
         ("https://h:8443/x?a=1#b", "https://h:8443/…"),
         ("http://[::1]:80/{jobid}", "http://[::1]:80/…"),
-        ("http://h?u=http://other/x", "http://h/…"),
         ("http://h/{outcome}/{jobid}", "http://h/…"),
     ],
 )
@@ -461,22 +432,17 @@ def test_a_url_is_allowed(url, shown):
         ("", "''"),
         ("h/s3cret", "'h/…'"),
         ("ftp://h/s3cret", "'ftp://h/…'"),
-        ("http://", "'http://'"),
         ("http:///s3cret", "'http:///…'"),
         ("http://user:s3cret@h/x", "'http://h/…'"),
         ("http://h/s3cret/{job}", "'{job}' is neither"),
         ("http://h/{", "'{' is neither"),
-        ("http://h/}", "'}' is neither"),
         ("http://{jobid}/x", "'http://{jobid}/…'"),
         ("http://h:0/x", "'http://h:0/…'"),
-        ("http://h:99999/x", "'http://h:99999/…'"),
         ("http://[::1/x", "'http://[::1/…'"),
-        ("http://h/s3 cret", "'http://h/…'"),
         ("http://h/s3\ncret", "'http://h/…'"),
         ("http://h/é", "'http://h/…'"),
         ("http://h/" + "x" * MAX_LENGTH, f"{MAX_LENGTH} are allowed"),
         (5, "5"),
-        (b"http://h", "b'http://h'"),
     ],
 )
 def test_a_bad_url_is_quoted_without_what_may_be_secret(url, quoted):

@@ -2,12 +2,13 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike
 from redbike.errors import OtherProtocol
 from redbike.loop import registration as presence
 from redbike.store import agreed
 from redbike.store.agreed import PROTOCOL
 from tests.loops import beside
+from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 WORKER = """
@@ -19,15 +20,10 @@ class Worker(RoundRobin):
 """
 
 
-class Worker(RoundRobin):
-    def work(self, jobid):
-        pass
-
-
 @pytest.fixture
 def bike(client, monkeypatch):
     monkeypatch.setattr(agreed, "REREAD", 0.0)
-    return Redbike(Worker("A"), "redbike", client)
+    return Redbike(Quiet("A"), "redbike", client)
 
 
 def note(bike, number):
@@ -38,8 +34,13 @@ def read(bike):
     return int(bike.client.hget(bike.store.keys.agreed, "protocol") or 0)
 
 
-@pytest.mark.parametrize("command", ["dispatch", "work jobs:Worker('A')", "set a:A NOW", "run a:A"])
-@pytest.mark.parametrize(("step", "said"), [(-1, "an older version of redbike works"), (1, "a newer version")])
+OLDER, NEWER = (-1, "an older version of redbike works"), (1, "a newer version")
+
+
+@pytest.mark.parametrize(
+    ("command", "step", "said"),
+    [("dispatch", *NEWER), ("work jobs:Worker('A')", *OLDER), ("set a:A NOW", *OLDER), ("run a:A", *NEWER)],
+)
 def test_another_protocol_is_refused(bike, jobs, command, step, said):
     bike.set("a:A", "AT:4102444800")
     number = PROTOCOL + step
@@ -68,11 +69,10 @@ def test_a_higher_one_is_agreed_on_when_nobody_works(bike):
         wait_until(lambda: bike.runs())
 
 
-@pytest.mark.parametrize("kind", ["work", "dispatch"])
-def test_a_process_ends_that_was_suspended_while_others_were_upgraded(bike, kind, caplog, monkeypatch):
+def test_a_process_ends_that_was_suspended_while_others_were_upgraded(bike, caplog, monkeypatch):
     monkeypatch.setattr(presence, "INTERVAL", 0.6)
-    with beside(bike.store, getattr(bike, kind)) as (loop,):
-        wait_until(bike.workers)
+    with beside(bike.store, bike.work, bike.dispatch) as loops:
+        wait_until(lambda: len(bike.workers()) == 2)
         note(bike, PROTOCOL + 1)
-        wait_until(lambda: not loop.is_alive())
-    assert any("this process ends: a newer version" in text for text in caplog.messages)
+        wait_until(lambda: not any(loop.is_alive() for loop in loops))
+    assert sum("this process ends: a newer version" in text for text in caplog.messages) >= 2

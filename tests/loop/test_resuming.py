@@ -4,15 +4,12 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.occurrences import give_up_paused
-from redbike.loop.policies import decide_done, decide_failed, decide_suspect
+from redbike.loop.policies import decide_done
 from redbike.loop.resuming import resume, resume_over
 from redbike.schedule import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.run import LEASE
 from redbike.store.store import Store
-from redbike.worker.ends import commit
-from tests.states import end
 from tests.verbs import dispatch, set_job, set_one, survey, take_one
 
 JOB, QUEUE = "job:A", "work-A"
@@ -64,20 +61,15 @@ PAUSED = [
     (BEFORE, {"catchup": "all", "catchup_limit": 5}, hours(*range(32, 37)), {"paused": 19}),
     (BEFORE, {"grace": 60}, [], {"late": 24}),
     (BEFORE, {"grace": 2 * HOUR}, hours(35), {"late": 22, "paused": 1}),
-    (BEFORE, {"grace": 2 * HOUR, "catchup": "all"}, hours(35, 36), {"late": 22}),
     (BEFORE, {"grace": 5 * HOUR, "catchup": "all", "catchup_limit": 2}, hours(35, 36), {"late": 19, "paused": 3}),
     (BEFORE, {"grace": 2 * HOUR, "catchup": "none"}, [], {"late": 22, "paused": 2}),
-    (BEFORE, {"grace": DAY}, hours(13), {"paused": 23}),
     # Overdue already when it was paused: no dispatcher ran.
-    (OVERDUE, {"grace": 60}, [], {"late": 26}),
     (OVERDUE, {"grace": 2 * HOUR}, hours(35), {"late": 24, "paused": 1}),
     (OVERDUE, {"grace": 2 * DAY}, hours(11), {"missed": 1, "paused": 24}),
     (OVERDUE, {"grace": 2 * DAY, "catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
     # The run of 11:00 waits in its queue since then, and runs in any case; 12:00 is missed when it is paused, at 12:10.
     (QUEUED, {"catchup": "last"}, hours(11), {"missed": 1, "paused": 24}),
-    (QUEUED, {"catchup": "none"}, hours(11), {"missed": 1, "paused": 24}),
     (QUEUED, {"catchup": "all"}, hours(*range(11, 37)), {}),
-    (QUEUED, {"catchup": "all", "catchup_limit": 24}, hours(11, *range(13, 37)), {"missed": 1}),
     (QUEUED, {"catchup": "all", "catchup_limit": 5}, hours(11, *range(32, 37)), {"missed": 1, "paused": 19}),
 ]
 
@@ -97,25 +89,9 @@ def test_a_job_that_was_paused_for_a_day(store, times, policies, runs, skipped):
     assert list(fsck(store)) == []
 
 
-@pytest.mark.parametrize("catchup", ["last", "none"])
-def test_a_retry_is_run_in_any_case_and_what_came_due_meanwhile_is_not(store, catchup):
-    settings = Settings(catchup=catchup, on_error="retry", backoff=600)
-    set_job(store.at(NOON), JOB, HOURLY, NOON)
-    run = take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
-    store.at(NOON + 1).runs.end(run, decide_failed(run, ValueError("no"), settings, NOON + 1))
-    pause(store, NOON + 2)
-    assert resume(store.at(RESUMED), settings, [JOB]) == ["queue"]
-    again = take_one(store.at(RESUMED), [(QUEUE, 1000.0)], "again")
-    assert (again.due, again.attempt, again.failures) == (NOON, 2, 1)
-    store.at(RESUMED + 1).runs.end(again, decide_done(again, None, settings, RESUMED + 1))
-    assert inspect(store).skipped == {"paused": 24}
-    assert inspect(store).timeline == NOON + DAY + HOUR
-
-
-@pytest.mark.parametrize("catchup", ["last", "none", "all"])
 @pytest.mark.parametrize("text", [f"AT:{NOON + HOUR}", "NOW", "CONTINUE"])
-def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
-    settings = Settings(catchup=catchup)
+def test_what_has_but_one_occurrence_is_run_in_any_case(store, text):
+    settings = Settings(catchup="none")
     set_job(store.at(NOON - HOUR), JOB, "STOP", None)
     pause(store, NOON - HOUR)
     due = NOON + HOUR if text.startswith("AT") else NOON
@@ -124,23 +100,6 @@ def test_what_has_but_one_occurrence_is_run_in_any_case(store, catchup, text):
     run = take_one(store.at(NOON + DAY), [(QUEUE, 1000.0)], "tag")
     assert run.due == due
     assert inspect(store).skipped == {}
-
-
-@pytest.mark.parametrize("text", [f"AT:{NOON - 60}", f"AT:{NOON + HOUR}", "NOW"])
-def test_a_one_off_that_is_late_when_its_job_is_resumed_ends(store, text):
-    due = NOON - 60 if text == "NOW" else float(text.removeprefix("AT:"))
-    set_job(store.at(NOON - HOUR), JOB, "STOP", None)
-    if due < NOON and text != "NOW":
-        set_job(store.at(NOON - HOUR), JOB, text, due, once=True)
-        pause(store, NOON)
-    else:
-        pause(store, NOON - HOUR)
-        set_job(store.at(NOON - 60), JOB, text, due, once=True)
-    assert resume(store.at(due + 601), Settings(grace=600.0), [JOB]) == ["stopped"]
-    found = inspect(store)
-    assert (found.schedule, found.status[:3], found.skipped) == ("STOP", "STP", {"late": 1})
-    assert (found.timeline, found.waiting, found.pause, found.dropped) == (None, None, None, due)
-    assert list(fsck(store)) == []
 
 
 @pytest.mark.parametrize(
@@ -166,40 +125,11 @@ def test_a_schedule_that_has_run_out_meanwhile_stops_and_keeps_its_text(store, s
     assert list(fsck(store)) == []
 
 
-@pytest.mark.parametrize("how", ["queued", "released", "tried", "asked for", "lost with others", "CONTINUE"])
-def test_what_was_in_a_queue_before_it_was_held_is_never_late(store, how):
-    if how == "CONTINUE":
-        pause_at = NOON
-        set_job(store.at(NOON), JOB, "STOP", None)
-        pause(store, NOON)
-        set_job(store.at(NOON), JOB, "CONTINUE", "now")
-    else:
-        set_job(store.at(NOON), JOB, HOURLY, NOON)
-        pause_at = NOON + 2
-    run = None if how in ("queued", "CONTINUE") else take_one(store.at(NOON), [(QUEUE, 1000.0)], "tag")
-    if how == "asked for":
-        store.at(NOON + 1).jobs.run([JOB])
-    pause(store, pause_at)
-    if how == "released":
-        store.at(NOON + 3).runs.release([run])
-    elif run:
-        ended = {
-            "tried": decide_failed(run, ValueError("no"), Settings(on_error="retry"), NOON + 3),
-            "asked for": decide_done(run, None, Settings(), NOON + 3),
-            "lost with others": decide_suspect(run),
-        }[how]
-        end(store, run, ended, NOON + LEASE)
-    assert inspect(store).held is not None
-    assert resume(store.at(NOON + HOUR / 2), Settings(grace=60.0), [JOB]) == ["queue"]
-    assert inspect(store).skipped == {}
-
-
-def test_what_is_not_due_yet_goes_on_as_if_nothing_had_been(store):
+def test_what_is_due_at_the_instant_at_which_it_is_resumed_runs(store):
     set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
-    before = inspect(store)
-    pause(store, NOON + 1)
-    assert resume(store.at(NOON + 2), Settings(), [JOB]) == ["timeline"]
-    assert (inspect(store).timeline, inspect(store).skipped) == (before.timeline, {})
+    pause(store, NOON)
+    assert resume(store.at(NOON + HOUR), Settings(), [JOB]) == ["queue"]
+    assert inspect(store).skipped == {}
 
 
 def test_a_schedule_that_cannot_be_read_stays_due(store, client):
@@ -208,48 +138,6 @@ def test_a_schedule_that_cannot_be_read_stays_due(store, client):
     client.hset(store.keys.schedules, JOB, "garbage")
     assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["queue"]
     assert inspect(store).waiting.due == NOON + HOUR
-
-
-def test_what_came_due_during_a_run_and_a_pause_counts_once(store):
-    settings = Settings()
-    set_job(store.at(NOON), JOB, HOURLY, NOON)
-    run = take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
-    # 13:00 while it ran; 14:00 and 15:00 while it was paused; it ends at 15:30, and is resumed at 16:30.
-    pause(store, NOON + 1.5 * HOUR)
-    ended = NOON + 3.5 * HOUR
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(run), "now", lambda run: ended)
-        answer, _ = commit(store.at(ended), run, decide_done(run, None, settings, ended), settings)
-    assert (answer.word, answer.detail) == ("ok", "held")
-    assert (inspect(store).skipped, inspect(store).held) == ({"running": 1}, NOON + 2 * HOUR)
-    assert resume(store.at(NOON + 4.5 * HOUR), settings, [JOB]) == ["queue"]
-    assert inspect(store).waiting.due == NOON + 2 * HOUR
-    assert inspect(store).skipped == {"running": 1, "paused": 2}
-
-
-def test_a_job_that_is_resumed_during_its_run_goes_on_as_ever(store):
-    settings = Settings()
-    set_job(store.at(NOON), JOB, HOURLY, NOON)
-    run = take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
-    pause(store, NOON + 1)
-    assert resume(store.at(NOON + 2), settings, [JOB]) == ["resumed"]
-    now = NOON + 1.5 * HOUR
-    assert store.at(now).runs.end(run, decide_done(run, None, settings, now)).detail == "timeline"
-    assert inspect(store).skipped == {"running": 1}
-
-
-def test_what_was_set_during_a_run_and_is_resumed_during_it_comes_after_it(store):
-    settings = Settings()
-    set_job(store.at(NOON), JOB, HOURLY, NOON)
-    take_one(store.at(NOON), [(QUEUE, 4 * HOUR)], "tag")
-    set_job(store.at(NOON + 1), JOB, "EVERY:10m@0.0", NOON + 600)
-    pause(store, NOON + 2)
-    assert resume(store.at(NOON + 3), settings, [JOB]) == ["flight"]
-    assert inspect(store).timeline == NOON + 600
-    pause(store, NOON + 4)
-    assert resume(store.at(NOON + 700), settings, [JOB]) == ["resumed"]
-    assert (inspect(store).timeline, inspect(store).run.next) == (None, "set")
-    assert list(fsck(store)) == []
 
 
 def test_a_job_without_a_queue_goes_on_on_the_timeline(store, client, prefix):
@@ -323,10 +211,9 @@ def test_what_changes_while_it_is_resumed_is_resumed_all_the_same(store, monkeyp
     assert inspect(store).pause is None
 
 
-@pytest.mark.parametrize("late", [0.0, 0.3, HOUR / 2])
-@pytest.mark.parametrize("catchup", ["none", "last", "all"])
-def test_what_is_due_when_a_pause_ends_by_itself_was_not_missed(store, catchup, late):
-    settings = Settings(catchup=catchup)
+@pytest.mark.parametrize("late", [0.0, HOUR / 2])
+def test_what_is_due_when_a_pause_ends_by_itself_was_not_missed(store, late):
+    settings = Settings(catchup="none")
     set_job(store.at(NOON - 60), JOB, HOURLY, NOON + HOUR)
     assert pause(store, NOON, until=NOON + HOUR) == "held"
     now = NOON + HOUR + late

@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike import Jobs
@@ -30,7 +30,6 @@ def pause(*of_run, **settings):
     ("settings", "pauses"),
     [
         ({}, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]),
-        ({"backoff": 60}, [60, 120, 240, 480, 960, 1920, 3600, 3600]),
         ({"backoff": 7200}, [3600, 3600]),
         ({"backoff": 7200, "max_backoff": 86400}, [7200, 14400, 28800, 57600, 86400, 86400]),
         ({"max_backoff": 10}, [1, 2, 4, 8, 10, 10]),
@@ -50,6 +49,7 @@ def test_anyone_can_compute_the_jitter(jobid):
     assert found == pytest.approx(40 * (1 - chance / 2))
 
 
+@settings(max_examples=40)
 @given(
     jobid=st.text(min_size=1),
     due=st.floats(0, 1e10),

@@ -77,16 +77,6 @@ def test_a_time_in_the_future_is_reported_and_ignored(path, caplog):
     assert "future" in caplog.text
 
 
-def test_what_is_no_regular_file_is_reported_and_ignored(path, caplog):
-    path.mkdir()
-    assert Timefile(path).read(NOW) is None
-    assert not Timefile(path).write(NOW)
-    path.rmdir()
-    os.mkfifo(path)
-    assert Timefile(path).read(NOW) is None
-    assert caplog.text.count("ignored") == 2
-
-
 def test_what_is_no_regular_file_is_never_replaced(tmp_path, caplog):
     """A device, as root: here a FIFO stands for it, which anyone may make."""
     fifo, link = tmp_path / "fifo", tmp_path / "link"

@@ -10,7 +10,6 @@ from redbike.store.alerts import MOST_LINES, Change
 from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import NextState
-from tests.pinged import serve
 from tests.queries.kept import register
 from tests.verbs import dispatch, take_one
 
@@ -18,12 +17,6 @@ DAY = 86400.0
 NOON = 20_000 * DAY + DAY / 2
 EVERY = 3600.0
 QUEUE = "work-A"
-
-
-@pytest.fixture
-def pinged():
-    with serve() as pinged:
-        yield pinged
 
 
 class World:
@@ -71,13 +64,6 @@ def fail(bike, *jobids, now=NOON, place="next"):
         run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"tag{jobid}")
         failure = {"jobid": run.jobid, "due": now, "error": "disk full"}
         bike.store.at(now).runs.end(run, NextState(place, NOON * 2, failure=failure, outcome="failed"))
-
-
-def succeed(bike, jobid, now):
-    bike.store.client.delete(bike.store.keys.timeline)
-    bike.run(jobid)
-    run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"ok{now}")
-    bike.store.at(now).runs.end(run, NextState("next", NOON * 2))
 
 
 def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):

@@ -11,19 +11,12 @@ from redbike.config.alert_targets import read_target
 from redbike.loop.alerts import sender
 from redbike.loop.alerts.sender import Sender, format_alert
 from redbike.store.enums import Alert
-from tests.pinged import serve
 from tests.waiting import wait_until
 
 LINES = [
     format_alert(Alert.FAILED, "é:A has failed", 2.5, 1.0, "é:A"),
     format_alert(Alert.LATE, "b:A was to end", 3.0, 1.0, "b:A"),
 ]
-
-
-@pytest.fixture
-def pinged():
-    with serve() as pinged:
-        yield pinged
 
 
 def test_a_line_has_what_the_contract_says():
