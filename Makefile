@@ -53,6 +53,7 @@ fuzz: ## an hour of mutated texts for the parser
 
 bench: ## all benchmarks, beside other systems, which are installed for it (an hour); charts in build/charts
 	mkdir -p build
+	$(PYTHON) -m pip install --quiet $(EDITABLE) '.[bench]'
 	$(PYTHON) benchmarks/suite.py --install-peers --json=build/bench.json --charts=build/charts
 
 bench-quick: ## the benchmarks with fewer jobs, beside the three fastest others (four minutes)
