@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from redbike import Redbike, RoundRobin
 from redbike.cli import main
 from tests.forkserver import ForkServer, Process, is_plain
 
@@ -26,6 +28,11 @@ class Shell:
         if url:
             self.environment["REDBIKE_URL"] = url
         self.started: list[Process | subprocess.Popen[Any]] = []
+
+    @cached_property
+    def bike(self) -> Redbike:
+        """A program on the same server, whose changes are in no log."""
+        return Redbike(RoundRobin("A"), redis_config=self.environment["REDBIKE_URL"])
 
     def run(self, *arguments: str, input: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
         """Run it to its end, with `input` on its standard input."""

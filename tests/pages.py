@@ -53,11 +53,24 @@ class Block:
         yield from re.findall(r"^\$ (.+)\n?((?:(?!\$ ).*(?:\n|\Z))*)", text, re.MULTILINE)
 
 
-def list_blocks(page: str) -> list[Block]:
-    """What stands indented below a line that ends in ``::``, or below ``.. code-block::``."""
+def list_blocks(page: str, text: str | None = None) -> list[Block]:
+    """What stands indented below a line that ends in ``::``, or below ``.. code-block::``; in a page or its `text`."""
     begin = r"^(?: *\.\. code-block:: (\w+)|(?! *\.\.).*::)\n\n((?: {3,}.*\n|\n)+)"
-    found = re.findall(begin, PAGES[page].read_text(), re.MULTILINE)
+    found = re.findall(begin, PAGES[page].read_text() if text is None else text, re.MULTILINE)
     return [Block(page, textwrap.dedent(block).strip("\n"), language) for language, block in found]
+
+
+def find_section(page: str, title: str) -> str:
+    """The text below a heading."""
+    begin = rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-+\n|\Z)"
+    [found] = re.findall(begin, PAGES[page].read_text(), re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def list_commands(page: str, text: str) -> list[str]:
+    """The commands that a text of a page shows behind dollars."""
+    blocks = [block for block in list_blocks(page, text) if "$ " in block.text]
+    return [command for block in blocks for command, _ in block.commands()]
 
 
 def list_programs(page: str) -> dict[str, list[Block]]:

@@ -9,7 +9,6 @@ import urllib.request
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from tests.pages import find_block, is_like, run_line, start_line, write
 from tests.pinged import serve
 from tests.servers import free_ports
@@ -54,27 +53,26 @@ def test_the_dispatcher_calls_its_switch(shell):
 MAIL = '#!/bin/sh\n{ printf "%s\\n" "$@"; cat; } >mail.new; mv mail.new mail\n'
 
 
-def test_a_command_mails_after_a_failure(shell):
+def read_mail(shell, commands):
+    """Run a job by a config file for commands that mails; the words of ``mail``, and the lines of the text."""
     write(shell, "bin/mail", MAIL).chmod(0o755)
     write(shell, "backup", "#!/bin/sh\necho half a backup\nexit 3\n").chmod(0o755)
-    write(shell, "commands.ini", find_block("alerting", "[commands]").replace("/usr/local/bin", str(shell.folder)))
+    write(shell, "commands.ini", commands.replace("/usr/local/bin", str(shell.folder)))
     assert shell.run("set", "backup:A", "NOW").returncode == 0
     start_line(shell, "exec redbike work \"redbike.commands:Commands('A', 'commands.ini')\"")
     wait_until((shell.folder / "mail").exists, 60)
-    option, subject, *rest = (shell.folder / "mail").read_text().splitlines()
-    assert (option, rest) == ("-s", ["ops@example.org", "half a backup"])
-    assert subject == "backup:A failed: exit status 3: half a backup"
+    return (shell.folder / "mail").read_text().splitlines()
+
+
+def test_a_command_mails_after_a_failure(shell):
+    said = "backup:A failed: exit status 3: half a backup"
+    assert read_mail(shell, find_block("alerting", "[commands]")) == ["-s", said, "ops@example.org", "half a backup"]
 
 
 def test_the_mail_of_cron_has_one_in_its_place(shell):
-    write(shell, "bin/mail", MAIL).chmod(0o755)
-    write(shell, "commands.ini", f"{find_block('from-cron', '[*]')}\n[commands]\nbackup: echo full; exit 3\n")
-    assert shell.run("set", "backup:A", "NOW").returncode == 0
-    start_line(shell, "exec redbike work \"redbike.commands:Commands('A', 'commands.ini')\"")
-    wait_until((shell.folder / "mail").exists, 60)
-    option, subject, address, *_ = (shell.folder / "mail").read_text().splitlines()
-    assert (option, address) == ("-s", "me@example.org")
-    assert subject == "backup:A: failed: exit status 3: full"
+    commands = f"{find_block('from-cron', '[*]')}\n[commands]\nbackup: echo full; exit 3\n"
+    said = "backup:A: failed: exit status 3: full"
+    assert read_mail(shell, commands)[:3] == ["-s", said, "me@example.org"]
 
 
 def test_a_program_mails_after_a_failure(shell, mails):
@@ -100,7 +98,7 @@ def test_the_figures_are_served(shell):
     wait_until(lambda: shell.log().endswith("\n"), 60)
     assert is_like(shell.log(), shown)
     url = re.search(r"'(.*)'", find_block("alerting", "curl -f"))[1]
-    Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]).set("backup:A", "NOW")
+    shell.bike.set("backup:A", "NOW")
     with pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(url.replace("redbike-monitor:9199", f"127.0.0.1:{port}"), timeout=60)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:

@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from redbike import Redbike, RoundRobin
 from tests.collected import collect
 from tests.durations import SOON_AGAIN
 from tests.pages import find_block, list_programs, run_line, write
@@ -63,12 +62,6 @@ def loop():
 
 
 @pytest.fixture
-def bike(shell):
-    with Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"]) as bike:
-        yield bike
-
-
-@pytest.fixture
 def save(shell):
     """Save a program of the page."""
 
@@ -89,16 +82,16 @@ def stop(worker):
     assert worker.wait(60) == 0
 
 
-def run_jobs(shell, bike, *rows):
+def run_jobs(shell, *rows):
     """Set jobs, and return how their runs have ended."""
     for jobid, data in rows:
         assert shell.run("set", jobid, "NOW", f"--data={json.dumps(data)}").returncode == 0
-    wait_until(lambda: all(bike.runs(jobid) and not bike.is_working(jobid) for jobid, _ in rows), 60)
-    wait_until(lambda: all(bike.tell(jobid)["next_run"] is None for jobid, _ in rows), 60)
-    return [[run.outcome for run in bike.runs(jobid)][::-1] for jobid, _ in rows]
+    wait_until(lambda: all(shell.bike.runs(jobid) and not shell.bike.is_working(jobid) for jobid, _ in rows), 60)
+    wait_until(lambda: all(shell.bike.tell(jobid)["next_run"] is None for jobid, _ in rows), 60)
+    return [[run.outcome for run in shell.bike.runs(jobid)][::-1] for jobid, _ in rows]
 
 
-def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(shell, bike, save):
+def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(shell, save):
     save("orders.py")
     text = (shell.folder / "orders.py").read_text()
     more = '\n\n@jobs.job("{0}"{2})\ndef {0}(number: int) -> None:\n    pay(number, 1)\n    {1}\n'
@@ -107,14 +100,14 @@ def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(
     (shell.folder / "orders.py").write_text(text)
     worker = start_worker(shell, "orders:jobs")
     rows = [(f"pay:{number}", {"number": number, "amount": amount}) for number, amount in ((1, 5), (2, 0), (3, 5))]
-    assert run_jobs(shell, bike, *rows) == [["ok"], ["failed"], ["ok"]]
-    assert run_jobs(shell, bike, ("stop", {"number": 4}), ("late", {"number": 5})) == [["ok"], ["overrun"]]
+    assert run_jobs(shell, *rows) == [["ok"], ["failed"], ["ok"]]
+    assert run_jobs(shell, ("stop", {"number": 4}), ("late", {"number": 5})) == [["ok"], ["overrun"]]
     stop(worker)
     found = sqlite3.connect(shell.folder / "orders.db").execute("select number, is_paid from orders order by number")
     assert found.fetchall() == [(1, 1), (3, 1), (4, 1)]
 
 
-def test_connections_of_django_are_closed_around_each_run(shell, bike, save):
+def test_connections_of_django_are_closed_around_each_run(shell, save):
     assert run_line(shell, "django-admin startproject mysite .").returncode == 0
     assert run_line(shell, "python -m django migrate --settings=mysite.settings --pythonpath=.").returncode == 0
     save("accounts.py")
@@ -122,17 +115,17 @@ def test_connections_of_django_are_closed_around_each_run(shell, bike, save):
     worker = start_worker(shell, "observer:jobs")
     names = ("count", "count-async", "observe", "observe", "observe-async", "observe-async")
     for number, name in enumerate(names):
-        assert run_jobs(shell, bike, (f"{name}:{number}", None)) == [["ok"]]
+        assert run_jobs(shell, (f"{name}:{number}", None)) == [["ok"]]
     stop(worker)
     for line, number in (("0 users\n", 1), ("0 users, async\n", 1), ("plain opens\n", 2), ("async opens\n", 2)):
         assert shell.log().count(line) == number
 
 
-def test_each_line_of_structlog_has_its_run(shell, bike, save):
+def test_each_line_of_structlog_has_its_run(shell, save):
     save("parcels.py")
     worker = start_worker(shell, "parcels:jobs")
     rows = [("send:7", {"weight": 2.5}), ("send:8", {"weight": 31}), ("track", None)]
-    assert run_jobs(shell, bike, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
+    assert run_jobs(shell, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
     stop(worker)
     found = [json.loads(line) for line in re.findall(r"^work-1 +\| (\{.*)", shell.log(), re.MULTILINE)]
     assert sorted((each["job"], each["attempt"], each["event"], each.get("weight")) for each in found) == [
@@ -149,13 +142,13 @@ def test_each_line_of_structlog_has_its_run(shell, bike, save):
     assert shown | {name: printed[name] for name in ("key", "timestamp")} == printed
 
 
-def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, bike, save):
+def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, save):
     save("invoices.py")
     with collect() as collected:
         shell.environment["SENTRY_DSN"] = collected.url.replace("://", "://key@") + "/1"
         worker = start_worker(shell, "invoices:jobs")
         rows = [("charge:1", {"amount": 5}), ("charge:2", {"amount": 0}), ("remind", None)]
-        assert run_jobs(shell, bike, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
+        assert run_jobs(shell, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
         stop(worker)
     lines = [json.loads(line) for _, body in collected.posted for line in body.splitlines() if line]
     # An item of an envelope is a line that says what it is, and then that.
@@ -179,7 +172,7 @@ def read_spans(posted):
     return spans
 
 
-def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors(shell, bike, save):
+def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors(shell, save):
     save("shipping.py")
     save("checkout.py")
     with collect() as collected:
@@ -187,7 +180,7 @@ def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors
         worker = start_worker(shell, "shipping:jobs")
         done = run_line(shell, "python checkout.py")
         assert (done.returncode, done.stderr) == (0, "")
-        wait_until(lambda: sorted(run.outcome for run in bike.runs()) == ["failed", "ok", "ok", "retry"], 60)
+        wait_until(lambda: sorted(run.outcome for run in shell.bike.runs()) == ["failed", "ok", "ok", "retry"], 60)
         stop(worker)
     spans = read_spans(collected.posted)
     [(checkout, _)] = spans["checkout"]

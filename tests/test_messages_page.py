@@ -21,12 +21,6 @@ class Failing(RoundRobin):
         raise OSError("disk full")
 
 
-def start_server(folder, *more):
-    """A server with further options, and the shell of somebody who uses it."""
-    port = free_ports(1)[0]
-    return Node(folder / "server", port, *more, password="secret"), Shell(folder, f"redis://:secret@localhost:{port}")
-
-
 def ask(shell, *arguments):
     ended = shell.run(*arguments)
     return ended.stdout + ended.stderr
@@ -36,37 +30,18 @@ def ask_in_vain(shell, client):
     return ask(Shell(shell.folder, f"redis://localhost:{free_ports(1)[0]}"), "statuses")
 
 
-def ask_without_password(shell, client):
-    return ask_with_login(shell, "")
+def ask_another(*arguments, login=":secret@", options=()):
+    """Ask a server with these options and a password."""
 
+    def ask_it(shell, client):
+        [port] = free_ports(1)
+        node = Node(shell.folder / "server", port, *options, password="secret")
+        try:
+            return ask(Shell(shell.folder, f"redis://{login}localhost:{port}"), *arguments)
+        finally:
+            node.kill()
 
-def ask_with_wrong_password(shell, client):
-    return ask_with_login(shell, ":wrong@")
-
-
-def ask_with_login(shell, login):
-    node, other = start_server(shell.folder)
-    try:
-        other.environment["REDBIKE_URL"] = f"redis://{login}localhost:{node.port}"
-        return ask(other, "statuses")
-    finally:
-        node.kill()
-
-
-def ask_a_full_one(shell, client):
-    node, other = start_server(shell.folder, "--maxmemory", "1mb")
-    try:
-        return ask(other, "set", "job:A", "NOW")
-    finally:
-        node.kill()
-
-
-def ask_a_forgetful_one(shell, client):
-    node, other = start_server(shell.folder, "--save", "", "--appendonly", "no")
-    try:
-        return ask(other, "set", "job:A", "NOW")
-    finally:
-        node.kill()
+    return ask_it
 
 
 def let_a_job_fail(shell, client):
@@ -96,10 +71,10 @@ def run(*commands, files=None):
 SET = ("set", "job:A", "NOW")
 WAYS = [
     ask_in_vain,
-    ask_without_password,
-    ask_with_wrong_password,
-    ask_a_full_one,
-    ask_a_forgetful_one,
+    ask_another("statuses", login=""),
+    ask_another("statuses", login=":wrong@"),
+    ask_another(*SET, options=("--maxmemory", "1mb")),
+    ask_another(*SET, options=("--save", "", "--appendonly", "no")),
     run(SET, ("why", "job:A")),
     run(("health",)),
     run(SET, ("health",)),

@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.config.file import load
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
@@ -37,47 +36,33 @@ class Worker(RoundRobin):
 """
 
 
-@pytest.fixture
-def bike(shell):
-    return Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
-
-
-def test_a_server_with_a_certificate_is_configured(shell):
+def test_servers_with_tls_and_sentinels_are_configured(shell):
     server = load(str(write(shell, "conf", find_block("security", "[redbike-redis]"))), {}).redis
     client = connect(server | {"host": "127.0.0.1"})
     assert client.connection_pool.connection_kwargs["ssl_ca_certs"] == "/etc/redbike/ca.pem"
+    for line in find_block("security", "REDBIKE_URL='rediss:"), find_block("security", "REDBIKE_URL='redis+sentinel:"):
+        done = run_line(shell, f"{re.sub('@[^/]*', '@127.0.0.1:1', line.strip())} redbike health")
+        assert done.returncode == 1
+        assert "127.0.0.1:1" in done.stdout
+        assert "PASSWORD" not in done.stdout
 
 
-URLS = find_block("security", "REDBIKE_URL='rediss:"), find_block("security", "REDBIKE_URL='redis+sentinel:")
-
-
-@pytest.mark.parametrize("line", URLS)
-def test_urls_are_read(shell, line):
-    line = re.sub(r"@[^/]*", "@127.0.0.1:1", line.strip())
-    done = run_line(shell, f"{line} redbike health")
-    assert done.returncode == 1
-    assert "127.0.0.1:1" in done.stdout
-    assert "PASSWORD" not in done.stdout
-
-
-ROWS = {"queues": find_block("command-line", "queue,waiting"), "workers": find_block("command-line", "id,kind")}
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_rows_have_the_fields_that_are_shown(shell, bike, name):
+def test_rows_have_the_fields_that_are_shown(shell):
     write(shell, "jobs.py", WORKER)
     for queue in ("A", "B", "mail"):
-        bike.set(f"job:{queue}", "NOW")
-    bike.limit("work-mail", at_once=5)
-    bike.pause_queue("work-B")
+        shell.bike.set(f"job:{queue}", "NOW")
+    shell.bike.limit("work-mail", at_once=5)
+    shell.bike.pause_queue("work-B")
     shell.start("work", "jobs:Worker('C')")
     wait_until(lambda: shell.list_rows("workers"), 60)
-    titles, *shown = csv.reader(ROWS[name].splitlines())
-    header, *printed = csv.reader(shell.run(name).stdout.splitlines())
-    assert titles == header
-    assert {len(row) for row in printed} == {len(row) for row in shown}
-    for column in zip(*shown, *printed, strict=True):
-        assert len({re.fullmatch(r"[\d.]+", field) is None for field in column if field}) <= 1, column
+    rows = {"queues": find_block("command-line", "queue,waiting"), "workers": find_block("command-line", "id,kind")}
+    for name, text in rows.items():
+        titles, *shown = csv.reader(text.splitlines())
+        header, *printed = csv.reader(shell.run(name).stdout.splitlines())
+        assert titles == header
+        assert {len(row) for row in printed} == {len(row) for row in shown}
+        for column in zip(*shown, *printed, strict=True):
+            assert len({re.fullmatch(r"[\d.]+", field) is None for field in column if field}) <= 1, column
 
 
 def test_what_happens_is_shown(shell):
@@ -170,10 +155,10 @@ def test_a_script_is_tried_by_hand(shell):
         server.wait(60)
 
 
-def test_a_job_that_is_nowhere_is_repaired(shell, bike):
-    bike.set("report:A", "NOW")
-    bike.client.hset(bike.store.keys.statuses, "report:A", "ENQ:1700000000")
-    bike.client.delete(bike.store.keys.queued, bike.store.keys.queue("work-A"))
+def test_a_job_that_is_nowhere_is_repaired(shell):
+    shell.bike.set("report:A", "NOW")
+    shell.bike.client.hset(shell.bike.store.keys.statuses, "report:A", "ENQ:1700000000")
+    shell.bike.client.delete(shell.bike.store.keys.queued, shell.bike.store.keys.queue("work-A"))
     done = shell.run("fsck", "--repair")
     assert is_like(done.stdout, find_block("durability", "'report:A'")), done.stdout
 

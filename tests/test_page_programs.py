@@ -53,11 +53,6 @@ LOGGED = [
 ]
 
 
-@pytest.fixture
-def bike(shell):
-    return Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"])
-
-
 def run_program(shell, text):
     write(shell, "program.py", text)
     done = run_line(shell, "python program.py")
@@ -71,12 +66,12 @@ def run_code(folder, text, **names):
     return runpy.run_path(str(folder / "piece.py"), init_globals=names)
 
 
-def test_a_program_listens(shell, bike):
+def test_a_program_listens(shell):
     write(shell, "program.py", BIKE + find_block("command-line", "for event in"))
     start_line(shell, f"exec {shlex.quote(sys.executable)} -u program.py")
-    wait_until(lambda: bike.client.pubsub_shardnumsub("redbike-journal")[0][1], 60)
-    bike.set("job:A", "NOW")
-    assert bike.work_one() == "job:A"
+    wait_until(lambda: shell.bike.client.pubsub_shardnumsub("redbike-journal")[0][1], 60)
+    shell.bike.set("job:A", "NOW")
+    assert shell.bike.work_one() == "job:A"
     wait_until(lambda: "PastRun(jobid='job:A'" in shell.log(), 60)
 
 
@@ -85,10 +80,10 @@ def test_a_job_is_set_when_a_transaction_is_committed(shell):
     assert run_program(shell, program) == "{'order': 7}\n"
 
 
-def test_a_program_asks_how_many_replicas_have_a_job(tmp_path, bike):
-    names = run_code(tmp_path, find_block("durability", "bike.set("), bike=bike)
+def test_a_program_asks_how_many_replicas_have_a_job(shell):
+    names = run_code(shell.folder, find_block("durability", "bike.set("), bike=shell.bike)
     assert names["safe"] is False  # this server has none
-    assert bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
+    assert shell.bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
 
 
 def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
@@ -126,16 +121,17 @@ def test_the_jobs_of_the_web_app_are_worked(shell):
     assert run_program(shell, "import app\nprint(type(app.app).__name__)\n") == "FastAPI\n"
 
 
-def test_the_lines_of_the_log_are_like_those_shown(bike):
+def test_the_lines_of_the_log_are_like_those_shown(shell):
     now = time.time()
     lines = []
     for jobid, late, took, attempt, outcomes in LOGGED:
-        set_job(bike.store, jobid, "EVERY:1d@0.0", now - late)
+        set_job(shell.bike.store, jobid, "EVERY:1d@0.0", now - late)
         run = replace(
-            take_one(bike.store.at(now), [(bike.store.queue_for(jobid), 1000.0)], f"tag{attempt}"), tries=attempt - 1
+            take_one(shell.bike.store.at(now), [(shell.bike.store.queue_for(jobid), 1000.0)], f"tag{attempt}"),
+            tries=attempt - 1,
         )
         run.began, run.over = run.received, run.received + took
-        done = decide_done(run, None, bike.settings, now)
+        done = decide_done(run, None, shell.bike.settings, now)
         text, _ = describe([(run, replace(done, outcome=outcome)) for outcome in outcomes])
         lines.append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} INFO {text}")
     shown = find_block("monitoring", "2026-03-02T03:04:11Z").splitlines()
@@ -148,16 +144,16 @@ def test_a_worker_class_limits_queues(shell):
     wait_until(lambda: shell.run("limit", "work-mail").stdout == "work-mail: at once 5, rate 100/m\n", 60)
 
 
-def test_a_worker_class_hears_of_failures(tmp_path, bike):
+def test_a_worker_class_hears_of_failures(shell):
     mails = []
     names = {"RoundRobin": RoundRobin, "send_mail": mails.append}
-    worker = run_code(tmp_path, find_block("workers", "class Worker"), **names)["Worker"]
+    worker = run_code(shell.folder, find_block("workers", "class Worker"), **names)["Worker"]
 
     class Failing(worker):
         def work(self, jobid):
             raise OSError("full")
 
-    own = Redbike(Failing("A"), redis_config=bike.client)
+    own = Redbike(Failing("A"), redis_config=shell.bike.client)
     own.set("job:A", "NOW")
     own.work_one()
     assert mails == ["job:A: failed OSError: full"]

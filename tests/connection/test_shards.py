@@ -6,12 +6,11 @@ import sys
 import pytest
 from redis.crc import key_slot
 
-from tests.commandline import ROOT, Shell
-from tests.test_readme import blocks, commands, section
+from tests.commandline import Shell
+from tests.pages import find_block
 
 pytestmark = pytest.mark.acceptance
 
-PAGE = (ROOT / "docs" / "scale.rst").read_text()
 USE = """
 from shards import BIKES, find_bike
 
@@ -25,8 +24,7 @@ assert sorted(jobid for found in schedules for jobid in found) == sorted(jobids)
 
 
 def test_jobs_are_spread_over_prefixes_and_masters(tmp_path, cluster):
-    [code, *_] = [block for block in blocks(section("Several prefixes", PAGE)) if block[0].startswith("# shards.py")]
-    text = "\n".join(code)
+    text = find_block("scale", "# shards.py")
     (tmp_path / "shards.py").write_text(text.replace("redis+cluster://h1:6379,h2:6379,h3:6379", cluster.url))
     assert cluster.url in (tmp_path / "shards.py").read_text()
     done = subprocess.run(
@@ -37,7 +35,6 @@ def test_jobs_are_spread_over_prefixes_and_masters(tmp_path, cluster):
 
 
 def test_the_page_tells_how_to_find_the_slot_of_a_prefix(cluster):
-    [(command, _)] = commands(section("Several prefixes", PAGE))
-    words = command.replace("'", "").split()
+    words = find_block("scale", "$ redis-cli").splitlines()[0].replace("'", "").split()[1:]
     assert words[0] == "redis-cli"
     assert cluster.nodes[0].client.execute_command(*words[1:]) == key_slot(b"app-3")

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from redbike import Redbike, RoundRobin
-from tests.commandline import ROOT, Shell
+from tests.commandline import Shell
+from tests.pages import find_section, list_commands
 from tests.servers import Node, free_ports
-from tests.test_readme import commands, section
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-PAGE = (ROOT / "docs" / "deployment.rst").read_text()
 CONFIG = "[redbike]\nworker: jobs:Worker('A:slow')\n"
 JOBS = """
 import time
@@ -39,8 +38,8 @@ class Worker(RoundRobin):
 
 def part(title: str) -> list[str]:
     """The commands of a subsection about backups."""
-    text = section("Backup and restore", PAGE)
-    return [command for command, _ in commands(text.split(f"\n{title}\n~~~")[1].split("\n~~~")[0])]
+    text = find_section("deployment", "Backup and restore")
+    return list_commands("deployment", text.split(f"\n{title}\n~~~")[1].split("\n~~~")[0])
 
 
 class Farm:

@@ -4,12 +4,12 @@ import shlex
 
 from tests.commandline import ROOT
 from tests.deploy.machine import Machine
-from tests.test_readme import blocks, section
+from tests.pages import find_section, list_blocks
 
-PAGE = (ROOT / "docs" / "deployment.rst").read_text()
 # The blocks of commands for root: to install Redbike, to start it, to run a command; and that of the page.
 INSTALL, START, COMMAND, _ = (
-    " && ".join(line.removeprefix("$ ") for line in block) for block in blocks(section("systemd", PAGE))
+    " && ".join(command for command, _ in block.commands())
+    for block in list_blocks("deployment", find_section("deployment", "systemd"))
 )
 UNITS = ROOT / "deploy" / "systemd"
 DISPATCHER, WORKER, COMMANDS = "redbike-dispatcher.service", "redbike-worker@1.service", "redbike-worker@2.service"
