@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.commands import Commands
 from redbike.config.file import load
 from redbike.store.entries import pack_entry
@@ -35,7 +34,7 @@ from tests.pages import (
     show,
     write,
 )
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 # Diagrams, trees and formulas, by how they begin.
 NO_CODE = {
@@ -44,11 +43,10 @@ NO_CODE = {
     ("architecture", "             set "),
     ("scale", "jobs at once ="),
 }
-# What is run in another way than by `find_block`: tests/deploy and tests/connection/test_shards.py read whole sections,
-# tests/test_security.py and tests/web/test_docs.py all lines for users of Redis.
+# What is run in another way than by `find_block`: tests/deploy reads whole sections, tests/test_security.py and
+# tests/web/test_docs.py all lines for users of Redis.
 ELSEWHERE = {
     ("deployment", ""),
-    ("scale", "$ redis-cli"),
     ("security", "$ redis-cli ACL"),
     ("security", "ACL SETUSER"),
     ("page", "$ redis-cli ACL"),
@@ -58,6 +56,7 @@ STARTED = "redbike: started a server in '.redbike'; redbike server stop ends it\
 LASTING = {"dispatch", "up", "work"}  # commands that end when they are told to
 
 IN_UTC = "worker: jobs:Worker('A')\n"
+IN_BERLIN = f"{IN_UTC}timezone: Europe/Berlin\n"
 BERLIN = ZoneInfo("Europe/Berlin")
 WORKER = """
 import time
@@ -85,21 +84,9 @@ class Known(RoundRobin):
     def work(self, jobid):
         pass
 """
-ICS = """
-BEGIN:VCALENDAR
-VERSION:2.0
-PRODID:-//example.org//pages//EN
-BEGIN:VEVENT
-UID:one
-SUMMARY:Day
-DTSTART;VALUE=DATE:20260101
-RRULE:FREQ=YEARLY
-END:VEVENT
-END:VCALENDAR
-"""
 
 
-def config(shell, text="worker: jobs:Worker('A')\ntimezone: Europe/Berlin\n"):
+def config(shell, text=IN_BERLIN):
     write(shell, "jobs.py", WORKER)
     write(shell, ".redbike.conf", f"[redbike]\n{text}")
 
@@ -109,14 +96,9 @@ def set_jobs(shell, *pairs):
         assert shell.run("set", jobid, schedule, *options).returncode == 0
 
 
-def bike(shell, **settings):
-    """A program, whose changes are not in the log."""
-    return Redbike(RoundRobin("A"), redis_config=shell.environment["REDBIKE_URL"], **settings)
-
-
 def remember(shell, *runs, jobid="backup:A"):
     """Have runs of a job that have ended."""
-    store = bike(shell).store
+    store = shell.bike.store
     for worker, due, waited, took, outcome, attempt, error in runs:
         run = pack_run(due, waited, took, outcome, attempt, error)
         store.client.rpush(store.keys.journal, pack_entry(worker, [(jobid, "work-A", 10, run)]))
@@ -124,17 +106,25 @@ def remember(shell, *runs, jobid="backup:A"):
         pass
 
 
+def having(*pairs, text=None):
+    """Have these jobs, and settings if there is a `text` of them."""
+
+    def have(shell):
+        if text is not None:
+            config(shell, text)
+        set_jobs(shell, *pairs)
+
+    return have
+
+
+def write_calendar(shell, name, day, rule=""):
+    event = f"BEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:{day}\nSUMMARY:A day off\n{rule}END:VEVENT\n"
+    write(shell, name, f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{event}END:VCALENDAR\n")
+
+
 def calendars(shell):
     for name in ("team.ics", "holidays.ics"):
-        write(shell, name, ICS)
-
-
-def paused(shell):
-    set_jobs(shell, ("report:daily", "@daily"), ("report:weekly", "@weekly"))
-
-
-def mailing(shell):
-    set_jobs(shell, ("welcome:mail", "NOW"))
+        write_calendar(shell, name, "20260101", "RRULE:FREQ=YEARLY\n")
 
 
 def failed(shell):
@@ -201,22 +191,11 @@ def at_night(shell):
     write(shell, "commands.ini", find_block("pipelines", "[commands]"))
     config(shell, find_block("pipelines", "[redbike]").removeprefix("[redbike]\n"))
     day = (datetime.now(ZoneInfo("UTC")) + timedelta(days=30)).strftime("%Y%m%d")
-    event = f"BEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:{day}\nSUMMARY:A day off\nEND:VEVENT\n"
-    write(shell, "holidays.ics", f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{event}END:VCALENDAR\n")
-
-
-def in_use(shell):
-    config(shell, IN_UTC)
-    set_jobs(shell, ("other:A", "NOW"))
-
-
-def in_berlin(shell):
-    config(shell, f"{IN_UTC}timezone: Europe/Berlin\n")
-    set_jobs(shell, ("report:A", "0 3 * * *"))
+    write_calendar(shell, "holidays.ics", day)
 
 
 def crowded_queue(shell):
-    config(shell, f"{IN_UTC}timezone: Europe/Berlin\non-lost: reschedule\n")  # so a worker takes one job at a time
+    config(shell, f"{IN_BERLIN}on-lost: reschedule\n")  # so a worker takes one job at a time
     workers = [shell.start("work", log=f"log{number}") for number in (1, 2)]
     wait_until(lambda: len(shell.list_rows("workers")) == len(workers), 60)
     set_jobs(shell, *[(f"busy:{number}", "NOW") for number in range(5)], ("report:A", "NOW"))
@@ -225,7 +204,7 @@ def crowded_queue(shell):
 
 def skipped(shell):
     config(shell)
-    bike(shell, timezone="Europe/Berlin").set("backup:A", "0 3 * * *")
+    shell.bike.set("backup:A", "0 3 * * *", tz="Europe/Berlin")
     due = datetime(2026, 3, 1, 3, tzinfo=BERLIN).timestamp()
     remember(shell, ("web2:815:Yb2_mQ0c", due, 0.0, 28 * 3600.0, Outcome.OK, 1, ""))
 
@@ -238,16 +217,11 @@ def processes(shell):
     wait_until(lambda: shell.run("health").returncode == 0, 60)
 
 
-def one_failed(shell):
-    """What `processes` has started runs."""
-    set_jobs(shell, ("backup:db", "@yearly", "--on-error=reschedule"), ("report:A", "@yearly"))
-    run_and_wait(shell, "backup:db", "report:A")
-
-
 def failed_in_utc(shell):
     processes(shell)
     config(shell, IN_UTC)
-    one_failed(shell)
+    set_jobs(shell, ("backup:db", "@yearly", "--on-error=reschedule"), ("report:A", "@yearly"))
+    run_and_wait(shell, "backup:db", "report:A")
 
 
 def in_git(shell):
@@ -261,15 +235,16 @@ def tested(shell):
     write(shell, "app.py", list_blocks("jobs")[0].text)
 
 
+IN_USE = having(("other:A", "NOW"), text=IN_UTC)
 # What brings about what a block presumes, by how the block begins: with an empty server and folder. What stands below
 # it on the page goes on from there. All other pages begin with nothing, as a reader does.
 SETUPS = {
     ("alerting", "$ redbike health"): failed_in_utc,
     ("calendars", "redbike import"): calendars,
-    ("command-line", "$ redbike pause --until='mon"): in_berlin,
-    ("command-line", "$ redbike pause --queue=A --every"): in_use,
-    ("command-line", "$ redbike pause"): paused,
-    ("command-line", "$ redbike limit"): mailing,
+    ("command-line", "$ redbike pause --until='mon"): having(("report:A", "0 3 * * *"), text=IN_BERLIN),
+    ("command-line", "$ redbike pause --queue=A --every"): IN_USE,
+    ("command-line", "$ redbike pause"): having(("report:daily", "@daily"), ("report:weekly", "@weekly")),
+    ("command-line", "$ redbike limit"): having(("welcome:mail", "NOW")),
     ("command-line", "$ redbike jobs"): failed,
     ("command-line", "$ redbike runs"): ended,
     ("command-line", "$ redbike agenda"): crowded,
@@ -278,10 +253,10 @@ SETUPS = {
     ("command-line", "$ redbike why report:A"): crowded_queue,
     ("command-line", "$ redbike why backup:A"): skipped,
     ("once", "$ redbike at"): with_a_script,
-    ("backfill", "$ redbike set load:A"): in_use,
+    ("backfill", "$ redbike set load:A"): IN_USE,
     ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,
-    ("schedules", "$ redbike set extract:A"): in_use,
+    ("schedules", "$ redbike set extract:A"): IN_USE,
     ("monitoring", "$ redbike health '"): failed_in_utc,
     ("schedules-in-git", "$ redbike load"): in_git,
     ("testing", "from datetime import datetime"): tested,
@@ -342,16 +317,20 @@ class Reader:
         if block != blocks[-1] or text.startswith("# "):
             return
         program = [sys.executable, "-W", "error::RuntimeWarning"]
-        program += ["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"] if "def test_" in text else []
+        program += (
+            ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "redbike.testing"] if "def test_" in text else []
+        )
+        # The plugins of this suite take longer to import than the tests of a page to run.
+        environment = self.shell.environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         with open(self.shell.folder / "printed", "w") as printed, open(self.shell.folder / "errors", "w") as errors:
             process = subprocess.Popen(
-                [*program, name], cwd=self.shell.folder, env=self.shell.environment, stdout=printed, stderr=errors
+                [*program, name], cwd=self.shell.folder, env=environment, stdout=printed, stderr=errors
             )
         if text.endswith("bike.work()\n"):
             self.due.update(re.findall(r'bike.set\("(\S+)", "NOW"\)', text))
             self.wait_for_runs()
             process.send_signal(signal.SIGINT)
-        status, printed = process.wait(100), self.shell.log("printed")
+        status, printed = process.wait(100 * SLOWNESS), self.shell.log("printed")
         assert status == 0, printed + self.shell.log("errors")
         if "def test_" not in text and "# prints:" in text:
             # What threads do may come more than once.
