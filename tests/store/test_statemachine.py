@@ -1,6 +1,7 @@
 """Random operations on a few jobs, compared with a plain model after each step, with the invariants checked."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, replace
@@ -752,6 +753,7 @@ WORDS = {
     "due": ("set_once", {"jobid": "a:A", "delay": -3.0, "options": None}),
     "now": ("set_now", {"jobid": "a:A", "text": "NOW"}),
     "continue": ("set_now", {"jobid": "a:A", "text": "CONTINUE"}),
+    "b": ("set_now", {"jobid": "b:A", "text": "NOW"}),
     "stop": ("set_stop", {"jobid": "a:A"}),
     "unset": ("unset", {"jobid": "a:A"}),
     "run": ("run_explicitly", {"jobid": "a:A"}),
@@ -760,6 +762,10 @@ WORDS = {
     "resume": ("resume", {"jobid": "a:A"}),
     "dispatch": ("dispatch", {"seen": 1, "homeless": None}),
     "homeless": ("dispatch", {"seen": 1, "homeless": "a:A"}),
+    "one": ("limit", {"name": "work-A", "at_once": 1, "rate": None}),
+    "rate": ("limit", {"name": "work-A", "at_once": None, "rate": (1, 60)}),
+    "both": ("limit", {"name": "work-A", "at_once": 1, "rate": (1, 60)}),
+    "free": ("limit", {"name": "work-A", "at_once": None, "rate": None}),
     "take": ("take", {"turns": ["work-A"], "most": 1, "repeated": None, "strict": False}),
     "wait": ("time_passes", {"seconds": 4.0}),
     "long": ("time_passes", {"seconds": LEASE}),
@@ -774,7 +780,7 @@ WORDS = {
         for word, place in {"die": "die", "quit": "stop", "vanish": "unset", "retry": "due"}.items()
     },
 }
-# One-offs, what is run explicitly or tried again, what waits elsewhere; then pauses, and what is set during a run.
+# One-offs, what is run explicitly or tried again, what waits elsewhere; pauses, and what is set during a run; limits.
 WALKS = """
 now take end, now take quit, now take die, now take retry, due take out, due take retry long dispatch take out
 now take long lose take long lose take long lose, set take long lose take stale, set take unset later vanish
@@ -795,10 +801,13 @@ set take past now, set take past run, later pause run take past end, set take co
 set take past retry, set take pause past resume retry, set take run past retry, set take pause run past resume retry
 set take pause now resume end, set take pause run now resume end, set take pause long long overrun resume take
 later pause unset, set take pause vanish, later long pause cancel resume, set take past cancel end
+one set b take take long lose take, both set b take take release take take, rate set b take take release take take
+set b take one take end take, set b stop one take, both set b take take free take, one set take end b take
+rate set b take long long wait take long long take, rate set b take rate take, one set b take unset vanish take
 """
 
 
-@pytest.mark.parametrize("walk", WALKS.replace(",", "\n").strip().splitlines())
+@pytest.mark.parametrize("walk", re.split(r"[,\n] *", WALKS.strip()))
 def test_known_walks_agree_with_the_model(client, monkeypatch, walk):
     monkeypatch.setattr(Jobs, "client", client)
     machine = Jobs()
@@ -808,5 +817,6 @@ def test_known_walks_agree_with_the_model(client, monkeypatch, walk):
         getattr(machine, step)(**given)
         machine.each_job_is_as_the_model_says()
         machine.each_queue_is_as_the_model_says()
+        machine.each_limit_is_as_the_model_says()
     machine.each_run_that_has_ended_is_as_the_model_says()
     machine.teardown()
