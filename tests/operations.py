@@ -623,8 +623,7 @@ def past(scene: Scene) -> None:
     while worker.work_one():
         pass
     worker.heartbeat.stop()
-    for _ in scene.store.archiver.archive():
-        pass
+    list(scene.store.archiver.archive())
     scene.queue(*MANY)
     while worker.work_one():
         pass
@@ -635,8 +634,7 @@ SMALL = {"redbike.store.journal.READ_STEP": 3, "redbike.store.journal.WRITE_STEP
 
 
 def archive(scene: Scene) -> None:
-    for _ in scene.bike.store.archiver.archive():
-        pass
+    list(scene.bike.store.archiver.archive())
 
 
 def archive_with_another(scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +11,6 @@ from redbike.loop.changes import decide_again
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import Answer, NextState, Run
-from redbike.store.scripts import Call
 from redbike.store.store import Store
 from tests.verbs import set_job, take_one
 
@@ -45,18 +44,6 @@ def end(store: Store, run: Run, outcome: NextState, now: float = NOW) -> Answer:
 
 def pause(store: Store, now: float = START, until: float | None = None) -> str:
     return store.at(now).pauses.pause([JOB], until, "somebody@somewhere", "a reason")[0]
-
-
-@dataclass
-class Made:
-    """A store with `JOB` in one state; `run` is its run, if it is in flight."""
-
-    store: Store
-    run: Run | None = None
-    calls: list[Call] = field(default_factory=list)
-
-    def state(self) -> JobState:
-        return self.store.questions.inspect([JOB])[0]
 
 
 def unknown(store: Store) -> Run | None:

@@ -21,8 +21,7 @@ def add(store, number, outcome=Outcome.OK):
 
 
 def archive(store):
-    for _ in store.archiver.archive():
-        pass
+    list(store.archiver.archive())
 
 
 def fresh(store):

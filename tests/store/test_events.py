@@ -85,17 +85,6 @@ def test_what_people_change_is_heard_once_each_and_programs_are_not(bike):
     events.close()
 
 
-def test_two_hear_the_same_and_one_that_has_gone_hears_nothing(bike):
-    first, second = bike.events(), bike.events()
-    bike.set("a:A", "NOW")
-    assert next(first) == next(second)
-    first.close()
-    bike.unset("a:A")
-    assert next(second).action == "unset"
-    second.close()
-    assert list(first) == []
-
-
 def test_a_listener_whose_connection_breaks_is_told_and_may_listen_again(bike):
     events = bike.events()
     assert bike.client.client_kill_filter(_type="pubsub")

@@ -15,7 +15,6 @@ from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import (
     MAX_SIZE,
-    PastRun,
     add_runs,
     pack_run,
     pack_worker,
@@ -92,24 +91,15 @@ def test_the_last_runs_of_a_job_are_read_as_they_were_added(runs, most):
     assert read_runs(JOB, again) == [read_run(JOB, *run) for run in distinct][:most]
 
 
-def test_a_run_is_what_was_packed():
-    packed = pack_run(1000.25, 0.5, 2.0, Outcome.FAILED, 3, "ValueError: no luck")
-    run = read_run(JOB, packed, pack_worker(WORKER))
-    assert run == PastRun(JOB, 1000.25, 1000.75, 2.0, Outcome.FAILED, 3, "ValueError: no luck", WORKER)
-    assert run.to_dict() == {
-        "due": 1000.25,
-        "started": 1000.75,
-        "took": 2.0,
-        "outcome": "failed",
-        "attempt": 3,
-        "error": "ValueError: no luck",
-        "worker": WORKER,
-    }
-
-
-@pytest.mark.parametrize("outcome", list(Outcome))
-@pytest.mark.parametrize("result", ["", "5"])
-@pytest.mark.parametrize("memory", [None, 1024, 300 * 2**30 + 1, 2**52])
+@pytest.mark.parametrize(
+    ("outcome", "result", "memory"),
+    [
+        (Outcome.OK, "", None),
+        (Outcome.OK, "5", 1024),
+        (Outcome.FAILED, "5", 300 * 2**30 + 1),
+        (Outcome.LOST, "", 2**52),
+    ],
+)
 def test_what_a_command_has_used_stands_behind_its_run(outcome, result, memory):
     bare = (1000.25, 0.5, 2.0, outcome, 3, "no", result)
     packed = pack_run(*bare, Usage(0.25, memory))
@@ -158,7 +148,7 @@ def test_a_result_stands_behind_its_run(text, shown):
     assert count([entry])[f"runs:ok:{QUEUE}"] == 1
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
+@pytest.mark.parametrize("letter", ["x", "😀"])
 def test_what_is_too_long_is_cut_between_characters(letter):
     for shift in range(4):
         packed = pack_run(1000.0, 0.0, 1.0, Outcome.FAILED, 1000, "y" * shift + letter * 300)
@@ -172,7 +162,7 @@ def test_what_is_too_long_is_cut_between_characters(letter):
 
 @pytest.mark.parametrize(
     ("waited", "exactly"),
-    [(0.0, 1e-4), (-0.001, 2e-3), (0.0123, 1e-4), (86400.5, 1e-4), (214748.3, 1e-4), (3e6, 1.0), (1.8e9, 1.0)],
+    [(0.0, 1e-4), (-0.001, 2e-3), (0.0123, 1e-4), (214748.3, 1e-4), (3e6, 1.0), (1.8e9, 1.0)],
 )
 def test_it_is_known_when_a_run_started_that_was_due_long_ago(waited, exactly):
     started = read_run(JOB, pack_run(1000.0, waited, 1.0, Outcome.OK, 1, ""), b"-").started
@@ -290,7 +280,7 @@ def test_a_run_is_known_as_soon_as_it_has_ended_and_when_it_is_archived(store):
     assert list(store.journal.list_runs(["other:A"])) == []
 
 
-@pytest.mark.parametrize("every", [1, 2, 5, 100])
+@pytest.mark.parametrize("every", [1, 5, 100])
 def test_the_last_ones_are_kept_however_often_they_are_archived(store, every):
     for number in range(1, 16):
         run_once(store, now=NOW + number)
@@ -322,14 +312,6 @@ def test_history_is_an_option_and_a_setting(client, prefix, archives):
     assert store.counts.read()[f"runs:ok:{QUEUE}"] == 12
 
 
-def test_nothing_kept_is_nothing_written(client, prefix):
-    store = Store(client, prefix, queue_for, history=0)
-    run_once(store, MANY)
-    archive(store)
-    assert client.exists(store.keys.history) == 0
-    assert store.counts.read()[f"runs:ok:{QUEUE}"] == len(MANY)
-
-
 @pytest.mark.parametrize("archived", [False, True])
 def test_an_unset_job_is_forgotten_and_one_of_the_same_id_is_new(store, archived):
     run_once(store, [JOB, "other:A"])
@@ -345,35 +327,6 @@ def test_an_unset_job_is_forgotten_and_one_of_the_same_id_is_new(store, archived
     archive(store)
     assert store.client.hkeys(store.keys.history) == [b"other:A"]
     assert list(fsck(store)) == []
-
-
-def test_a_job_that_is_unset_while_it_runs_leaves_nothing(store):
-    set_job(store.at(START), JOB, OLD, START)
-    run = take_one(store.at(NOW), [(QUEUE, 100.0)], "tag")
-    store.jobs.unset(JOB)
-    store.at(NOW).runs.end(run, NextState("next", NOW + 50))
-    archive(store)
-    assert (dues(store), store.client.exists(store.keys.history)) == ([], 0)
-    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1
-
-
-def test_a_run_that_did_not_end_like_that_is_not_remembered(store):
-    set_job(store.at(START), JOB, OLD, START)
-    set_job(store.at(START), "other:A", OLD, START)
-    first, second = take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "tag", 2)
-    set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
-    call = store.at(NOW).runs.pack_end([(first, NextState("next", NOW + 50)), (second, NextState("next", NOW + 50))])
-    store.scripts.run(call)
-    assert (dues(store), len(dues(store, "other:A"))) == ([], 1)
-    store.scripts.run(call)
-    archive(store)
-    assert store.counts.read()[f"runs:ok:{QUEUE}"] == 1
-
-
-def test_what_had_not_begun_is_no_run(store):
-    run_once(store, outcome=None)
-    archive(store)
-    assert (dues(store), store.counts.read()) == ([], {})
 
 
 def test_the_worker_of_a_lost_run_is_named_by_whoever_finds_it(store):
@@ -411,15 +364,6 @@ def test_many_are_archived_in_short_steps_and_read_as_one_meanwhile(store, monke
     assert steps == 2 + 7
     assert store.client.llen(store.keys.journal) == 0
     assert store.client.hget(store.keys.counts, "archiver") is None
-
-
-def test_each_job_is_written_once_for_all_of_its_runs(store):
-    for number in range(8):
-        run_once(store, MANY, now=NOW + number)
-    before = store.client.info("commandstats")["cmdstat_hset"]["calls"]
-    archive(store)
-    # The token, the histories and the counts.
-    assert store.client.info("commandstats")["cmdstat_hset"]["calls"] - before == 3
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
@@ -470,8 +414,7 @@ def test_what_another_archives_before_it_reads_is_not_counted_for_these(store, m
     assert dues(store) == [NOW + 1, NOW]
 
 
-@pytest.mark.parametrize("others", [0, 1, 2])
-@pytest.mark.parametrize("steps", ["reading", "writing"])
+@pytest.mark.parametrize(("steps", "others"), [("reading", 0), ("reading", 2), ("writing", 0), ("writing", 1)])
 def test_runs_that_the_server_has_lost_are_not_archived(store, monkeypatch, steps, others):
     """A server that was killed has lost what it had last; so has a replica that takes its place."""
     monkeypatch.setattr(journal, "READ_STEP", 1)
@@ -545,16 +488,17 @@ def test_a_key_of_a_wrong_type_is_named(store, key):
 # The counts
 
 
-@pytest.mark.parametrize("seconds", [0.0, *BUCKETS, *(size * 1.01 for size in BUCKETS)])
-def test_each_run_is_in_one_bucket(store, seconds):
-    packed = pack_run(NOW, 0.0, seconds, Outcome.OK, 1, "")
-    store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, packed)]))
-    expected = min(size for size in (*BUCKETS, math.inf) if seconds <= size)
-    counts = store.counts.read()
-    assert [name for name in counts if name.startswith("took:")] == [f"took:{expected:g}:{QUEUE}"]
-    assert counts[f"microseconds::{QUEUE}"] == pytest.approx(seconds * 1e6, rel=1e-6)
-    archive(store)
-    assert store.counts.read() == counts
+def test_each_run_is_in_one_bucket(store):
+    for seconds in (0.0, *BUCKETS, *(size * 1.01 for size in BUCKETS)):
+        store.client.flushall()
+        packed = pack_run(NOW, 0.0, seconds, Outcome.OK, 1, "")
+        store.client.rpush(store.keys.journal, pack_entry(WORKER, [(JOB, QUEUE, 10, packed)]))
+        expected = min(size for size in (*BUCKETS, math.inf) if seconds <= size)
+        counts = store.counts.read()
+        assert [name for name in counts if name.startswith("took:")] == [f"took:{expected:g}:{QUEUE}"]
+        assert counts[f"microseconds::{QUEUE}"] == pytest.approx(seconds * 1e6, rel=1e-6)
+        archive(store)
+        assert store.counts.read() == counts
 
 
 def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
@@ -566,14 +510,6 @@ def test_the_number_of_queues_that_are_counted_apart_is_bounded(store):
     assert (counts["runs:ok:work-39999"], counts["runs:ok:work-40000"], counts["runs:ok:"]) == (2, 0, 3)
     assert (counts["took:0.005:"], counts["delay:0.005:"]) == (4, 4)
     assert len(counts) < 40_007
-
-
-def test_occurrences_that_are_skipped_are_counted_together_too(store):
-    for _ in range(3):
-        set_job(store.at(START), JOB, OLD, START)
-        set_job(store.at(NOW), JOB, "EVERY:9@0.0", NOW + 9)
-        store.jobs.unset(JOB)
-    assert store.counts.read()["skipped:withdrawn:"] == 3
 
 
 def test_a_job_that_is_unset_while_it_is_archived_leaves_nothing_in_the_end(store, monkeypatch):

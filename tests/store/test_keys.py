@@ -70,14 +70,6 @@ def test_a_queue_name_that_only_looks_like_a_key_of_ours_is_allowed(name):
     assert is_queue_name(name)
 
 
-def test_no_allowed_queue_name_hits_a_key_of_ours():
-    keys = Keys("p")
-    ours = {*keys.list_fixed(), keys.inflight("x"), keys.wake("x"), keys.tombstones("x")}
-    for key in ours:
-        with pytest.raises(BadQueueName):
-            check_queue_name(key.removeprefix("p-"))
-
-
 def test_with_a_prefix_in_braces_every_key_is_in_one_slot():
     keys = Keys("{app}")
     for key in [*keys.list_given(GIVEN, ("{x}",)), *keys.list_fixed(), keys.inflight("{x}")]:
@@ -97,12 +89,6 @@ def test_what_the_attributes_name_is_what_a_script_is_given_under_that_name():
     for name, key in zip(GIVEN, given, strict=True):
         attribute = "inflight_base" if name == "inflight-" else name.replace("-", "_")
         assert getattr(keys, attribute) == key == f"p-{name}"
-
-
-def test_the_keys_of_a_queue_are_its_list_its_tokens_and_its_tombstones():
-    keys = Keys("p")
-    assert keys.of_queue("work-A") == ("p-work-A", "p-wake-work-A", "p-tombstones-work-A")
-    assert keys.of_queue("work-A") == (keys.queue("work-A"), keys.wake("work-A"), keys.tombstones("work-A"))
 
 
 def test_every_key_that_a_script_is_given_has_a_type():

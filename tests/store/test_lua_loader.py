@@ -99,12 +99,6 @@ def test_a_file_belongs_to_all_scripts_or_to_one(name):
     assert name in SCRIPTS or name in PARTS or name.split("_")[1] in SCRIPTS
 
 
-def test_a_script_that_only_reads_has_nothing_that_writes():
-    assert "local function write" not in SCRIPTS["inspect"].text
-    assert "requests" not in SCRIPTS["inspect"].keys
-    assert "local function write" in SCRIPTS["end"].text
-
-
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_fits_the_screen(name):
     lines = FILES[name].splitlines()

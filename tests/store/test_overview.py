@@ -76,51 +76,15 @@ def test_it_is_overdue_only_when_it_is_due_and_its_queue_not_paused(store, state
     assert [job.is_overdue for job in listed(store, begins)] == [True]
 
 
-def test_a_job_that_is_running_and_due_again_is_not_overdue(store):
-    states.flight_and_timeline(store)
-    assert [(job.is_running, job.is_overdue) for job in listed(store, DUE + 1)] == [(True, False)]
-
-
-def test_each_filter_leaves_what_it_names(bike):
-    bike.set("fine:A", "EVERY:1h")
-    bike.set("other:B", "EVERY:1h")
-    bike.set("failing:A", "EVERY:1h@0.0", on_error="reschedule")
-    bike.set("dead:A", "NOW")
-    bike.run("failing:A")
-    while bike.work_one():
-        pass
-    bike.set("waiting:A", "NOW")
-    bike.set("held:B", "EVERY:1h")
-    bike.pause("held:B")
-    bike.store.jobs.reject("bad:A")
-    bike.set("stopped:A", "STOP")
-
-    def ids(*patterns, **wanted):
-        return sorted(job.jobid for job in bike.jobs(*patterns, **wanted))
-
-    everything = ["bad:A", "dead:A", "failing:A", "fine:A", "held:B", "other:B", "stopped:A", "waiting:A"]
-    assert ids() == everything
-    assert ids("*:B") == ["held:B", "other:B"]
-    assert ids("bad*", "*a*:A", "bad:A") == ["bad:A", "dead:A", "failing:A", "waiting:A"]
-    assert ids(queue="B") == ids(queue="work-B") == ["held:B", "other:B"]
-    assert ids(status="TML") == ids(status="tml") == ["failing:A", "fine:A", "held:B", "other:B"]
-    assert ids(status=Event.BAD) == ["bad:A"]
-    assert ids(failed=True) == ["dead:A", "failing:A"]
-    assert ids(failed=True, status="DIE") == ["dead:A"]
-    assert ids(paused=True) == ["held:B"]
-    assert ids(overdue=True) == ["waiting:A"]
-    assert ids(never_ran=True) == sorted({*everything} - {"dead:A", "failing:A"})
-    assert ids("f*", never_ran=True) == ["fine:A"]
-    assert ids("f*", overdue=True) == []
-
-
 def test_what_cannot_be_asked_is_refused_at_once(bike):
     bike.set("a:A", "NOW")
     with pytest.raises(BadConfig, match="bad status 'DONE': TML, ENQ, WRK, STP, DIE, BAD are allowed"):
         bike.jobs(status="DONE")
     with pytest.raises(BadQueueName):
         bike.jobs(queue="")
-    assert [job.jobid for job in bike.jobs("b:A", "b*", "a:A")] == ["a:A"]
+    wanted = ({"queue": "A"}, {"queue": QUEUE}, {"status": "enq"}, {"status": Event.ENQ})
+    for patterns, more in ((("b:A", "b*", "a:A"), {}), *(((), each) for each in wanted)):
+        assert [job.jobid for job in bike.jobs(*patterns, **more)] == ["a:A"]
     with pytest.raises(BadJobId):
         list(bike.jobs("a[:A"))
 
@@ -135,8 +99,7 @@ def remember(store, jobid, *starts, kept=10, archived=True):
         run = pack_run(start, 0.0, 1.0, outcome, 1, "")
         store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(jobid, QUEUE, kept, run)]))
     if archived:
-        for _ in store.at(NOW).archiver.archive():
-            pass
+        list(store.at(NOW).archiver.archive())
 
 
 @pytest.mark.parametrize("archived", [True, False])
@@ -200,17 +163,6 @@ def test_no_overdue_job_is_missed_while_a_dispatcher_moves_them(store):
     seen += [job.jobid for job in jobs]
     assert len(seen) == len({*seen})
     assert {*seen} >= {f"{n}:A" for n in range(number)} - {jobid.decode() for jobid in moved}
-
-
-def test_a_job_that_is_unset_meanwhile_is_passed_over(store):
-    def ids():
-        for jobid in ("a:A", "b:A"):
-            set_job(store, jobid, NEW, 4e9)
-        yield "a:A"
-        store.jobs.unset("a:A")
-        yield "b:A"
-
-    assert [job.jobid for job in store.overview.list_jobs(jobids=ids())] == ["b:A"]
 
 
 def test_a_queue_that_cannot_be_named_hides_no_job(client, prefix):

@@ -19,8 +19,7 @@ def add_runs(store, *runs):
 
 
 def archive(store):
-    for _ in store.archiver.archive():
-        pass
+    list(store.archiver.archive())
 
 
 def test_runs_of_few_jobs_are_all_in_order_whether_they_are_archived_or_not(store):

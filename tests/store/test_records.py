@@ -71,17 +71,6 @@ def test_a_damaged_record_is_none(kind, record):
     assert kind.parse(record) == (RetryState() if kind is RetryState else None)
 
 
-def test_lua_writes_a_run_as_python_reads_it(store, client):
-    set_job(store.at(START), JOB, "EVERY:1000@0.0", START - 10)
-    assert store.questions.inspect([JOB])[0].waiting == Waiting(START - 10, QUEUE)
-    take_one(store.at(START), [(QUEUE, 500.0)], "tag")
-    assert client.hget(store.keys.running, JOB).decode() == TAKEN
-    run_job(store.at(START + 1), JOB)
-    assert store.questions.inspect([JOB])[0].run == RunRecord(
-        "tag", 1000.0, 1500.0, 990.0, 0, 0, "due:1001.000000", QUEUE
-    )
-
-
 @pytest.mark.parametrize("record", [*RUNS, *NO_RUNS])
 def test_what_is_a_run_for_python_is_one_for_lua_and_nothing_else(store, client, record):
     set_job(store.at(START), JOB, "EVERY:1000@0.0", START + 10)

@@ -7,9 +7,9 @@ from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import PAGE
-from redbike.store.run import GRACE, LEASE, NextState
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
-from tests.verbs import set_job, survey, take_many
+from tests.verbs import survey, take_many
 
 START = 1000.0
 SCHEDULE = "EVERY:1000@0.0"
@@ -58,29 +58,6 @@ def test_an_id_that_is_a_part_of_others_is_taken_out_alone(store, gone):
     assert (held(store).lease, held(store).kind) == (START + LEASE, "string")
 
 
-@pytest.mark.parametrize("how", ["end", "release", "lost records"])
-def test_nothing_is_left_of_a_tag_whose_runs_are_over(store, how):
-    for run in take(store, BOTH).values():
-        assert held(store).listed
-        if how == "end":
-            store.at(START).runs.end(run, DONE)
-        elif how == "release":
-            store.at(START).runs.release([run])
-    if how == "lost records":
-        store.client.delete(store.keys.running)
-        store.at(START).upkeep.repair_tag("tag", BOTH)
-    now = held(store, jobids=BOTH)
-    assert (now.listed, now.lease, now.kind, now.deadlines) == (None, None, "none", {})
-
-
-@pytest.mark.parametrize("repeated", [True, False])
-def test_a_tag_that_was_served_is_served_the_same(store, repeated):
-    runs = take(store, BOTH)
-    enter(store, ["other:long"])
-    again = take_many(store.at(START), QUEUES, [1, 2], "tag", 3, repeated=repeated)
-    assert again == list(runs.values())
-
-
 def test_a_tag_is_served_no_run_that_is_another_ones_by_now(store):
     runs = take(store, BOTH)
     take(store, ["other:long"], "other")
@@ -99,44 +76,6 @@ def test_a_tag_that_begins_like_another_does_not_end_its_runs(store):
 
 
 # Their deadlines and their lease
-
-
-def test_each_run_has_the_deadline_of_its_queue_and_the_tag_lasts_until_the_last(store, client):
-    runs = take(store, BOTH)
-    for jobid, timeout in zip(BOTH, (SHORT, LONG), strict=True):
-        assert runs[jobid].deadline == START + timeout
-        assert store.questions.inspect([jobid])[0].run.deadline == START + timeout
-    assert client.pttl(store.keys.inflight("tag")) > SHORT * 1000
-    assert held(store).lease == START + LEASE
-
-
-def test_a_lease_is_never_longer_than_the_last_deadline(store):
-    runs = take(store, BOTH[:1])
-    assert held(store).lease == START + SHORT + GRACE
-    assert store.at(START + 1).runs.heartbeat(list(runs.values())) == ["ok"]
-    assert held(store).lease == START + SHORT + GRACE
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_heartbeat_is_for_the_last_of_their_deadlines(store, order):
-    runs = list(take(store, BOTH).values())
-    assert store.at(START + 4).runs.heartbeat(runs[::order]) == ["ok", "ok"]
-    assert held(store).lease == START + 4 + LEASE
-
-
-def test_each_run_is_over_at_its_own_deadline(store):
-    runs = take(store, BOTH)
-    call = store.at(START + SHORT).runs.pack_end([(runs[jobid], DONE) for jobid in BOTH])
-    assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == ["overrun", "ok"]
-
-
-def test_what_is_to_end_as_a_whole_waits_for_the_one_that_was_set_anew(store):
-    runs = take(store, ["one:long", "two:long", "three:long"])
-    set_job(store.at(START), "two:long", "EVERY:7@0.0", START + 7)
-    ends = [(run, NextState("due", run.due, "lost")) for run in runs.values()]
-    call = store.at(START + LEASE).runs.pack_end(ends, whole=True)
-    assert [answer.word for answer in store.runs.read_end(store.scripts.run(call))] == ["kept", "changed", "kept"]
-    assert held(store).listed == list(runs)
 
 
 # What a dispatcher finds

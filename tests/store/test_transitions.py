@@ -90,8 +90,7 @@ def archive(store: Store, run: Run) -> None:
     entry = pack_entry("web1:4711:OwnerOf1", [(JOB, QUEUE, 10, PAST)])
     # As `end` marks the run of a job that was unset meanwhile.
     store.client.rpush(store.keys.journal, entry if store.questions.read_schedule(JOB) else b"Pu\n" + entry)
-    for _ in store.at(NOW).archiver.archive():
-        pass
+    list(store.at(NOW).archiver.archive())
 
 
 def claim(store: Store, run: Run) -> None:

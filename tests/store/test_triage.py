@@ -19,8 +19,7 @@ def triage(store, latest=0.0, pattern="*"):
 def archive_run(store, outcome, due=START - 100, result=""):
     run = pack_run(due, 0.0, 1.0, outcome, 1, "", result)
     store.client.rpush(store.keys.journal, pack_entry("web1:1:OwnerOf1", [(JOB, QUEUE, 10, run)]))
-    for _ in store.archiver.archive():
-        pass
+    list(store.archiver.archive())
 
 
 @pytest.mark.parametrize(
@@ -47,8 +46,9 @@ def test_a_job_is_not_well_if_it_has_failed_or_should_have_run_by_then(store, st
     assert triage(store, LATE, "other*") == [Triage(0, [], [])]
 
 
-@pytest.mark.parametrize("result", ["", "[5]"])
-@pytest.mark.parametrize(("outcome", "is_bad"), [(Outcome.OK, False), (Outcome.FAILED, True), (Outcome.LOST, True)])
+@pytest.mark.parametrize(
+    ("outcome", "is_bad", "result"), [(Outcome.OK, False, "[5]"), (Outcome.FAILED, True, ""), (Outcome.LOST, True, "")]
+)
 def test_its_last_run_counts(store, outcome, is_bad, result):
     STATES["timeline"](store)
     archive_run(store, Outcome.FAILED)
@@ -69,8 +69,10 @@ def test_a_failure_that_is_kept_counts_and_so_does_a_job_that_stopped_while_it_w
     assert triage(store) == [Triage(2, [JOB], [])]
 
 
-@pytest.mark.parametrize("reason", ["missed", "running", "late", "paused", "cancelled", "expired"])
-@pytest.mark.parametrize("last", [None, START - 100])
+@pytest.mark.parametrize(
+    ("reason", "last"),
+    [("missed", None), *((reason, START - 100) for reason in ("running", "late", "paused", "cancelled", "expired"))],
+)
 def test_a_job_of_which_occurrences_were_skipped_is_told_with_its_last_run(store, client, reason, last):
     for jobid in (JOB, "other:A"):
         set_job(store.at(START), jobid, OLD, DUE)

@@ -7,11 +7,9 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.store.keys import FIXED
 from tests.commandline import ROOT
-from tests.store.inspection.mending import repaired
 from tests.verbs import take_many
 
 QUEUE = "work-A"
-LATER = 4e9
 PAGE = (ROOT / "docs" / "reference-keys.rst").read_text()
 
 
@@ -44,8 +42,6 @@ def bike(client, prefix, server_url):
     take_many(bike.store, [(QUEUE, 500.0)], [1], "tag", 9)
     bike.set("waits:A", "NOW")
     bike.set("later:A", "EVERY:1h")
-    bike.set("paused:A", "EVERY:1h")
-    bike.pause("paused:A", until=LATER)
     assert list(bike.fsck()) == []
     return bike
 
@@ -59,23 +55,11 @@ def test_the_page_names_keys_that_there_are():
     assert len({*PLACES, *REPORTS}) == len(PLACES) + len(REPORTS) == 18
 
 
-@pytest.mark.parametrize("name", [*PLACES, QUEUE])
-def test_a_repair_makes_the_places_of_jobs_again(bike, client, name):
+def test_no_job_changes_if_a_report_is_deleted(bike, client):
+    """What happens if the place of a job is deleted is in test_repair.py."""
     before = read_jobs(bike)
-    assert client.delete(f"{bike.prefix}-{name}") == 1
-    assert list(bike.fsck()) != []
-    repaired(bike)
-    after = read_jobs(bike)
-    assert after.keys() == before.keys()
-    going = ("later:A", "paused:A", "flies:A", "waits:A")
-    assert {jobid: after[jobid][0] for jobid in going} == {jobid: before[jobid][0] for jobid in going}
-    assert after["later:A"][1] is not None
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_no_job_changes_if_a_report_is_deleted(bike, client, name):
-    before = read_jobs(bike)
-    names = ("failures", "failure-times") if name.startswith("failure") else (name,)
-    client.delete(*(f"{bike.prefix}-{each}" for each in names))
-    assert list(bike.fsck()) == []
-    assert read_jobs(bike) == before
+    for name in REPORTS:
+        names = ("failures", "failure-times") if name.startswith("failure") else (name,)
+        client.delete(*(f"{bike.prefix}-{each}" for each in names))
+        assert list(bike.fsck()) == [], name
+        assert read_jobs(bike) == before, name

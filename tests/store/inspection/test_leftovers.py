@@ -57,10 +57,6 @@ def test_repair_removes_the_sets_and_leaves_runs_in_flight_alone(old):
     assert list(old.fsck()) == []
 
 
-def test_jobs_that_0_13_1_has_queued_are_worked(old):
-    assert old.work_one() == "due:A"
-
-
 def test_what_0_13_1_has_left_is_told_from_what_is_kept_of_runs_and_queues_today(old, caplog):
     """Of the same job and the same queue."""
     caplog.set_level(logging.INFO, "redbike")
@@ -98,22 +94,11 @@ def test_a_key_that_only_looks_like_it_is_none_of_ours(bike, name, how):
     assert not well
 
 
-def test_an_empty_queue_of_0_13_1_is_known_by_the_ids_in_its_set(bike, caplog):
-    caplog.set_level(logging.INFO, "redbike")
-    bike.redis.sadd(f"{bike.prefix}-work-A-members", "job:A")
-    assert list(bike.fsck()) == []
-    assert "left of redbike 0.13.1" in caplog.text
-
-
 @pytest.mark.parametrize("signal", ["HALT", "halt", "Halt"])
 def test_halt_is_given_in_any_case(bike, signal):
     assert not bike.is_halted()
     bike.control(signal)
     assert bike.is_halted()
-
-
-def test_halt_in_lower_case_on_the_command_line(shell):
-    assert shell.run("control", "halt").returncode == 0
 
 
 def test_names_of_0_13_1_that_are_still_there(client, tmp_path):

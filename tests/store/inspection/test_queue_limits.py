@@ -70,13 +70,6 @@ def test_damage_of_each_kind_is_named_and_repaired(bike, client, kind):
         ]
 
 
-def test_the_slots_of_runs_in_flight_are_well(bike, client):
-    runs = limited(bike)
-    assert client.zrange(bike.store.keys.slots, 0, -1) == [f"{QUEUE}\n{run.jobid}".encode() for run in runs]
-    assert list(fsck(bike.store)) == []
-    assert list(bike.repair()) == []
-
-
 @pytest.mark.parametrize("member", ["x", "queue:halt", "open:A", "job:"])
 def test_a_dispatcher_removes_a_timer_that_names_nothing(bike, client, member):
     client.zadd(bike.store.keys.timers, {member: 1})

@@ -21,6 +21,7 @@ from redbike.store.run import GRACE, LEASE, NextState, Run
 from tests.cuts import check_all
 from tests.states import dump, end
 from tests.store.inspection.mending import drained, repaired, state_of
+from tests.store.inspection.test_deleted_keys import REPORTS
 from tests.verbs import Once, take_many, take_one
 from tests.waiting import wait_until
 
@@ -163,21 +164,14 @@ DAMAGE = {
     ("EVERY:1h", 1): {
         "gone from the timeline": ("ZREM .timeline job:A", "put on the timeline"),
         "gone with its worker": ("DEL .timeline; HSET .statuses job:A WRK:1", "put into the queue"),
-        "due for ever": ("ZADD .timeline inf job:A", "put on the timeline"),
         "an unknown status": ("HSET .statuses job:A ZZZ:1; DEL .timeline", "put on the timeline"),
         "timeline and list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
         "a malformed running record": ("HSET .running job:A garbage", "its running record removed"),
-        "no status on the timeline": ("DEL .statuses", "status TML"),
         "a lease without a run": ("ZADD .leases 1 tag", "it has a lease, but no run"),
-        "a lease for ever without a run": ("ZADD .leases inf tag", "it has a lease, but no run"),
         "a lease of an idle job": ("ZADD .leases 1 job:A", "the tag 'job:A': it has a lease"),
         "an in-flight key without a run": ("SET .inflight-tag job:A EX 100", "it has an in-flight key"),
-        "an in-flight key for ever": ("SET .inflight-tag job:A", "it has an in-flight key, but no run"),
         "an in-flight key of another type": ("LPUSH .inflight-tag job:A", "it has an in-flight key"),
-        "an empty in-flight key": ("SET .inflight-tag ''", "it has an in-flight key, but no run"),
         "a list without a run": ("HSET .batches tag '\njob:A\n'", "it has a list of jobs, but no run"),
-        "a list of nobody": ("HSET .batches tag 'x y\nz'", "it has a list of jobs, but no run"),
-        "an empty list": ("HSET .batches tag ''", "it has a list of jobs, but no run"),
         "all of a tag without a run": (
             "HSET .batches tag job:A; ZADD .leases 1 tag; SET .inflight-tag job:A EX 100",
             "it has a lease and a list of jobs and an in-flight key, but no run is in flight under it -- repaired: no",
@@ -185,18 +179,13 @@ DAMAGE = {
     },
     ("NOW", 1): {
         "gone from its queue": ("LREM .work-A 0 job:A", "put into the queue 'work-A'"),
-        "gone from its queue, and its record": ("DEL .work-A .queued", "put into the queue 'work-A'"),
         "a schedule alone": ("DEL .work-A .queued .statuses", "put into the queue 'work-A'"),
         "queue and timeline": ("ZADD .timeline {later} job:A", "taken off the timeline"),
         "twice in the list": ("RPUSH .work-A job:A", "left in the queue 'work-A' once"),
-        "three times in the list": ("LPUSH .work-A job:A job:A", "left in the queue 'work-A' once"),
         "in two lists": ("LPUSH .work-B job:A; SADD .queues work-B", "taken out of the queue 'work-B'"),
         "in the list without a record": ("DEL .queued", "recorded as queued"),
         "three times without a record": ("DEL .queued; LPUSH .work-A job:A job:A", "'work-A' once"),
-        "a malformed queued record": ("HSET .queued job:A garbage", "recorded as queued"),
         "a record with a forbidden queue": ("HSET .queued job:A '1.000000 schedules'", "recorded as queued"),
-        "no status in the queue": ("HDEL .statuses job:A", "status ENQ"),
-        "a malformed status": ("HSET .statuses job:A ENQ", "status ENQ"),
         "a wrong status": ("HSET .statuses job:A STP:1", "status ENQ"),
         "a malformed retry state": ("HSET .retry-states job:A often", "its retry state removed"),
         "a malformed failure": ("HSET .failures job:A 'it broke'", "its failure removed"),
@@ -205,10 +194,8 @@ DAMAGE = {
             "DEL .work-A; SADD .tombstones-work-A job:A other:A",
             "put into the queue 'work-A', without a tombstone in the queue 'work-A'",
         ),
-        "a lease of a job in a queue": ("ZADD .leases inf job:A", "the tag 'job:A': it has a lease"),
         "a list of a job in a queue": ("HSET .batches tag job:A", "it has a list of jobs, but no run"),
         "the set of queues": ("DEL .queues", "it is there again"),
-        "the set of queues, and the records": ("DEL .queues .queued", "recorded as queued"),
         "schedules that expire": ("EXPIRE .schedules 100", "repaired: not any more"),
     },
     ("CONTINUE", 1): {"CONTINUE gone from its queue": ("DEL .work-A .queued", "put into the queue 'work-A'")},
@@ -217,11 +204,8 @@ DAMAGE = {
     ("EVERY:2h", 1): {"a schedule alone, for later": ("DEL .timeline .statuses", "put on the timeline")},
     ("STOP", 0): {
         "stopped, without a status": ("DEL .statuses", "status STP"),
-        "stopped, but queued by its status": ("HSET .statuses job:A ENQ:1", "status STP"),
         "stopped and in the list": ("LPUSH .work-A job:A; SADD .queues work-A", "taken out of the queue"),
         "its failure unset": ("DEL .schedules .statuses; HSET .failures job:A {}", "failure removed"),
-        "its retry state unset": ("DEL .schedules .statuses; HSET .retry-states job:A '1 0'", "retry state removed"),
-        "its counts unset": ("DEL .schedules .statuses; HSET .skipped missed:job:A 1", "skipped removed"),
     },
     ("EVERY:1h", 0): {"on the timeline unset": ("DEL .schedules", "taken off the timeline, its status removed")},
     ("NOW", 0): {
@@ -259,32 +243,20 @@ OF_TAG = {
     "no lease": ("ZREM .leases tag", "it has no lease: nobody would notice if its worker died"),
     "a lease for ever": ("ZADD .leases inf tag", "its lease goes on after the deadline"),
     "a lease of each job": ("ZADD .leases 1 job:A; ZADD .leases inf job:A", "the tag 'job:A': it has a lease"),
-    "a lease of the job in place of that": ("DEL .leases; ZADD .leases inf job:A", "it has no lease"),
     "no in-flight key": ("DEL .inflight-tag", "its in-flight key is gone before the deadline"),
     "an in-flight key for ever": ("PERSIST .inflight-tag", "its in-flight key does not expire"),
     "an in-flight key of another type": ("DEL .inflight-tag; SADD .inflight-tag x", "its in-flight key is a set"),
-    "an in-flight key of another job": ("SET .inflight-tag x:A EX 50", "its in-flight key does not name 'job:A'"),
-    "an empty in-flight key": ("SET .inflight-tag '' EX 50", "its in-flight key does not name 'job:A'"),
     "no list": ("HDEL .batches tag", "it does not list its run of 'job:A'"),
-    "no lists": ("DEL .batches", "it does not list its run of 'job:A'"),
-    "an empty list": ("HSET .batches tag ''", "it does not list its run of 'job:A'"),
     "a list of nobody": ("HSET .batches tag 'x y'", "it lists 'x y', which is not in flight under it"),
-    "a list of another job": ("HSET .batches tag '\nx:A\n'", "it does not list its run of 'job:A'"),
     "a list with a stray": ("APPEND_TO tag x:A", "it lists 'x:A', which is not in flight under it"),
-    "a list with an idle job": ("APPEND_TO tag idle:A", "it lists 'idle:A', which is not in flight under it"),
     "a list that has the job twice": ("APPEND_TO tag job:A", "it lists 'job:A' more than once"),
-    "no list, no lease": ("DEL .batches .leases", "it has no lease"),
     "the records alone": ("DEL .batches .leases .inflight-tag", "its in-flight key is gone"),
 }
 OF_RECORD = {
     "no record": ("HDEL .running job:A", ANEW),
-    "no record, no lease": ("HDEL .running job:A; DEL .leases", ANEW),
     "no record, no status": ("HDEL .running job:A; DEL .statuses", ANEW),
-    "no record, no list": ("HDEL .running job:A; DEL .batches", ANEW),
     "no record, and an empty in-flight key": ("HDEL .running job:A; SET .inflight-tag x EX 50", ANEW),
-    "no records": ("DEL .running", ANEW),
     "a malformed record": ("HSET .running job:A 'x y'", ANEW),
-    "a record that scripts can read": ("HSET .running job:A 'tag 1.0 2.0 3.0 0 0 - work-A'", ANEW),
     "a record of a queue that cannot be": ("HSET .running job:A 'tag 1.000000 2.000000 3.000000 0 0 - queues'", ANEW),
     "the key alone": ("DEL .running .statuses .leases .retry_states .batches", ANEW),
     "in its queue too": ("LPUSH .work-A job:A", "taken out of the queue 'work-A'"),
@@ -296,11 +268,8 @@ IN_FLIGHT = OF_TAG | OF_RECORD
 OTHERS = {"alone": [], "first of three": ["two:A", "three:A"]}
 
 
-def alone_and_of_three(kinds, first):
-    """Each kind of damage to a run that is alone and to one of three; the tests that always run take only `first`."""
-    pairs = itertools.product(kinds, OTHERS)
-    rows = [pytest.param(*pair, marks=() if pair[1] == first else pytest.mark.acceptance) for pair in pairs]
-    return pytest.mark.parametrize(("kind", "others"), rows)
+# Each kind of damage to a run that is alone, or to one of three, by turns.
+BY_TURNS = pytest.mark.parametrize(("kind", "others"), [*zip(IN_FLIGHT, itertools.cycle(OTHERS), strict=False)])
 
 
 def flights(bike, others, timeout=100.0):
@@ -326,7 +295,7 @@ def damage(bike, command):
 
 
 @pytest.mark.acceptance
-@alone_and_of_three(IN_FLIGHT, "first of three")
+@BY_TURNS
 def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others):
     commands, said = IN_FLIGHT[kind]
     runs = flights(bike, OTHERS[others])
@@ -347,7 +316,7 @@ def test_a_run_in_flight_goes_on_and_no_second_one_is_started(bike, kind, others
 
 
 @pytest.mark.acceptance
-@alone_and_of_three(IN_FLIGHT, "alone")
+@BY_TURNS
 def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, others):
     runs = flights(bike, OTHERS[others])
     jobids = [run.jobid for run in runs]
@@ -369,10 +338,10 @@ def test_a_run_in_flight_whose_worker_is_dead_is_recovered_once(bike, kind, othe
     assert runs_of(bike) == sorted(["idle:A", *jobids])
 
 
-@alone_and_of_three(OF_TAG, "first of three")
-def test_what_is_damaged_of_a_tag_makes_no_dispatcher_run_a_job_twice(bike, kind, others):
+@pytest.mark.parametrize("kind", OF_TAG)
+def test_what_is_damaged_of_a_tag_makes_no_dispatcher_run_a_job_twice(bike, kind):
     """Also if nobody repairs it, while the worker is alive and when its lease has ended."""
-    runs = flights(bike, OTHERS[others])
+    runs = flights(bike, ["two:A", "three:A"])
     damage(bike, OF_TAG[kind][0])
     bike.dispatch_due()
     assert bike.store.runs.heartbeat(runs) == ["ok"] * len(runs)
@@ -551,17 +520,6 @@ def test_a_run_that_waits_in_a_queue_beside_the_one_in_flight_is_owed_unless_it_
     assert drained(bike) == ([] if is_the_same else ["job:A"])
 
 
-def test_what_was_set_during_a_run_stays_set(bike):
-    run = flight(bike)
-    due = clock(bike) + 1000
-    bike.set("job:A", f"AT:{due:.0f}")
-    give(bike, "DEL .running")
-    repaired(bike)
-    assert state_of(bike).timeline == float(f"{due:.0f}")
-    assert end(bike.store, run, NextState("stop"), clock(bike))[:2] == ("ok", "timeline")
-    assert runs_of(bike) == ["job:A"]
-
-
 def test_the_run_of_an_unset_job_completes(bike):
     run = flight(bike)
     bike.unset("job:A")
@@ -686,16 +644,6 @@ def test_a_repair_is_committed_only_if_nothing_has_changed(bike):
     assert dump(bike.store).keys() == {bike.store.keys.queues, bike.store.keys.wake(QUEUE)}
 
 
-def test_a_repair_is_not_committed_if_a_tombstone_has_changed(bike):
-    bike.set("job:A", "NOW")
-    give(bike, "DEL .statuses")
-    found = state_of(bike)
-    wanted = dataclasses.replace(found, status="ENQ:1", entries={QUEUE: 0})
-    for command in ("SADD", "SREM"):
-        give(bike, f"{command} .tombstones-work-A job:A")
-        assert bike.store.upkeep.repair([(found, wanted)]) == [command == "SREM"]
-
-
 def test_an_entry_becomes_no_tombstone_and_a_tombstone_no_entry(bike):
     """Where a job has both, the one that is left is whichever it is to have."""
     bike.set("job:A", "NOW")
@@ -734,8 +682,7 @@ def test_nothing_is_left_of_the_failure_of_an_unset_job(bike):
     bike.store.runs.end(run, NextState("die", failure={"error": "it broke"}))
     give(bike, "DEL .schedules")
     repaired(bike)
-    for _ in bike.store.archiver.archive():
-        pass
+    list(bike.store.archiver.archive())
     keys = bike.store.keys
     assert set(dump(bike.store)) == {keys.queues, keys.wake(QUEUE), keys.history, keys.counts}
     repaired(bike)
@@ -751,7 +698,9 @@ def test_an_idle_dispatcher_and_an_idle_worker_are_woken(bike):
     assert bike.client.llen(bike.store.keys.wake(QUEUE)) == 1
 
 
-@pytest.mark.parametrize("name", [*FIXED, QUEUE, f"wake-{QUEUE}", f"tombstones-{QUEUE}", "inflight-tag"])
+@pytest.mark.parametrize(
+    "name", sorted({*FIXED, QUEUE, f"wake-{QUEUE}", f"tombstones-{QUEUE}", "inflight-tag"} - {*REPORTS})
+)
 def test_any_one_key_may_be_lost(bike, name):
     bike.set("later:A", "EVERY:1h")
     bike.set("once:A", f"AT:{clock(bike) + 1000:.0f}")
@@ -874,31 +823,6 @@ def test_a_log_cut_anywhere_gives_an_earlier_instant(tmp_path, step, least):
 
 
 def test_the_command_says_what_it_did_and_exits_0_if_all_is_well_then(shell, client):
-    shell.run("set", "job:A", "NOW")
-    assert shell.run("fsck", "--repair").stdout == ""
-    client.delete("redbike-work-A")
-    assert shell.run("fsck").returncode == 1
-    done = shell.run("fsck", "--repair")
-    assert (done.returncode, done.stderr) == (0, "")
-    problem = "'job:A': it is recorded as queued, but is not in the queue 'work-A'"
-    assert done.stdout == f"{problem} -- repaired: put into the queue 'work-A'\n"
-    assert shell.run("fsck").returncode == 0
-
-
-def test_the_command_exits_1_if_something_is_left(shell, client):
-    shell.run("set", "job:A", "NOW")
-    client.hset("redbike-schedules", "job:A", "nonsense")
-    done = shell.run("fsck", "--repair")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("'job:A': its schedule cannot be read: ")
-    assert " -- not repaired: its schedule cannot be read: " in done.stdout
-    client.delete("redbike-timeline")
-    client.set("redbike-timeline", "x")
-    done = shell.run("fsck", "--repair")
-    assert (done.returncode, len(done.stdout.splitlines())) == (1, 1)
-
-
-def test_the_command_uses_the_queues_of_the_worker_class(shell, client):
     (shell.folder / "jobs.py").write_text(
         "from redbike import RoundRobin\n\n\n"
         "class Worker(RoundRobin):\n"
@@ -906,7 +830,17 @@ def test_the_command_uses_the_queues_of_the_worker_class(shell, client):
         "        return 'mine'\n"
     )
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker = jobs:Worker('A')\n")
-    shell.run("set", "job:A", "CONTINUE")
-    client.delete("redbike-mine", "redbike-queued", "redbike-queues")
-    assert shell.run("fsck", "--repair").returncode == 0
-    assert client.lrange("redbike-mine", 0, -1) == [b"job:A"]
+    shell.run("set", "job:A", "NOW")
+    assert shell.run("fsck", "--repair").stdout == ""
+    client.delete("redbike-mine")
+    assert shell.run("fsck").returncode == 1
+    done = shell.run("fsck", "--repair")
+    assert (done.returncode, done.stderr) == (0, "")
+    problem = "'job:A': it is recorded as queued, but is not in the queue 'mine'"
+    assert done.stdout == f"{problem} -- repaired: put into the queue 'mine'\n"
+    assert shell.run("fsck").returncode == 0
+    client.hset("redbike-schedules", "job:A", "nonsense")
+    done = shell.run("fsck", "--repair")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("'job:A': its schedule cannot be read: ")
+    assert " -- not repaired: its schedule cannot be read: " in done.stdout
