@@ -213,8 +213,13 @@ def compare(story: Story, expected: Story, operation: Operation) -> None:
     assert max(less.values(), default=0) <= 1
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("ready", [True, False], ids=["", "without scripts"])
+@pytest.mark.parametrize(
+    ("fault", "ready"),
+    [
+        *((fault, True) for fault in (BEFORE, AFTER, LOST)),
+        *(pytest.param(fault, False, marks=pytest.mark.acceptance) for fault in (BEFORE, AFTER, LOST, TWICE)),
+    ],
+)
 def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, short, ready, fault):
     """Wherever the dispatcher dies, the next one must not take what is left for a run that had been taken alone."""
     for at in count(1):

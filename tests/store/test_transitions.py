@@ -266,6 +266,8 @@ MOVES = [
     if expected != "="
 ]
 PLAIN = ["timeline", "queue", "flight", "held"]
+# The states in which a verb is tried where it depends on little else than the verb.
+TRIED = {verb: PLAIN if len({*row}) > 1 else ["flight", "held"] for verb, row in TABLE.items()}
 # A verb that moves no job at all is tried in a few states.
 STAYS = {
     verb: [state for state, to in zip(STATES, row, strict=True) if to == "="]
@@ -415,7 +417,7 @@ def without_real_times(state: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - NOTED.keys()))
 def test_what_a_loop_or_fsck_does_is_never_noted(store, verb):
-    for state in PLAIN:
+    for state in TRIED[verb]:
         with cell(store, state, verb) as run:
             VERBS[verb](store.noted_as(ME), run)
             assert list(store.log.list_entries()) == []
@@ -423,7 +425,7 @@ def test_what_a_loop_or_fsck_does_is_never_noted(store, verb):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_key_of_a_wrong_type_is_refused_before_anything_is_written(store, sent, verb, client):
-    for state in PLAIN:
+    for state in TRIED[verb]:
         with cell(store, state, verb) as run:
             kept = dump_all(store)
             sent.clear()
