@@ -12,6 +12,7 @@ from redbike.config.settings import Settings
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
+from tests.commandline import Within
 from tests.verbs import set_job
 
 HOURLY = "EVERY:3600@0.0"
@@ -50,6 +51,14 @@ def works(client, prefix, commands):
 
 
 SPEC = "redbike.commands:Commands('A', 'commands.ini')"
+
+
+@pytest.fixture
+def shell(tmp_path, client, server_url):
+    """The command line, on the suite's own server, which is empty; what it runs is called in this process."""
+    shell = Within(tmp_path, server_url)
+    yield shell
+    shell.close()
 
 
 @pytest.fixture
