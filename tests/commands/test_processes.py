@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -239,24 +240,17 @@ def test_what_a_run_in_time_leaves_behind_holds_nobody_up(locks):
 
 
 def test_one_of_many_holds_a_lock(locks):
-    inside = most = 0
-    counting = threading.Lock()
+    inside = []
 
-    def work():
-        nonlocal inside, most
+    def work(number):
         with hold_lock("one", time.monotonic() + LONG, "x:A"):
-            with counting:
-                inside += 1
-                most = max(most, inside)
-            with counting:
-                inside -= 1
+            inside.append(number)
+            is_alone = inside == [number]
+            inside.remove(number)
+            return is_alone
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == 1
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [True] * 8
     assert locks() == []
 
 

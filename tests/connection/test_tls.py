@@ -72,10 +72,6 @@ def is_refused(shell, words=""):
     assert words in line
 
 
-def test_jobs_are_set_dispatched_and_worked(server, folder, shell_of):
-    a_job_is_worked(shell_of(f"rediss://127.0.0.1:{server.port}/0?ssl_ca_certs={folder}/ca.pem"))
-
-
 def test_the_config_file_says_it_in_single_settings(server, folder, shell_of):
     shell = shell_of()
     settings = f"host: 127.0.0.1\nport: {server.port}\nssl: yes\nssl_ca_certs: {folder}/ca.pem\n"
