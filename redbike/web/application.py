@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
-from redbike.web.api import Branch, make_api
+from redbike.web.api import Api, Branch
 from redbike.web.control import Sent
 from redbike.web.guard import Asks, Guard
 from redbike.web.keys import Keys
@@ -81,7 +81,7 @@ def make_app(
     guard, live = Guard(site.keys, site.book, site.write, names, asks, proxies or Proxies()), make_live(site)
     routes = [Route(f"/{path}", partial(_run, site, endpoint)) for path, endpoint in PAGES.items()]
     middleware = [Middleware(Login, guard=guard, fail=partial(_fail, site), show=partial(_show_problem, site))]
-    answers = make_api(site, guard)
+    answers = Api(site, guard)
     if api:
         middleware.insert(0, Middleware(Branch, api=answers))
     starlette = Starlette(

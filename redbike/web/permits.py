@@ -15,6 +15,11 @@ class Permit:
     role: Role = "read"
     jobs: tuple[str, ...] = ()  # patterns of the jobs that it is for; none for all
 
+    @property
+    def whose(self) -> str:
+        """Its name in a sentence, with a blank before it; "" without one."""
+        return f" of {self.name}" if self.name else ""
+
     def may(self, role: Role) -> bool:
         """Tell whether it has this role, or one that may do more."""
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -38,5 +43,4 @@ def explain_role(permit: Permit, needed: Role, writes: bool) -> str:
     """Return why somebody may not do what needs a role, in a sentence; `writes` tells whether the page may write."""
     if not writes:
         return "this page only shows: start it with --write to change something"
-    whose = f" of {permit.name}" if permit.name else ""
-    return f"the role {permit.role!r}{whose} may not do this: {needed!r} is needed"
+    return f"the role {permit.role!r}{permit.whose} may not do this: {needed!r} is needed"

@@ -3,6 +3,6 @@
 `routes` has the table of all that can be asked. The router, the checks of roles and ``openapi.json`` follow from it.
 """
 
-from redbike.web.api.application import Branch, make_api
+from redbike.web.api.application import Api, Branch
 
-__all__ = ["Branch", "make_api"]
+__all__ = ["Api", "Branch"]

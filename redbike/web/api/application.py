@@ -44,13 +44,8 @@ class Branch:
         await (self._api if is_of_api else self._app)(scope, receive, send)
 
 
-def make_api(site: Site, guard: Guard) -> "Api":
-    """Return the API on the jobs of a site."""
-    return Api(site, guard)
-
-
 class Api:
-    """Answers requests, in JSON."""
+    """Answers requests on the jobs of a site, in JSON."""
 
     def __init__(self, site: Site, guard: Guard) -> None:
         self._site, self._guard = site, guard
@@ -125,8 +120,7 @@ class Api:
         if not permit.may(route.role):
             raise Problem(403, explain_role(permit, route.role, self._site.write))
         if route.is_whole and permit.jobs:
-            whose = f" of {permit.name}" if permit.name else ""
-            raise Problem(403, f"the token{whose} is for some jobs alone, and this is about more than these")
+            raise Problem(403, f"the token{permit.whose} is for some jobs alone, and this is about more than these")
 
     def _listen(self, request: Request, permit: Permit) -> ASGIApp:
         patterns = [check_pattern(text) for text in request.query_params.getlist("pattern")]

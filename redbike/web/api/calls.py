@@ -61,8 +61,7 @@ class Call:
         """The id of the job that it is about. Raise `BadJobId`, or `Problem` if that is for others."""
         jobid = check_known_jobid(self.params["id"])
         if not self.fits(jobid):
-            whose = f" of {self.permit.name}" if self.permit.name else ""
-            raise Problem(403, f"the token{whose} is not for the job {jobid!r}")
+            raise Problem(403, f"the token{self.permit.whose} is not for the job {jobid!r}")
         return jobid
 
     @property
