@@ -1,9 +1,13 @@
 """The list of jobs, and the overview that leads to it."""
 
+import re
+
 import pytest
 
+from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, STATUSES
 from tests.verbs import set_job
+from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
 
 MANY = 700  # more than a server keeps in one piece
@@ -53,7 +57,8 @@ def test_the_form_shows_what_is_asked_for(page, some):
     assert [a["value"] for tag, a in found.tags if a.get("id") == "pattern"] == ["ta"]
     options = [attributes["value"] for tag, attributes in found.tags if tag == "option"]
     assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next"]
-    for words in ("paused now", "until in 2", "the <b>disk</b> is full"):
+    assert re.search(r"paused (now|\d+ s ago)", found.words)
+    for words in ("until in 2", "the <b>disk</b> is full"):
         assert words in found.words
 
 
@@ -161,15 +166,18 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
     assert found.words.index("What failed lately dead:A") > 0
 
 
-def test_a_chart_shows_the_runs_of_the_last_hour(bike, page):
+def test_a_chart_shows_the_runs_of_the_last_hour(bike):
     bike.set("one:A", "NOW")
-    read(page.get("/"))
-    site = page.app.routes[0].endpoint.args[0]
-    now = bike.store.timeline.read_clock()
-    site.samples.__init__()
-    for minute in range(61):
-        site.samples.add(now - 3600 + minute * 60, {"work-A": (0, minute * 10)})
-    found = read(page.get("/queues"))
+    with TestClient(app(bike), base_url=BASE) as page:
+        found = read(page.get("/"))
+        assert "The charts know the time since" in found.words
+        assert "not known yet" in found.words
+        site = page.app.routes[0].endpoint.args[0]
+        now = bike.store.timeline.read_clock()
+        site.samples.__init__()
+        for minute in range(61):
+            site.samples.add(now - 3600 + minute * 60, {"work-A": (0, minute * 10)})
+        found = read(page.get("/queues"))
     assert "The charts know the time" not in found.words
     [label] = [attributes["aria-label"] for tag, attributes in found.tags if tag == "svg"]
     assert label == "600 runs in 60 minutes, at most 10 a minute"
