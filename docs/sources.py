@@ -14,7 +14,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 import redbike
-from redbike.cli import entry, help
+from redbike.cli import help, manual
 from redbike.cli.usage import Usage
 from redbike.config.parameters import OPTIONS
 from redbike.store import keys
@@ -22,7 +22,7 @@ from redbike.store import keys
 
 def list_commands() -> Iterator[str]:
     """Yield a section for each command, with what ``redbike help`` says of it."""
-    usage = Usage(entry.__doc__ or "")
+    usage = Usage(manual.__doc__ or "")
     for command in usage.lines:
         yield from (command, "-" * len(command), "", "::", "")
         yield from (f"   {line}" for line in help.explain(usage, command).splitlines())
