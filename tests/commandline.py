@@ -1,6 +1,7 @@
 """The command line as a user types it: real processes, in a folder of their own."""
 
 import csv
+import logging
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.forkserver import ForkServer, Process, is_plain
 
 ROOT = Path(__file__).parent.parent
 FORK_SERVER = ForkServer()
+LOOPS = {"dispatch", "metrics", "tail", "up", "web", "work"}  # they change the state of their process
 
 
 class Shell:
@@ -92,14 +94,17 @@ class Within(Shell):
 
     def run(self, *arguments: str, input: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
         # What a process enables that is to go on would end this one later.
-        if not is_plain(self.environment) or not {"dispatch", "work", "up"}.isdisjoint(arguments):
+        if not is_plain(self.environment) or LOOPS & set(arguments):
             return super().run(*arguments, input=input, timeout=timeout)
-        loaded = set(sys.modules)
+        loaded, root = set(sys.modules), logging.getLogger()
         files = {"stdin": memory_file(input), "stdout": memory_file(), "stderr": memory_file()}
         with ExitStack() as stack:
             stack.enter_context(patch.dict(os.environ, self.environment, clear=True))
             stack.enter_context(chdir(self.folder))
             stack.enter_context(patch("sys.path", [str(self.folder), *sys.path]))
+            # What a test logs later must not go to a descriptor that is another's by then.
+            stack.enter_context(patch.object(root, "handlers", root.handlers[:]))
+            stack.callback(root.setLevel, root.level)
             numbers = {name: stack.enter_context(file) for name, file in files.items()}
             for name, number in numbers.items():
                 mode = "r" if name == "stdin" else "w"

@@ -130,18 +130,3 @@ def test_a_message_of_a_dispatcher_that_is_killed_while_it_sends_it_is_sent_by_a
     wait_until(lambda: read_told(world), 60)
     assert read_told(world) == [("failed", "bad-1:A")]
     assert worker.poll() is None
-
-
-@pytest.mark.acceptance
-def test_a_worker_tells_that_no_dispatcher_is_left(world):
-    dispatcher = world.start("dispatch", *COMMAND)
-    for _ in range(2):
-        world.start("work", *COMMAND)
-    wait_until(lambda: sum(each.kind == "worker" for each in world.bike.workers()) == 2)
-    dispatcher.terminate()
-    dispatcher.wait()
-    wait_until(lambda: read_told(world), 60)
-    assert read_told(world) == [("no dispatcher", "")]
-    world.start("dispatch", *COMMAND)
-    wait_until(lambda: len(read_told(world)) > 1, 60)
-    assert read_told(world) == [("no dispatcher", ""), ("recovered", "")]

@@ -7,7 +7,7 @@ import pytest
 
 from redbike.cli.watch import _parse_lag
 from redbike.errors import BadConfig
-from tests.commandline import Shell
+from tests.commandline import Within
 from tests.waiting import wait_until
 
 WORKER = """
@@ -42,17 +42,11 @@ def test_all_is_well_and_then_a_job_fails(working):
     assert working.run("health", "good:A").returncode == 0
     done = working.run("health", "nobody:A")
     assert (done.returncode, done.stdout.partition(" | ")[0]) == (1, "PROBLEM: no such job: 'nobody:A'")
-
-
-def test_a_killed_worker_is_a_problem_that_its_jobs_have(working):
-    [dispatcher, worker] = working.started
-    worker.kill()
+    [dispatcher, _] = working.started
     dispatcher.terminate()
     assert dispatcher.wait(60) == 0
-    working.run("set", "good:A", "NOW")
     # On a very busy machine a first answer may come too late.
     wait_until(lambda: "no dispatcher is running" in working.run("health").stdout)
-    assert working.run("health").returncode == 1
 
 
 def test_no_server(shell, tmp_path):
@@ -60,7 +54,7 @@ def test_no_server(shell, tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("PROBLEM: ")
     assert "127.0.0.1:1" in done.stdout
-    done = Shell(tmp_path, None).run("health")
+    done = Within(tmp_path, None).run("health")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith(f"PROBLEM: no server runs in '{tmp_path}/.redbike'")
 

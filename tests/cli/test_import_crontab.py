@@ -93,27 +93,20 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
     ("arguments", "quoted"),
     [
         (("--system",), "--system needs a FILE"),
-        (("mine", "--queue="), "bad --queue ''"),
-        (("missing",), "'missing'"),
         ((".",), "'.'"),
         (("--queue=a:b", "mine"), "'a:b'"),
-        (("--queue=a'b", "mine"), "bad --queue"),
         (("empty",), "empty: there is no line that runs a command"),
-        (("huge",), "cannot read 'huge': it has more than 32 MiB"),
         (("/dev/zero",), "cannot read '/dev/zero': it has more than 32 MiB"),
         # As an unset variable of a shell gives it.
         (("mine", "--out="), "bad --out '': the name of a folder is needed"),
         (("mine", "--out=mine/jobs"), "cannot write to 'mine/jobs': Not a directory"),
         (("--system", "mine", "--out=a\nb"), "bad --out: a unit of systemd cannot have the folder"),
         (("--system", "mine", "--out=a\\"), "bad --out: a unit of systemd cannot have the folder"),
-        (("--system", "mine", "--out=a\udcff"), "bad --out: a unit of systemd cannot have the folder"),
     ],
 )
 def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted):
     (shell.folder / "mine").write_text(TEXT)
     (shell.folder / "empty").write_text("# nothing\nA=1\n")
-    with open(shell.folder / "huge", "wb") as file:
-        file.truncate((32 << 20) + 1)
     folder = [] if any(word.startswith("--out=") for word in arguments) else ["--out=jobs"]
     done = shell.run("import", "crontab", *folder, *arguments)
     check_refused(done, 1 if "cannot write" in quoted else 2, quoted)
@@ -145,7 +138,7 @@ def test_two_hosts_with_the_same_path_do_not_prune_the_jobs_of_each_other(shell,
     assert (path / "schedules.csv").read_text() == rows
 
 
-def test_users_of_the_system_are_named_with_their_units(shell, crontab):
+def test_users_of_the_system_are_named_with_their_units_and_such_a_crontab_is_recognized(shell, crontab):
     done = crontab("0 1 * * * root a\n0 2 * * * www-data b\n", "--system")
     assert done.returncode == 0
     lines = done.stderr.splitlines()
@@ -154,13 +147,9 @@ def test_users_of_the_system_are_named_with_their_units(shell, crontab):
     unit = f"redbike-cron-{name_host()}-www-data.service"
     assert f"redbike: jobs/{unit}: a unit for systemd; it runs as www-data" in lines
     assert len(files(shell.folder / "jobs")) == 6
-
-
-def test_a_crontab_of_the_system_is_recognized(shell, crontab):
     hint = "redbike: mine: its commands begin with names of users: for a crontab of the system, use --system\n"
-    done = crontab("17 * * * * root cd / && x\n25 6 * * * root test -x y\n0 0 * * * z\n")
-    assert done.returncode == 0
-    assert hint in done.stderr
+    done = crontab("17 * * * * root cd / && x\n25 6 * * * root test -x y\n0 0 * * * z\n", "--force")
+    assert (done.returncode, hint in done.stderr) == (0, True)
     assert hint not in crontab("17 * * * * root cd /\n", "--system", "--force").stderr
     assert hint not in crontab("17 * * * * root a\n0 0 * * * b\n0 1 * * * c\n0 2 * * * root\n", "--force").stderr
 

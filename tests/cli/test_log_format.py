@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.cli.messages import _JsonFormatter
 from tests.waiting import wait_until
 
@@ -59,20 +58,18 @@ def test_up_logs_objects_which_name_the_process(jobs):
         assert began <= entry["time"] <= time.time()
 
 
-def test_a_process_alone_has_no_name(jobs):
-    jobs.start("work")
-    jobs.run("set", "bad:A", "NOW")
-    wait_until(lambda: '"warning"' in jobs.log())
-    assert all("process" not in entry for entry in read(jobs.log())[0])
-
-
 def test_text_is_the_default_a_retry_is_a_warning_and_no_traceback_controls_a_terminal(jobs):
+    jobs.start("work", log="json")  # a process alone has no name
+    jobs.run("set", "bad:A", "NOW")
+    wait_until(lambda: '"warning"' in jobs.log("json"))
+    assert all("process" not in entry for entry in read(jobs.log("json"))[0])
+    jobs.close()
     config = (jobs.folder / ".redbike.conf").read_text()
     (jobs.folder / ".redbike.conf").write_text(config.replace("log-format: JSON\n", ""))
-    jobs.run("set", "bad:A", "NOW")
+    jobs.run("set", "worse:A", "NOW")
     jobs.start("work")
     wait_until(lambda: jobs.log().count("ValueError: it broke") >= 2)
-    assert "Z WARNING bad:A: ValueError: it broke \\x1b[31m\\ud800; it is tried again in 0.25 s\n" in jobs.log()
+    assert "Z WARNING worse:A: ValueError: it broke \\x1b[31m\\ud800; it is tried again in 0.25 s\n" in jobs.log()
     assert "Traceback (most recent call last):\n" in jobs.log()
     assert "\x1b" not in jobs.log()
 
@@ -85,7 +82,3 @@ def test_any_message_is_one_line_that_can_be_read_back(message):
     assert len(line.splitlines()) == 1
     assert json.loads(line)["message"] == message
     assert json.loads(line)["logger"] == "redis.client"
-
-
-def test_the_library_takes_the_setting_too(client, prefix):
-    assert Redbike(RoundRobin("A"), prefix, client, log_format="json").settings.log_format == "json"

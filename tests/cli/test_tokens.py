@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.store.tokens import find_token, make_digest
 from tests.cli.refused import check_refused
 
@@ -37,14 +36,11 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(shell, client):
     ("words", "status", "said"),
     [
         (("add", "a b", "--role=read"), 2, "bad name 'a b'"),
-        (("add", "-", "--role=read"), 2, "bad name '-'"),
         (("add", "ci", "--role=admin"), 2, "bad role 'admin': read, operate, write are allowed"),
         (("add", "ci", "--role=read", "--jobs=[a"), 2, "bad pattern '[a'"),
         (("add", "ci", "--role=read", "--expires=2001-01-01T00:00:00Z"), 2, "bad --expires '2001-01-01"),
-        (("add", "ci", "--role=read", "--expires=soon"), 2, "'soon'"),
         (("add", "taken", "--role=read"), 2, "bad name 'taken': there is such a token"),
         (("remove", "ci"), 1, "no such token: 'ci'"),
-        (("remove", "a b"), 2, "bad name 'a b'"),
     ],
 )
 def test_what_is_wrong_is_refused_and_changes_nothing(shell, client, words, status, said):
@@ -54,9 +50,8 @@ def test_what_is_wrong_is_refused_and_changes_nothing(shell, client, words, stat
     assert client.hgetall("redbike-tokens") == before
 
 
-def test_a_token_that_is_damaged_or_has_expired_lets_nobody_in(shell, client, server_url):
+def test_a_token_that_is_damaged_or_has_expired_lets_nobody_in(shell, client, bike):
     secret = shell.run("token", "add", "ci", "--role=read", "--expires=4000000000").stdout.strip()
-    bike = Redbike(RoundRobin("A"), redis_config=server_url)
     tokens, _ = bike.store.tokens.read_all()
     assert find_token(tokens, secret, 3999999999.0).name == "ci"
     assert find_token(tokens, secret, 4000000000.0) is None

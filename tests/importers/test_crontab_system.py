@@ -88,7 +88,6 @@ def test_a_copy_of_a_zone_has_the_name_that_the_system_says_unless_it_has_other_
 
 def test_the_system_tells_its_variables(system):
     assert read_variables(str(system)) == {}
-    (system / "etc/environment").write_text("# no\nLANG=C\nA='b c'\n")
     (system / "etc/environment").write_text("H=a#b\nFOO=bar # c\nK=x   \n#L=1\n  A='b c'\n")
     assert read_variables(str(system)) == {"H": "a", "FOO": "bar ", "K": "x   ", "A": "b c"}
     (system / "etc/environment").write_text("# no\nLANG=C\nA='b c'\n")

@@ -25,14 +25,7 @@ def test_all_facades_of_a_test_share_its_jobs_and_its_clock(redbike):
         redbike(Worker(), now=START)
 
 
-def test_without_an_instant_the_clock_stands_at_this_second(redbike, client):
-    before = client.time()[0]
-    bike = redbike(Worker())
-    assert before <= bike.now <= client.time()[0]
-    assert (bike.now, bike.now.is_integer()) == (bike.store.timeline.read_clock(), True)
-
-
-def test_settings_and_arguments_are_checked_and_the_loops_are_refused_as_the_clock_stands_still(redbike):
+def test_settings_are_checked_and_loops_are_refused_as_the_clock_stands_still_at_this_second(redbike, client):
     for worker, settings, error, said in (
         (Worker(), {"retries": -1}, BadConfig, "bad retries"),
         (Worker(), {"prefix": "redbike"}, TypeError, "prefix"),
@@ -40,7 +33,10 @@ def test_settings_and_arguments_are_checked_and_the_loops_are_refused_as_the_clo
     ):
         with pytest.raises(error, match=said):
             redbike(worker, **settings)
+    before = client.time()[0]
     bike = redbike(Worker())
+    assert before <= bike.now <= client.time()[0]
+    assert (bike.now, bike.now.is_integer()) == (bike.store.timeline.read_clock(), True)
     for loop in (bike.work, bike.dispatch):
         with pytest.raises(RedbikeError, match=r"call run_due\(\)"):
             loop()

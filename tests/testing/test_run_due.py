@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -21,8 +20,6 @@ from redbike.errors import Overrun
 from tests.testing.worker import START, Worker, times
 from tests.waiting import wait_until
 
-BERLIN = ZoneInfo("Europe/Berlin")
-
 
 def starts(runs):
     return [run.start - START for run in runs]
@@ -35,27 +32,6 @@ def fails(run):
 RETRY = {"on_error": "retry", "retries": 2, "backoff": 10}
 
 
-def test_two_weeks_of_nightly_reports_take_no_two_weeks(redbike):
-    jobs, sent = Jobs(), []
-
-    @jobs.job("report", cron="0 2 * * *", tz="Europe/Berlin")
-    def report():
-        sent.append(datetime.fromtimestamp(current_run().due, BERLIN))
-
-    bike = redbike(jobs, now=datetime(2026, 10, 18, 12, tzinfo=BERLIN))
-    for jobid, schedule, options in jobs.schedules():
-        bike.set(jobid, schedule, **options)
-    began = time.monotonic()
-    runs = bike.run_due(timedelta(days=14))
-    assert time.monotonic() - began < 60
-    # On the 25th the clocks go back at three: all that is at two o'clock is once a day.
-    assert [(when.day, when.hour) for when in sent] == [(day, 2) for day in [*range(19, 32), 1]]
-    assert [run.jobid for run in runs] == ["report"] * 14
-    assert "skipped" not in bike.tell("report")
-    assert bike.now == datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp()
-    assert bike.tell("report")["next_run"] == datetime(2026, 11, 2, 1, tzinfo=UTC).timestamp()
-
-
 def test_what_fails_is_raised_and_tried_again_at_its_time(redbike):
     bike = redbike(Worker(fails), now=START, **RETRY)
     bike.set("upload:A", "EVERY:1h")
@@ -66,14 +42,11 @@ def test_what_fails_is_raised_and_tried_again_at_its_time(redbike):
         assert raised.value.__notes__ == ["in the run of the job 'upload:A' that was due at 2026-09-21T15:13:20Z"]
     assert bike.tell("upload:A")["status"].startswith("DIE:")
     assert bike.run_due(timedelta(days=1)) == []
-
-
-def test_without_raising_the_policies_are_all_that_counts(redbike):
-    bike = redbike(Worker(fails), now=START, **RETRY)
-    bike.set("upload:A", "AT:5")
-    runs = bike.run_due(timedelta(days=1), reraise=False)
-    assert ([run.attempt for run in runs], starts(runs)) == ([1, 2, 3], [0, 10, 30])
-    assert [run.outcome for run in bike.runs()] == ["failed", "retry", "retry"]
+    # Without raising, the policies are all that counts.
+    bike.set("once:A", "NOW")
+    runs, began = bike.run_due(timedelta(days=1), reraise=False), bike.now - 86400
+    assert [(run.attempt, run.start - began) for run in runs] == [(1, 0), (2, 10), (3, 30)]
+    assert [run.outcome for run in bike.runs("once:A")] == ["failed", "retry", "retry"]
 
 
 def test_each_job_runs_at_its_due_time_in_order(redbike):
@@ -186,25 +159,19 @@ def test_a_failed_assertion_in_a_job_fails_the_test(redbike):
         bike.run_due()
 
 
-def test_a_run_that_was_not_to_begin_is_not_among_the_runs(redbike):
-    bike = redbike(Worker(), now=START, catchup="none")
-    bike.set("job:A", f"EVERY:1h@{START}")
-    bike.pause_queue("A", until=START + 4000)
-    assert times(bike.run_due(timedelta(hours=2))) == [7200]
-    assert bike.tell("job:A")["skipped"] == {"paused": 1}
-
-
-def test_ended_is_called_for_each_run(redbike):
+def test_a_run_that_was_not_to_begin_is_not_among_the_runs_and_hooks_are_called_for_those(redbike):
     heard = []
 
     class Told(Worker):
         def ended(self, run, end):
             heard.append((run.jobid, end.event, end.next_run - START))
 
-    bike = redbike(Told(), now=START)
-    bike.set("job:A", "EVERY:1h")
-    bike.run_due(timedelta(hours=2))
-    assert heard == [("job:A", "ok", 7200), ("job:A", "ok", 10800)]
+    bike = redbike(Told(), now=START, catchup="none")
+    bike.set("job:A", f"EVERY:1h@{START}")
+    bike.pause_queue("A", until=START + 4000)
+    assert times(bike.run_due(timedelta(hours=2))) == [7200]
+    assert bike.tell("job:A")["skipped"] == {"paused": 1}
+    assert heard == [("job:A", "ok", 10800)]
 
 
 def test_queues_that_come_and_go_are_worked(redbike):
@@ -228,13 +195,11 @@ def test_queues_that_come_and_go_are_worked(redbike):
     [
         *(
             ({"limit": limit}, BadConfig, f"bad limit {limit!r}: a whole number is needed")
-            for limit in (None, "x", -1, 1.5, True)
+            for limit in (None, -1, 1.5, True)
         ),
         ({"until": datetime(2026, 1, 1)}, TypeError, "has no zone"),
         ({"until": "tomorrow"}, TypeError, "'tomorrow' is no instant"),
-        ({"until": True}, TypeError, "True is no instant"),
         ({"until": START - 1}, BadConfig, "only goes forward: 2026-09-21T14:13:19Z is before 2026-09-21T14:13:20Z"),
-        ({"until": timedelta(seconds=-1)}, BadConfig, "only goes forward"),
         ({"until": 1e15}, BadConfig, "before 1970 or after 9999"),
         ({"until": 10**400}, BadConfig, "bad instant 1000.*before 1970 or after 9999"),
     ],
@@ -267,19 +232,17 @@ def test_a_job_sets_another_one_with_what_runs_it_and_hooks_are_called(redbike):
 
 
 def test_a_run_saves_something_for_its_next_try_and_its_result_is_kept(redbike):
-    jobs, found = Jobs(), []
+    jobs = Jobs()
 
     @jobs.job("import", keep_result=True)
     def work_page():
         run = current_run()
-        found.append(run.saved)
-        run.progress(run.attempt / 3)
         if run.attempt < 3:
-            run.save(run.attempt)
+            run.save([*(run.saved or ()), run.attempt])
             raise Again(after=60)
-        return found
+        return run.saved
 
     bike = redbike(jobs)
     bike.set("import", "NOW")
     assert len(bike.run_due(until=timedelta(hours=1))) == 3
-    assert bike.result("import") == found == [None, 1, 2]
+    assert bike.result("import") == [1, 2]

@@ -111,23 +111,6 @@ def test_each_runs_with_its_arguments_when_it_did_before(redbike, moved):
     assert queues["poll"] == f"work-{moved['poll'][0].get('queue', 'poll')}"
 
 
-def test_jitter_is_a_share_of_its_own_for_each_job(redbike):
-    jobs = Jobs()
-    for number in range(9):
-        # "interval", minutes=15, jitter=60
-        jobs.job(f"poll{number}", every="15m", spread="60s")(lambda: None)
-    bike = redbike(jobs, now=START)
-    bike.sync(jobs.schedules())
-    runs = bike.run_due(timedelta(hours=1, minutes=1))
-    late = defaultdict(set)
-    for run in runs:
-        late[run.jobid].add((run.start - START.timestamp()) % 900)
-    assert len(runs) == 9 * 4
-    assert {len(each) for each in late.values()} == {1}
-    assert all(0 <= seconds <= 60 for [seconds] in late.values())
-    assert len({seconds for [seconds] in late.values()}) > 5
-
-
 # What it has missed since three days ago, by what a list says of misfires, and the number of runs that come of it.
 MISSED = {
     "coalesce": ({}, 1),  # coalesce=True

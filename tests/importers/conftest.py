@@ -1,0 +1,5 @@
+"""The command line, called in the process of the tests."""
+
+from tests.cli.conftest import shell
+
+__all__ = ["shell"]
