@@ -1,9 +1,7 @@
 """``redbike alert --test`` says what has become of a test; and what people are told, by real processes."""
 
 import json
-import os
 import re
-import signal
 
 import pytest
 
@@ -111,22 +109,3 @@ def test_of_a_world_whose_dispatchers_are_killed_each_alert_is_told_once(world):
     well = [("recovered", jobid) for jobid in [*bad, *slow]]
     wait_until(lambda: {*well} <= {*read_told(world)}, 60)
     assert sorted(read_told(world)) == sorted([*expected, *well])
-
-
-@pytest.mark.acceptance
-def test_a_message_of_a_dispatcher_that_is_killed_while_it_sends_it_is_sent_by_another(world):
-    (world.folder / "hang").touch()
-    world.bike.set("bad-1:A", "EVERY:1h")
-    world.bike.run("bad-1:A")
-    dispatcher = world.start("dispatch", *COMMAND)
-    worker = world.start("work", *COMMAND)
-    wait_until(lambda: list(world.folder.glob("new.*")), 60)
-    os.kill(dispatcher.pid, signal.SIGKILL)
-    [command] = [int(path.name.partition(".")[2]) for path in world.folder.glob("new.*")]
-    os.kill(command, signal.SIGKILL)
-    (world.folder / "hang").unlink()
-    assert read_told(world) == []
-    world.start("dispatch", *COMMAND)
-    wait_until(lambda: read_told(world), 60)
-    assert read_told(world) == [("failed", "bad-1:A")]
-    assert worker.poll() is None

@@ -1,7 +1,6 @@
 """The command ``import crontab``, in real processes."""
 
 import csv
-import json
 import os
 import pwd
 import stat
@@ -175,17 +174,3 @@ def test_its_mail_goes_to_whom_cron_mailed_and_says_the_outcome(shell, crontab):
     missing = f"-s {typo}: missing: no worker of its queue 'work-cron-{name_host()}' has the command 'typo' {user}"
     wanted = [f"{said[0]} {user}", f"{said[1]} one@example.org", f"{said[2]} two", missing]
     assert sorted(mails.read_text().splitlines()) == sorted(wanted)
-
-
-def test_what_was_imported_runs_as_cron_ran_it(shell, crontab):
-    text = f'HOME={shell.folder}\nPATH=/bin:/usr/bin\n0 3 * * * read a; echo "$a $PATH $LOGNAME" > out%in%\n'
-    assert crontab(text).returncode == 0
-    [[jobid, _]] = csv.reader((shell.folder / "jobs/schedules.csv").open(newline=""))
-    conf = "--config=jobs/.redbike.conf"
-    assert shell.run(conf, "load", "jobs/schedules.csv").returncode == 0
-    assert shell.run(conf, "run", jobid).returncode == 0
-    shell.start(conf, "up")
-    wait_until(lambda: json.loads(shell.run("tell", jobid).stdout).get("runs"), timeout=30)
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    assert (shell.folder / "out").read_text() == f"in /bin:/usr/bin {user}\n"
-    assert json.loads(shell.run("tell", jobid).stdout)["next_run"]

@@ -139,19 +139,6 @@ def test_bad_arguments_are_refused_in_one_line(shell, arguments, message):
     check_refused(shell.run("import", "ics", *arguments), 1 if "/dev/full" in message else 2, message)
 
 
-def test_a_zone_whose_rules_change_each_second_does_not_hang(shell):
-    zone = "BEGIN:VTIMEZONE\nTZID:Fast\n" + "".join(
-        f"BEGIN:{kind}\nDTSTART:00040101T000000\nTZOFFSETFROM:+0100\nTZOFFSETTO:+0{number}00\n"
-        f"RRULE:FREQ=SECONDLY\nEND:{kind}\n"
-        for number, kind in enumerate(("STANDARD", "DAYLIGHT"))
-    )
-    event = BAD.replace("Middle Earth", "Fast") + "\nRDATE;TZID=Fast;VALUE=PERIOD:20300101T000000/20300102T000000"
-    text = make_calendar(GOOD, event).replace("BEGIN:VEVENT", f"{zone}END:VTIMEZONE\nBEGIN:VEVENT", 1)
-    done = shell.run("import", "ics", "-", input=text)
-    assert done.returncode == 2
-    assert "event 'No zone': unknown time zone 'Fast': no zone of IANA has its rules" in done.stderr
-
-
 def test_without_the_package_it_says_what_to_install(shell, holidays):
     commands = [["import", "ics", "x"], ["set", "a:A", "@daily", "--except=holidays.ics"], ["set", "a:A", "@daily"]]
     code = "import sys; sys.modules['icalendar'] = None; from redbike.cli import main"
