@@ -16,6 +16,7 @@ from redbike.queries.window import parse_window
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
+from tests.queries import kept
 from tests.verbs import set_job, take_one
 
 NOW = 2_000_000_000.0
@@ -25,8 +26,7 @@ QUEUE = "work-A"
 
 
 def remember(store, jobid, ended, took=1.0, outcome=Outcome.OK, error="", late=0.0, attempt=1):
-    run = pack_run(ended - took - late, late, took, outcome, attempt, error)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, QUEUE, 10, run)]))
+    kept.remember(store, ended - took - late, late, took, outcome, error, jobid, QUEUE, attempt)
 
 
 def archive(store):
@@ -36,20 +36,18 @@ def archive(store):
 
 
 def register(store, kind, since, seen):
-    entry = {"kind": kind, "host": "web1", "pid": 7, "queues": [QUEUE], "version": "1"}
-    owner = f"Owner{kind[0]}01"
-    store.at(since).workers.register(owner, json.dumps(entry))
-    store.at(seen).workers.register(owner, json.dumps(entry), f"{since:.6f}")
+    kept.register(store, kind, 1, [QUEUE], since)
+    kept.register(store, kind, 1, [QUEUE], seen, f"{since:.6f}")
 
 
 def change(store, jobid, at):
     set_job(store.noted_as("ann@host").at(at), jobid, "EVERY:1h", at + 9e6)
 
 
-def fail(store, jobid, kept=None):
+def fail(store, jobid, record=None):
     """Keep a failure, for which there need not be a run."""
     failure = {"jobid": jobid, "due": AT - 1, "attempt": 1, "failed": AT, "error": "no luck"}
-    store.client.hset(store.keys.failures, jobid, kept or json.dumps(failure))
+    store.client.hset(store.keys.failures, jobid, record or json.dumps(failure))
     store.client.zadd(store.keys.failure_times, {jobid: AT})
 
 
@@ -71,13 +69,11 @@ class TestWindow:
         [
             ("03:05", "2026-11-23T03:05:00+01:00", 1200, 1200),
             *((text, "2026-11-23T03:05:00+01:00", 300, 300) for text in ("03:05±5m", "03:05+-5m", "03:05 ± 5m")),
-            ("3:05±300", "2026-11-23T03:05:00+01:00", 300, 300),
             # A time of day is the last one.
             ("12:00", "2026-11-23T12:00:00+01:00", 1200, 0),
             ("12:00:01", "2026-11-22T12:00:01+01:00", 1200, 1200),
             ("2026-11-20T03:05±1h", "2026-11-20T03:05:00+01:00", 3600, 3600),
             ("2026-11-20T03:05:00-02:00±1h", "2026-11-20T06:05:00+01:00", 3600, 3600),
-            ("2026-11-20T03:05:00+00:00+-1h", "2026-11-20T04:05:00+01:00", 3600, 3600),
             ("1700000000.5", "2023-11-14T23:13:20.500000+01:00", 1200, 1200),
             # Nothing is known of what is to come.
             ("now", "2026-11-23T12:00:00+01:00", 1200, 0),
@@ -139,7 +135,7 @@ class TestGather:
         assert "failed after 1.00 s" in found.moments[1].text
         assert "no luck" in found.moments[1].text
         assert found.moments[2].text.startswith("ann@host: set")
-        assert found.moments[4].text == "the worker web1:7:Ownerw01 was lost"
+        assert found.moments[4].text == "the worker web1:1:Ownerw01 was lost"
         assert not found.cuts
 
     def test_the_bounds_belong_to_it_and_nothing_beyond(self, store):
@@ -164,9 +160,9 @@ class TestGather:
         remember(store, "bad:A", AT, outcome=Outcome.FAILED, error="no luck")
         assert len(look(store).moments) == 1
 
-    @pytest.mark.parametrize("kept", ["[]", "nonsense", '{"jobid": 1, "failed": 2}', '{"jobid": "a", "failed": "b"}'])
-    def test_a_damaged_failure_is_passed_over(self, store, kept):
-        fail(store, "bad:A", kept)
+    @pytest.mark.parametrize("record", ["[]", "nonsense", '{"jobid": 1, "failed": 2}', '{"jobid": "a", "failed": "b"}'])
+    def test_a_damaged_failure_is_passed_over(self, store, record):
+        fail(store, "bad:A", record)
         assert not look(store).moments
 
     def test_a_run_that_goes_on_now(self, store):
@@ -242,7 +238,7 @@ def ran(jobid, ended, **more):
 TENS = [ran("slow:A", SINCE - 9000 + number * 100, took=10.0) for number in range(3)]
 failed = partial(ran, outcome=Outcome.FAILED)
 changed, registered = partial(partial, change), partial(partial, register, kind="worker")
-WORKER = "the worker web1:7:Ownerw01 was last seen then, and has not ended in order"
+WORKER = "the worker web1:1:Ownerw01 was last seen then, and has not ended in order"
 AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it is kept"
 
 
@@ -251,7 +247,7 @@ AFTER_WELL, ALONE = ", and its run before that had not", ", and no run before it
     [
         ([ran("ok:A", AT)], None),
         # A process that is lost, and one that lives.
-        ([registered(since=AT - 9000, seen=AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:7:Ownerw01")),
+        ([registered(since=AT - 9000, seen=AT), failed("bad:A", AT + 1)], (0, 0, WORKER, "", "web1:1:Ownerw01")),
         ([registered(since=AT, seen=NOW)], None),
         # A failure after a success, and not one more.
         (

@@ -81,11 +81,6 @@ def count_within(values):
     return [sum(value <= bound for value in values) for bound in (*BUCKETS, math.inf)]
 
 
-def archive(store):
-    for _ in store.archiver.archive():
-        pass
-
-
 def test_how_late_the_first_tries_of_occurrences_began(store):
     delays = [0.0, 0.004, 0.3, 5.0, 5.1, 90000.0]
     for waited in delays:
@@ -97,7 +92,7 @@ def test_how_late_the_first_tries_of_occurrences_began(store):
         found = read(store)
         assert read_histogram(found, "start_delay") == count_within(delays)
         assert math.isclose(found["redbike_start_delay_seconds_sum", QUEUE], sum(delays), rel_tol=1e-6)
-        archive(store)
+        list(store.archiver.archive())
 
 
 def test_each_figure_has_its_prefix_so_that_those_of_two_can_be_told_apart(store, client, prefix):
@@ -129,7 +124,7 @@ def test_runs_by_outcome_and_how_long_they_took(store):
         assert read_histogram(found, "run_duration") == count_within(took)
         assert found["redbike_run_duration_seconds_count", QUEUE] == 6
         assert math.isclose(found["redbike_run_duration_seconds_sum", QUEUE], sum(took), rel_tol=1e-6)
-        archive(store)
+        list(store.archiver.archive())
     assert found["redbike_unarchived_entries",] == 0
 
 

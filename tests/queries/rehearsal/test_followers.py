@@ -9,7 +9,7 @@ from redbike import BadSchedule
 from tests.queries.following.test_coming import One
 from tests.queries.rehearsal.test_rehearsal import START, count, count_real, do, live, rehearse, some_of
 
-HOURS = 23.97
+HOURS = 8.97
 HOUR = 3600
 WORLD = {
     "a": f"EVERY:1h@{START - 600:.0f}",
@@ -61,7 +61,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "action", "how", "jobids"), some_of(7, CASES))
+@pytest.mark.parametrize(("steps", "action", "how", "jobids"), some_of(9, CASES))
 def test_what_is_rehearsed_happens(redbike, steps, action, how, jobids):
     bike = make(redbike)
     if steps == "12000":
@@ -71,9 +71,15 @@ def test_what_is_rehearsed_happens(redbike, steps, action, how, jobids):
     check(bike, action, jobids, **how)
 
 
-@pytest.mark.parametrize("catchup", ["none", "last"])
-@pytest.mark.parametrize("queue", ["work-A", ""])
-@pytest.mark.parametrize(("before", "action"), [("", "pause"), ("pause", "resume"), ("pause", "pause")])
+@pytest.mark.parametrize(
+    ("catchup", "queue", "before", "action"),
+    [
+        ("none", "work-A", "", "pause"),
+        ("none", "work-A", "pause", "resume"),
+        ("last", "", "pause", "resume"),
+        ("last", "work-A", "pause", "pause"),
+    ],
+)
 def test_what_is_rehearsed_of_a_queue_happens(redbike, catchup, queue, before, action):
     bike = make(redbike, catchup=catchup)
     if before:
@@ -82,8 +88,7 @@ def test_what_is_rehearsed_of_a_queue_happens(redbike, catchup, queue, before, a
     check(bike, action, list(WORLD), limits=queue, **until)
 
 
-@pytest.mark.parametrize("catchup", ["none", "all"])
-@pytest.mark.parametrize("jobid", ["child", "both"])
+@pytest.mark.parametrize(("catchup", "jobid"), [("none", "child"), ("all", "both")])
 def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
     bike = make(redbike, catchup=catchup)
     check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
@@ -92,7 +97,7 @@ def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
 def test_followers_are_counted_with_their_parents(redbike):
     found = rehearse(make(redbike), "unset", ["a"], HOURS)
     assert (found.jobs, found.followers) == (1, 4)
-    assert found.without.runs == 24 + 24 + 24 + 8
+    assert found.without.runs == 9 + 9 + 9 + 3
     assert found.changed.runs == 0
 
 
@@ -101,7 +106,7 @@ def test_a_bad_schedule_is_refused(redbike):
         rehearse(make(redbike), "set", ["a"], schedule="AFTER:")
 
 
-@pytest.mark.parametrize("length", [0, 1, 80, 150])
+@pytest.mark.parametrize("length", [0, 80, 150])
 def test_a_job_that_would_wait_for_itself_is_refused_as_by_set(redbike, caplog, length):
     bike = redbike(One(), now=START)
     for number in range(length + 1):
@@ -115,18 +120,17 @@ def test_a_job_that_would_wait_for_itself_is_refused_as_by_set(redbike, caplog, 
 
 
 @pytest.mark.parametrize(
-    ("action", "how"),
+    ("jobids", "action", "how"),
     [
-        ("", {}),
-        ("pause", {}),
-        ("pause", {"until": START + 5.5 * HOUR}),
-        ("run", {}),
-        ("unset", {}),
-        ("set", {"schedule": "EVERY:2h"}),
+        (["a"], "", {}),
+        (["last"], "pause", {"until": START + 5.5 * HOUR}),
+        (["a"], "unset", {}),
+        (["report"], "pause", {}),
+        (["a", "b"], "set", {"schedule": "EVERY:2h"}),
+        (["report"], "run", {}),
     ],
 )
-@pytest.mark.parametrize("jobids", [["a"], ["last"], ["a", "b"], ["report"]])
-def test_what_is_rehearsed_of_a_group_happens(redbike, action, how, jobids):
+def test_what_is_rehearsed_of_a_group_happens(redbike, jobids, action, how):
     bike = make(redbike)
     bike.group("g", [(jobid, WORLD[jobid]) for jobid in ("a", "b", "last")], then="report")
     bike.set("after", "AFTER:report")
