@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,11 @@ import pytest
 
 from tests.commandline import ROOT
 from tests.deploy.containers import BASE, import_base, run_daemon
-from tests.deploy.machine import COMPOSE, copy_sources, run
-from tests.test_readme import commands, section
+from tests.deploy.machine import COMPOSE, copy_sources, run, try_bare
+from tests.pages import find_section, list_commands
 from tests.waiting import wait_until
 
-PAGE = (ROOT / "docs" / "deployment.rst").read_text()
-BUILD, PASSWORD, UP, SET, LOGS = (command for command, _ in commands(section("Containers", PAGE)))
+BUILD, PASSWORD, UP, SET, LOGS = list_commands("deployment", find_section("deployment", "Containers"))
 IMAGE, PROJECT = "redbike-check", "redbike-check"
 # The classic builder needs no further program.
 ENVIRONMENT = {
@@ -72,17 +72,23 @@ class Stack:
         return [each["State"] for each in self.containers(service)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def daemon() -> Iterator[None]:
-    with run_daemon():
-        yield
+def run_bare(stack: ExitStack, debian: Path) -> None:
+    """Run a daemon until the stack is closed, and a program in a container."""
+    stack.enter_context(run_daemon())
+    import_base(debian)
+    run("docker", "run", "--rm", "--network=host", BASE, "true")
 
 
 @pytest.fixture(scope="module")
-def image(debian, daemon) -> str:
+def image(debian) -> Iterator[str]:
     """The image that the Dockerfile describes."""
     run("chroot", debian, "install", "--directory", "--owner=valkey", "/data")
-    import_base(debian)
+    with ExitStack() as stack:
+        try_bare("containers", lambda: run_bare(stack, debian))
+        yield build_image(debian)
+
+
+def build_image(debian: Path) -> str:
     options = f"--network=host --build-arg=PYTHON={BASE} -t {IMAGE} "
     assert "-t redbike " in BUILD
     sources = copy_sources(debian.with_name("image"))
