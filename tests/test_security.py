@@ -215,9 +215,14 @@ def heard(helper, channel="journal"):
         raise ServerError("nothing is heard")
 
 
+def fill_requests(store):
+    """As many are remembered as there may be."""
+    store.client.eval("for n = 1, 10000 do redis.call('ZADD', KEYS[1], n, n) end", 1, store.keys.requests)
+
+
 def spreads(store, helper):
     """Jobs for every host: on a new host, on one that is gone and back, and nowhere any more."""
-    helper.client.zadd(store.keys.requests, {f"request{n}": n for n in range(10_000)})
+    fill_requests(helper.store)
     now = store.timeline.read_clock()
     known = {"pid": 1, "queues": ("work-E",), "version": "1", "for_host": True}
     for host in ("web1", "web2"):
@@ -349,7 +354,7 @@ def asks(bike, helper):
     starts(bike, helper.client)
     store, other = bike.store, helper.store
     # What is remembered of requests is bounded.
-    other.client.zadd(other.keys.requests, {f"request{n}": n for n in range(10_000)})
+    fill_requests(other)
     assert bike.set("job:A", "EVERY:1h")
     assert other.client.zcard(other.keys.requests) == 10_000
     assert bike.set("broken:A", "NOW")
