@@ -753,6 +753,9 @@ WORDS = {
     "due": ("set_once", {"jobid": "a:A", "delay": -3.0, "options": None}),
     "now": ("set_now", {"jobid": "a:A", "text": "NOW"}),
     "continue": ("set_now", {"jobid": "a:A", "text": "CONTINUE"}),
+    "brief": ("set_expiring", {"jobid": "a:A", "text": "EVERY:60@0.0"}),
+    "brief-later": ("set_periodic", ONE_MINUTE | {"delay": 10.0, "options": '{"expires":5}'}),
+    "expire": ("expire", {"which": 0, "late": 0.0, "times": 2}),
     "b": ("set_now", {"jobid": "b:A", "text": "NOW"}),
     "stop": ("set_stop", {"jobid": "a:A"}),
     "unset": ("unset", {"jobid": "a:A"}),
@@ -780,7 +783,7 @@ WORDS = {
         for word, place in {"die": "die", "quit": "stop", "vanish": "unset", "retry": "due"}.items()
     },
 }
-# One-offs, what is run explicitly or tried again, what waits elsewhere; pauses, and what is set during a run; limits.
+# One-offs, explicit runs, retries, what waits elsewhere; pauses; what is set during a run; limits; what expires.
 WALKS = """
 now take end, now take quit, now take die, now take retry, due take out, due take retry long dispatch take out
 now take long lose take long lose take long lose, set take long lose take stale, set take unset later vanish
@@ -804,6 +807,9 @@ later pause unset, set take pause vanish, later long pause cancel resume, set ta
 one set b take take long lose take, both set b take take release take take, rate set b take take release take take
 set b take one take end take, set b stop one take, both set b take take free take, one set take end b take
 rate set b take long long wait take long long take, rate set b take rate take, one set b take unset vanish take
+brief-later run wait expire, brief-later run take end, brief-later long run wait expire, brief wait run wait take
+brief expire, brief wait run wait expire, brief pause wait wait resume, brief take long lose expire
+brief take release expire
 """
 
 
