@@ -9,18 +9,16 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.loop.queues import Queues
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
-from redbike.store.records import RetryState, parse_batch
-from redbike.store.run import GRACE, LEASE, NextState
+from redbike.store.records import RetryState
+from redbike.store.run import LEASE, NextState
 from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
 from redbike.worker.source import STALE
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, join, start
-from tests.states import dump
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
@@ -42,15 +40,6 @@ def fill(store, number, queue="A", schedule="NOW", due=NOW):
 
 def take(store, most, tag="tag", now=NOW, **more):
     return take_many(store.at(now), [("work-A", 100.0)], [1], tag, most, **more)
-
-
-def batches(store):
-    """The jobs in flight under each tag; the tags have a lease and a key each, and no others have."""
-    found = {tag.decode(): parse_batch(jobs.decode()) for tag, jobs in store.client.hgetall(store.keys.batches).items()}
-    assert {tag.decode() for tag in store.client.zrange(store.keys.leases, 0, -1)} == set(found)
-    keys = store.client.keys(f"{store.keys.inflight_base}*")
-    assert {key.decode() for key in keys} == {store.keys.inflight(tag) for tag in found}
-    return found
 
 
 class Slow:
@@ -95,57 +84,6 @@ def events(store, jobids):
     return [state.status[:3] for state in store.questions.inspect(jobids)]
 
 
-def test_only_jobs_that_are_taken_count_for_how_long_their_tag_is_kept(store):
-    """Not an entry that is thrown away on the way to them."""
-    fill(store, 1, "A")
-    store.jobs.unset("000:A")
-    fill(store, 1, "B")
-    [run] = take_many(store.at(NOW), [("work-A", 100.0), ("work-B", 3.0)], [1, 2], "tag", 5)
-    state = store.questions.inspect([run.jobid])[0]
-    assert (run.jobid, state.lease) == ("000:B", NOW + 3.0 + GRACE)
-    assert state.inflight_ms <= 3000
-
-
-@pytest.mark.parametrize("repeated", [False, True])
-def test_a_tag_that_is_asked_for_twice_has_the_same_runs(store, repeated):
-    """Whoever sends a request again does not always know it, and none of the runs may be forgotten."""
-    jobids = fill(store, 5)
-    # Nothing is taken by who only asks what a tag has.
-    assert take(store, 0, repeated=True) == []
-    assert batches(store) == {}
-    runs = take(store, 4)
-    assert take(store, 2, repeated=repeated) == take(store, 0, repeated=True) == runs
-    assert batches(store) == {"tag": jobids[:4]}
-    store.at(NOW).runs.release(runs[2:])
-    assert take(store, 4, repeated=repeated) == runs[:2]
-    assert batches(store) == {"tag": jobids[:2]}
-    # Also if there are entries that would be thrown away.
-    store.jobs.unset(jobids[4])
-    assert take(store, 0, "other", repeated=True) == []
-
-
-def test_a_job_that_is_twice_in_its_queue_is_taken_once(store, client):
-    jobids = fill(store, 3)
-    client.rpush(store.keys.queue("work-A"), *jobids)
-    assert sorted(run.jobid for run in take(store, 9)) == jobids
-
-
-@pytest.mark.parametrize("most", [1, 2, 5, 64])
-def test_weights_are_exact_also_when_several_are_taken(store, most):
-    for queue in "AB":
-        fill(store, 30, queue)
-    queues, order = Queues(RoundRobin("A:A:B"), 100.0), []
-    while True:
-        names, turns, _ = next(queues.polls())
-        runs = take_many(store.at(NOW), names, turns, f"tag{len(order)}", most)
-        if not runs:
-            break
-        for run in runs:
-            queues.advance(run.queue)
-            order.append(run.queue[-1])
-    assert "".join(order) == "AAB" * 15 + "B" * 15
-
-
 def test_weights_are_exact_also_when_jobs_are_given_back(store):
     """Every third of B is slow: what was taken with it goes back, and takes no turn."""
     order, slow = [], threading.Event()
@@ -164,82 +102,6 @@ def test_weights_are_exact_also_when_jobs_are_given_back(store):
     assert "".join(order) == ("AAB" * 30)[: len(order)]
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        NextState("next", NOW + 50),
-        NextState("next", "+0"),
-        NextState("next", None),
-        NextState("stop"),
-        NextState("unset"),
-        NextState("die", failure={"error": "it broke"}),
-        NextState("next", NOW + 50, missed=3, overlapped=2),
-        NextState("due", "+5", retry_state="1 0"),
-    ],
-)
-def test_ending_many_is_ending_each(client, store, outcome):
-    def ended(prefix, together):
-        store = Store(client, prefix, RoundRobin("A").queue_for)
-        fill(store, 5)
-        store.at(NOW).jobs.set([JobToSet("000:A", "EVERY:7@0.0", NOW + 7, False, "work-A")])
-        runs = take(store, 5)
-        set_job(store.at(NOW), "003:A", "EVERY:9@0.0", NOW + 9)
-        store.jobs.unset("002:A")
-        calls = [store.at(NOW + 1).runs.pack_end([(run, outcome) for run in runs])]
-        if not together:
-            calls = [store.at(NOW + 1).runs.pack_end([(run, outcome)]) for run in runs]
-        words = [word for call in calls for word in store.runs.read_end(store.scripts.run(call))]
-        found = {key.removeprefix(prefix): value for key, value in dump(store).items()}
-        # In one entry, or in one for each; and each took its own time.
-        del found["-journal"]
-        found["past"] = sorted((run.jobid, run.due, run.outcome, run.attempt) for run in store.journal.list_runs())
-        found["counts"] = {name: n for name, n in store.counts.read().items() if name.startswith("runs:")}
-        store.upkeep.flush()
-        return words, found
-
-    assert ended(f"{store.keys.prefix}one", True) == ended(f"{store.keys.prefix}two", False)
-
-
-def test_what_is_given_back_is_as_if_it_had_not_been_taken_unless_it_was_set_meanwhile(store):
-    jobids = fill(store, 7)
-    before = store.questions.inspect(jobids)
-    runs = take(store, 6)
-    set_job(store.at(NOW), "004:A", "EVERY:9@0.0", NOW + 9)
-    store.jobs.unset("005:A")
-    assert store.at(NOW + 0.5).runs.release(runs[1:]) == ["queue"] * 3 + ["kept", "unset"]
-    assert store.questions.inspect(jobids)[1:4] == before[1:4]
-    assert [bool(state.running) for state in store.questions.inspect(["004:A", "005:A"])] == [True, False]
-    assert [run.jobid for run in take(store, MOST, "other")] == [*jobids[1:4], jobids[6]]
-    assert store.at(NOW).runs.release(runs[1:4]) == ["stale"] * 3
-
-
-def test_runs_that_are_lost_together_count_as_losses_for_none_and_run_alone_the_next_time(store):
-    jobids = fill(store, MOST)
-    take(store, MOST)
-    dispatcher = Dispatcher(store, Settings())
-    dispatcher.dispatch_due(NOW + LEASE)
-    assert list(fsck(store)) == []
-    for jobid in jobids:
-        state = store.questions.inspect([jobid])[0]
-        assert state.queued
-        assert state.retry_state == "0 0 alone"
-    for n in range(2):
-        (run,) = take(store, MOST, f"alone{n}", now=NOW + LEASE)
-        assert (run.losses, run.attempt) == (0, 1)
-        store.at(NOW + LEASE).runs.end(run, NextState("next", None))
-    # Alone, it is known which run was lost.
-    (run,) = take(store, MOST, "last", now=NOW + LEASE)
-    dispatcher.dispatch_due(NOW + 2 * LEASE)
-    assert store.questions.inspect([run.jobid])[0].retry_state == f"0 1 1 {run.due:.6f} -"
-
-
-def test_a_job_that_may_have_killed_its_worker_runs_neither_with_those_before_nor_with_those_after_it(store):
-    jobids = fill(store, 5)
-    store.client.hset(store.keys.retry_states, jobids[2], "0 0 alone")
-    taken = [[run.jobid for run in take(store, MOST, f"tag{n}")] for n in range(3)]
-    assert taken == [jobids[:2], jobids[2:3], jobids[3:]]
-
-
 def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
     pace = Pace()
     numbers = []
@@ -253,51 +115,29 @@ def test_it_takes_more_the_shorter_the_jobs_are_and_one_when_they_are_long():
     assert pace.number == 1
 
 
-def test_a_slow_job_holds_up_no_other(store):
+def test_a_slow_job_holds_up_no_other_and_is_kept_alive(store, monkeypatch, caplog):
     """It comes third: what is done is ended at once, and what has not begun is left to another worker."""
-    jobids, act = fill(store, 40), Slow("002:A")
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+    monkeypatch.setattr(Acting, "timeout", lambda self, name: 100.0)
+    jobids, act = fill(store, 40), Slow("002:A", 2 * UNREPORTED)
     with working(store, act) as slow:
         assert act.begun.wait(60)
         wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 37)
         # The second is done, but another thread ends it.
         wait_until(lambda: events(store, jobids[:4]) == ["STP", "STP", "WRK", "ENQ"])
+        first = store.questions.inspect(["002:A"])[0]
+        wait_until(lambda: store.questions.inspect(["002:A"])[0].lease > first.lease + 0.1)
+        # What was given back has another tag when it is taken again.
+        runs = take(store, 4, "other", now=None)
+        assert [state.tag for state in store.questions.inspect(jobids[2:7])] == [first.tag, *["other"] * 4]
+        assert store.runs.release(runs) == ["queue"] * 4
         with working(store, lambda jobid: None) as quick:
             wait_until(lambda: len(quick.runner.worker.worked) == 37)
             assert quick.runner.worker.worked == jobids[3:]
             assert slow.runner.worker.worked == jobids[:3]
             act.leave.set()
             wait_until(lambda: events(store, ["002:A"]) == ["STP"])
-
-
-def test_what_is_given_back_because_of_a_slow_job_has_a_tag_of_its_own_when_it_is_taken_again(store):
-    jobids, act = fill(store, 6), Slow("001:A")
-    with working(store, act):
-        assert act.begun.wait(60)
-        wait_until(lambda: store.client.llen(store.keys.queue("work-A")) == 4)
-        slow = store.questions.inspect(["001:A"])[0].tag
-        assert batches(store) == {slow: ["001:A"]}
-        runs = take(store, MOST, "other", now=None)
-        assert batches(store) == {slow: ["001:A"], "other": jobids[2:]}
-        assert [state.tag for state in store.questions.inspect(jobids[2:])] == ["other"] * 4
-        # Each of them ends without the other.
-        act.leave.set()
-        wait_until(lambda: events(store, ["001:A"]) == ["STP"])
-        assert batches(store) == {"other": jobids[2:]}
-        assert store.runs.heartbeat(runs) == ["ok"] * 4
-        assert store.runs.release(runs) == ["queue"] * 4
-    assert batches(store) == {}
-
-
-def test_a_slow_job_in_a_batch_and_no_other_is_kept_alive(store, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
-    monkeypatch.setattr(Acting, "timeout", lambda self, name: 100.0)
-    jobids, act = fill(store, 3), Slow("001:A", 2 * UNREPORTED)
-    with working(store, act):
-        assert act.begun.wait(60)
-        first = store.questions.inspect(["001:A"])[0].lease
-        wait_until(lambda: store.questions.inspect(["001:A"])[0].lease > first + 0.1)
-        act.leave.set()
-        wait_until(lambda: events(store, jobids) == ["STP"] * 3)
+    assert store.client.exists(store.keys.batches, store.keys.leases) == 0
     assert "no longer" not in caplog.text, "what has ended needs no sign of life"
 
 
@@ -406,26 +246,6 @@ def test_the_end_of_a_job_is_told_before_the_next_one_is_done(store):
     assert events(store, seen) == ["STP", "STP"]
 
 
-def cut_off(client):
-    client.client_kill_filter(_type="normal", skipme=True)
-
-
-@pytest.mark.parametrize("harm", [cut_off, lambda client: client.script_flush()])
-def test_ends_that_were_not_answered_are_told_again(store, harm):
-    """Whoever has heard nothing does not know whether it was done; twice is as once."""
-
-    def act(jobid):
-        if int(jobid[:3]) % 7 == 3:
-            harm(store.client)
-        time.sleep(2 * UNREPORTED)
-
-    jobids = fill(store, 40, schedule="EVERY:1h@0.0", due=NOW)
-    worker = run_unwatched(store, act)
-    assert worker.runner.worker.worked == jobids
-    assert all(state.timeline and not state.skipped.get("running") for state in store.questions.inspect(jobids))
-    assert worker.source.take(MOST) == []
-
-
 def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
     jobids = fill(store, 3)
     worker = Worker(store, Acting(lambda jobid: time.sleep(2 * UNREPORTED)), Settings())
@@ -484,9 +304,10 @@ def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):
 @pytest.mark.parametrize("number", [1, 5])
 def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own(store, number):
     """A worker that is suspended while it waits for an answer gets it late."""
-    fill(store, number, due=time.time())
+    fill(store, number)
     worker = make_worker(store)
     runs = worker.source.take(number)
+    assert len(runs) == number
     later = store.timeline.read_dispatched()[0]
     Dispatcher(store, Settings()).dispatch_due(later + LEASE + 1)
     (other,) = take(store, 1, "other", now=later)
