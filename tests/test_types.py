@@ -154,6 +154,13 @@ WRONG = {
     "redbike.Redbik": 'Module has no attribute "Redbik"',
     "Redbike(RoundRobin('A')).jobs(status='DYE')": "incompatible type",
     "[event == 'DYE' for _, event, _ in Redbike(RoundRobin('A')).get_statuses()]": "Non-overlapping equality check",
+    "redbike.Jobs().job('a')(len).enqueue(5)": 'Argument 1 to "enqueue"',
+    "redbike.Jobs().job('a')(len).set('k', 'NOW', [], size=3)": '"size" for "set"',
+    "redbike.Jobs().job('a')(len).options(after=[])": 'Argument "after" to "options"',
+    "redbike.Jobs().job('a')(len)([], 2)": "Too many arguments",
+    "redbike.Jobs().job('a')(len)([]) + 'b'": "Unsupported operand types for +",
+    "redbike.Jobs().job('a', every='1h', retry=3)": 'keyword argument "retry"',
+    "redbike.Jobs().job('a', cron=7)": 'Argument "cron"',
     "redbike.JobHandle('a').wait().outcom": '"PastRun" has no attribute "outcom"',
     "async def act(a: redbike.JobHandle) -> None: print((await a).wait().outcome)": 'has no attribute "outcome"',
 }

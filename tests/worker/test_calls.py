@@ -5,7 +5,6 @@ import hashlib
 import inspect
 import pickle
 import re
-import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -144,43 +143,33 @@ def test_a_key_names_the_job(bike):
     assert len(work_all(bike)) == 2
 
 
-@pytest.mark.parametrize("after", [3600, 3600.0, "1h", timedelta(hours=1)])
-def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, after):
-    told = bike.tell(greet.options(after=after, retries=2).enqueue("ann"))
-    assert abs(told["next_run"] - bike.store.timeline.read_clock() - 3600) < 5
+HOUR, YEAR_2030 = 3600.0, 1893456000.0
+
+
+@pytest.mark.parametrize(
+    ("options", "later"),
+    [
+        *(({"after": after}, HOUR) for after in (3600, "1h", timedelta(hours=1))),
+        *(({"at": at}, YEAR_2030) for at in ("2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC))),
+    ],
+)
+def test_a_job_is_enqueued_for_later_by_the_clock_of_the_server(bike, options, later):
+    jobid, soon = greet.options(**options, retries=2).enqueue("ann"), greet.enqueue("bob")
+    told = bike.tell(jobid)
+    now = bike.store.timeline.read_clock() if later == HOUR else 0.0
+    assert abs(told["next_run"] - now - later) < 5
     assert (told["options"], told["schedule"][:3]) == ({"retries": 2}, "AT:")
+    # It is taken back by unset, and not by cancel.
+    assert [result.word for each in (jobid, soon) for result in bike.cancel(each)] == ["idle", "cancelled"]
+    bike.unset(jobid)
+    assert bike.tell(jobid)["status"] is None
 
 
-@pytest.mark.parametrize("at", ["2030-01-01T00:00:00Z", 1893456000, datetime(2030, 1, 1, tzinfo=UTC)])
-def test_a_job_is_enqueued_for_an_instant(bike, at):
-    assert bike.tell(greet.options(at=at).enqueue("ann"))["next_run"] == 1893456000
-
-
-@pytest.mark.parametrize("after", [0, 0.0, "0", "0s", 0.0005, 1e-5, timedelta(0), timedelta(microseconds=5)])
+@pytest.mark.parametrize("after", [0, "0s", 1e-5, timedelta(microseconds=5)])
 def test_no_time_at_all_is_at_once(bike, calls, after):
     assert greet.options(after=after).enqueue("ann") == greet.enqueue("ann")
     work_all(bike)
     assert calls == [("ann", 1)]
-
-
-def test_a_job_that_waits_for_its_time_is_taken_back_by_unset_and_not_by_cancel(bike):
-    later, soon = greet.options(after=60).enqueue("ann"), greet.enqueue("bob")
-    assert [result.word for each in (later, soon) for result in bike.cancel(each)] == ["idle", "cancelled"]
-    assert bike.tell(later)["next_run"]
-    bike.unset(later)
-    assert bike.tell(later)["status"] is None
-
-
-def test_a_call_may_expire(bike, calls):
-    jobid, other = greet.options(expires="5m").enqueue("ann"), greet.enqueue("bob")
-    told = bike.tell(jobid)
-    assert told["expires_at"] == told["queued_for"] + 300
-    bike.store.jobs.unset(jobid)
-    jobid = greet.options(expires=0.001).enqueue("ann")
-    time.sleep(0.002)
-    bike.work_one()
-    bike.work_one()
-    assert (calls, bike.tell(jobid)["skipped"], bike.tell(other)["status"][:3]) == ([("bob", 1)], {"expired": 1}, "STP")
 
 
 def test_a_job_is_set_with_any_schedule(bike, calls):
@@ -202,31 +191,23 @@ def test_a_job_is_set_with_any_schedule(bike, calls):
     ("call", "error", "said"),
     [
         (lambda: greet.enqueue(), TypeError, r"greet\(name, times=1\): missing a required argument: 'name'"),
-        (lambda: greet.enqueue("a", 1, 2), TypeError, r"greet\(name, times=1\): too many positional arguments"),
-        (lambda: greet.enqueue("a", when=2), TypeError, "unexpected keyword argument 'when'"),
         (lambda: greet.set("k", "NOW"), TypeError, "missing a required argument: 'name'"),
         (lambda: mixed.enqueue("an id", 3), TypeError, r"mixed\(size\): too many positional arguments"),
         (lambda: tell.enqueue("a", jobid="x"), TypeError, "'jobid' is the id of its job, not an argument"),
-        (lambda: tidy.enqueue(1), TypeError, r"tidy\(\): too many positional arguments"),
         (lambda: keep.enqueue(), TypeError, "missing a required argument: 'data'"),
         (lambda: greet.enqueue({1, 2}), BadConfig, "cannot be written as JSON"),
-        (lambda: greet.enqueue(float("nan")), BadConfig, "cannot be written as JSON"),
         (lambda: greet.jobid(None), TypeError, "bad key None of a job of greet"),
-        (lambda: greet.jobid(True), TypeError, "bad key True"),
         (lambda: greet.jobid("a\nb"), BadJobId, "bad job id"),
         (lambda: greet.options(key=["a"]), TypeError, r"bad key \['a'\]"),
         (lambda: greet.options(after="soon"), BadSchedule, "bad duration 'soon'"),
-        (lambda: greet.options(after=-5), BadSchedule, "bad duration '-5'"),
         (lambda: greet.options(after=timedelta(microseconds=-5)), BadSchedule, "bad duration '-5e-06'"),
         (lambda: greet.options(after=False), BadSchedule, "bad duration 'False'"),
         (lambda: greet.options(after=0, at=5), TypeError, "after and at are given"),
         (lambda: greet.options(at="then"), BadSchedule, "then"),
-        (lambda: greet.options(at=5, after=5), TypeError, "after and at are given"),
         (lambda: greet.options(data=5), TypeError, "the data of a job of greet are its arguments"),
         (lambda: greet.options(retires=5), TypeError, "unexpected option 'retires'"),
         (lambda: greet.options(retries=-5), BadConfig, "-5"),
         (lambda: greet.options(bike="x"), TypeError, "bad bike 'x': a Redbike or an AsyncRedbike is needed"),
-        (lambda: greet.options(bike=Redbike), TypeError, "bad bike <class"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_it_is_set(bike, call, error, said):
@@ -235,19 +216,12 @@ def test_what_does_not_fit_is_refused_when_it_is_set(bike, call, error, said):
     assert list(bike.get_statuses()) == []
 
 
-@pytest.mark.parametrize("verb", ["set", "enter", "set_many", "sync"])
-def test_an_id_that_no_function_takes_is_refused_when_it_is_set(bike, verb):
+def test_an_id_that_no_function_takes_is_refused_when_it_is_set(bike):
     said = "no queue for 'gret:ann': no function takes it: there are functions for 'greet', 'keep'"
-    if verb in ("set", "enter"):
-        with pytest.raises(BadQueueName, match=said):
-            getattr(bike, verb)("gret:ann", "NOW")
-    elif verb == "set_many":
-        [(_, error)] = bike.set_many([("gret:ann", "NOW")])
-        assert str(error).startswith(said)
-    else:
-        changes = bike.sync([("gret:ann", "NOW"), ("greet:ann", "NOW")], group="g")
-        [(jobid, error)] = changes.bad.items()
-        assert (jobid, str(error)[: len(said)]) == ("gret:ann", said)
+    with pytest.raises(BadQueueName, match=said):
+        bike.set("gret:ann", "NOW")
+    changes = bike.sync([("gret:ann", "NOW"), ("greet:ann", "NOW")], group="g")
+    assert [str(error)[: len(said)] for error in changes.bad.values()] == [said]
     assert bike.tell("gret:ann")["status"] is None
 
 
@@ -303,11 +277,14 @@ def test_within_a_job_the_redbike_that_runs_it_sets_others(client, prefix, own):
         seen.append(number)
         if number < 3:
             assert (await second.enqueue(number + 1)).startswith("second:")
+        elif len(seen) == 2:
+            await second.enqueue(number)  # while it runs: it runs once more
+            await second.enqueue(number)
 
     with Redbike(own, f"{prefix}-other", client) as other:
         first.options(bike=bike).enqueue(1)
-        assert len(work_all(bike)) == 3
-        assert (work_all(other), seen) == ([], [2, 3])
+        assert len(work_all(bike)) == 4
+        assert (work_all(other), seen) == ([], [2, 3, 3])
 
 
 def test_an_async_redbike_sets_jobs_in_its_loop(client, prefix, bike, calls):
@@ -315,15 +292,15 @@ def test_an_async_redbike_sets_jobs_in_its_loop(client, prefix, bike, calls):
         async with AsyncRedbike(jobs, prefix, client) as awaited:
             jobid = await greet.enqueue("ann")
             assert (await awaited.tell(jobid))["data"] == {"name": "ann"}
-            greet.enqueue("bob")  # begun, though nobody awaits it
             handle = greet.set("cat", "never", "cat")
             with pytest.raises(BadSchedule, match="never"):
                 await handle
-            return jobid
+            # Begun, though nobody awaits them: they are stored before it is closed.
+            return [jobid, *(greet.enqueue(f"user {number}") for number in range(30))]
 
-    jobid = asyncio.run(main())
-    assert jobid in work_all(bike)
-    assert sorted(calls) == [("ann", 1), ("bob", 1)]
+    jobids = asyncio.run(main())
+    assert sorted(work_all(bike)) == sorted(jobids)
+    assert len(calls) == 31
 
 
 def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
@@ -345,33 +322,11 @@ def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
         function.options(bike=bike).enqueue("ann")
 
 
-def test_a_function_may_have_two_ids(own):
-    one = own[0].job("one")(lambda name: None)
-    two = own[0].job("two")(one)
-    assert [one.enqueue("a")[:4], two.enqueue("b")[:4]] == ["one:", "two:"]
-    assert len(work_all(own[1])) == 2
-
-
-@pytest.mark.parametrize("data", [None, {"name": 1, "size": 2}, [1]])
+@pytest.mark.parametrize("data", [None, [1]])
 def test_a_schedule_needs_the_data_of_its_function(data):
     with pytest.raises(TypeError, match=r"job 'greet' has a schedule, but not the data that it needs: .*name"):
         Jobs().job("greet", every="1h", data=data)(lambda name: None)
     Jobs().job("greet", every="1h", data={"name": "ann"})(lambda name: None)
-
-
-def test_a_second_call_while_the_job_runs_runs_it_once_more(own):
-    seen = []
-
-    @own[0].job("slow")
-    def slow(name: str) -> None:
-        seen.append(name)
-        if len(seen) == 1:
-            slow.enqueue(name)
-            slow.enqueue(name)
-
-    slow.enqueue("ann")
-    assert len(work_all(own[1])) == 2
-    assert seen == ["ann", "ann"]
 
 
 VALUES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)
@@ -394,15 +349,6 @@ def test_a_worker_calls_a_function_as_the_program_has(args, kwargs):
         data = signature.bind(args, kwargs)
         assert signature.check(data) == ""
         assert function(**signature.make_arguments("x", data)) == expected
-
-
-def test_what_nobody_awaits_is_stored_before_the_redbike_is_closed(client, prefix, bike):
-    async def main():
-        async with AsyncRedbike(jobs, prefix, client):
-            return [greet.enqueue(f"user {number}") for number in range(30)]
-
-    handles = asyncio.run(main())
-    assert {each[0] for each in bike.get_statuses()} == set(handles)
 
 
 def test_a_function_may_have_parameters_of_any_name(own, calls):

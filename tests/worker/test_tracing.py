@@ -1,7 +1,6 @@
 """Spans of OpenTelemetry: one for each run, with how it ends, linked to the span in which its job was set."""
 
 import asyncio
-import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -18,7 +17,6 @@ from redbike import (
     Again,
     AsyncRedbike,
     BadConfig,
-    BadSchedule,
     Jobs,
     Overrun,
     Redbike,
@@ -28,7 +26,6 @@ from redbike import (
     UnsetJob,
     current_run,
 )
-from tests.commandline import ROOT
 from tests.loops import beside, raising
 from tests.waiting import wait_until
 
@@ -66,29 +63,13 @@ def traced():
 
 @pytest.fixture
 def make(client, prefix):
-    bikes = []
-
-    def make(worker, **settings):
-        bikes.append(Redbike(worker, prefix, client, **settings))
-        return bikes[-1]
-
-    yield make
-    for bike in bikes:
-        bike.close()
+    return lambda worker: Redbike(worker, prefix, client)
 
 
 @asynccontextmanager
 async def wrap(run):
     await asyncio.sleep(0)
     yield
-
-
-BEGUN = []
-
-
-async def sleep() -> None:
-    BEGUN.append(current_run().jobid)
-    await asyncio.sleep(60)
 
 
 def add(jobs, kind, act, **options):
@@ -101,8 +82,7 @@ def add(jobs, kind, act, **options):
     jobs.job("job", **options)(act if kind == "sync" else act_in_loop)
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("others", [[], [wrap]])
+@pytest.mark.parametrize(("kind", "others"), [("sync", []), ("sync", [wrap]), ("async", [wrap])])
 def test_a_run_is_a_span_of_a_consumer_with_its_link_and_its_children(traced, make, kind, others):
     jobs = Jobs(middleware=[Tracing(traced.provider), *others])
 
@@ -134,25 +114,20 @@ def test_a_run_is_a_span_of_a_consumer_with_its_link_and_its_children(traced, ma
     assert child.parent.span_id == span.context.span_id
     assert span.end_time - span.start_time > 10_000_000
     assert not trace.get_current_span().get_span_context().is_valid
+    # Without the option there is no link. A worker class may have it, too.
+    worker = type("Worker", (RoundRobin,), {"middleware": [Tracing(traced.provider)], "work": lambda self, jobid: None})
+    bike = make(worker("A"))
+    bike.set("job:A", "NOW", retries=1)
+    bike.work_one()
+    assert not traced.find("process work-A").links
 
 
-def test_a_job_without_the_option_has_no_link(traced, make):
-    add(traced.jobs, "sync", lambda: None)
-    bike = make(traced.jobs)
-    for options in ({}, {"retries": 1}):
-        bike.set("job", "NOW", **options)
-        bike.work_one()
-    assert [len(span.links) for span in traced.spans] == [0, 0]
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("others", [[], [wrap]])
+@pytest.mark.parametrize(("kind", "others"), [("sync", []), ("sync", [wrap]), ("async", [wrap])])
 @pytest.mark.parametrize(
     ("error", "options", "outcome", "is_error"),
     [
         (OSError("full"), {}, "failed", True),
         (OSError("full"), {"retries": 1}, "retry", True),
-        (BadSchedule("bad"), {}, "failed", True),
         (Overrun("gave up"), {}, "overrun", True),
         (SystemExit(3), {}, "failed", True),
         (Again(reason="not yet"), {}, "retry", False),
@@ -176,60 +151,61 @@ def test_a_span_ends_as_its_run_does(traced, make, kind, others, error, options,
         assert span.status.description == f"{type(error).__name__}: {error}"
 
 
+async def sleep() -> None:
+    await asyncio.sleep(60)
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_run_that_is_too_late_is_an_error(traced, make, kind):
-    traced.jobs.job("sync", timeout=0.1)(lambda: time.sleep(0.2))
-    traced.jobs.job("async", timeout=0.1)(sleep)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_run_that_is_too_late_is_an_error_and_one_that_is_cancelled_is_none(
+    traced, make, monkeypatch, kind, is_cancelled
+):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+
+    def act() -> None:
+        wait_until(lambda: current_run().cancelled)
+        raise OSError("cut off")
+
+    waits = act if is_cancelled else lambda: time.sleep(0.2)
+    traced.jobs.job("job", timeout=60 if is_cancelled else 0.1)(waits if kind == "sync" else sleep)
     bike = make(traced.jobs)
-    bike.set(kind, "NOW")
-    bike.work_one()
+    bike.set("job", "NOW")
+    with beside(bike.store, bike.work):
+        wait_until(lambda: bike.is_working("job") or traced.spans)
+        if is_cancelled:
+            bike.cancel("job")
+        wait_until(lambda: traced.spans)
+    if is_cancelled:
+        traced.check_end(StatusCode.UNSET, "cancelled")
+        return
     span = traced.check_end(StatusCode.ERROR, "overrun")
     assert span.status.description.startswith("Overrun: ")
     assert span.attributes["error.type"] == "redbike.errors.Overrun"
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_run_that_is_cancelled_is_no_error(traced, make, monkeypatch, kind):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
-
-    @traced.jobs.job("sync", timeout=60)
-    def act() -> None:
-        wait_until(lambda: current_run().cancelled)
-        raise OSError("cut off")
-
-    traced.jobs.job("async", timeout=60)(sleep)
-    bike = make(traced.jobs)
-    bike.set(kind, "NOW")
-    with beside(bike.store, bike.work):
-        wait_until(lambda: bike.is_working(kind))
-        bike.cancel(kind)
-        wait_until(lambda: traced.spans)
-    traced.check_end(StatusCode.UNSET, "cancelled")
-
-
-def test_a_run_that_is_handed_back_is_no_error(traced, client, prefix):
+def test_a_program_that_ends_has_its_jobs_handed_back_which_is_no_error(traced, make, client, prefix):
     traced.jobs.job("job", timeout=60)(sleep)
+    kept = []
 
     async def main() -> None:
         bike = AsyncRedbike(traced.jobs, prefix, client)
         await bike.set("job", "NOW")
         kept.append(asyncio.create_task(bike.work()))
-        while not BEGUN:
+        while not await bike.is_working("job"):
             await asyncio.sleep(0.01)
+        # It does not wait for the task: asyncio.run() cancels all.
 
-    kept = []
-    BEGUN.clear()
     asyncio.run(main())
     traced.check_end(StatusCode.UNSET, "retry")
+    bike = make(traced.jobs)
+    [run] = bike.runs("job")
+    assert (run.outcome, run.error) == ("retry", "its worker was stopped, and has handed it back")
+    assert bike.tell("job").get("failures") is None
 
 
 async def cancel_own_task():
     asyncio.current_task().cancel()
     await asyncio.sleep(0)
-
-
-async def raise_cancelled():
-    raise asyncio.CancelledError
 
 
 async def await_cancelled_child():
@@ -238,36 +214,28 @@ async def await_cancelled_child():
     await child
 
 
-@pytest.mark.parametrize("act", [cancel_own_task, raise_cancelled, await_cancelled_child])
-@pytest.mark.parametrize("retries", [0, 1])
-@pytest.mark.parametrize("others", [[], [wrap]])
-def test_a_coroutine_that_cancels_itself_has_failed(traced, make, act, retries, others):
+@pytest.mark.parametrize(
+    ("act", "retries", "others", "is_in_program"),
+    [
+        (cancel_own_task, 0, [], False),
+        (cancel_own_task, 1, [wrap], False),
+        (await_cancelled_child, 0, [wrap], False),
+        (cancel_own_task, 0, [], True),
+        (await_cancelled_child, 0, [], True),
+    ],
+)
+def test_a_coroutine_that_cancels_itself_has_failed(traced, make, client, prefix, act, retries, others, is_in_program):
     jobs = Jobs(middleware=[Tracing(traced.provider), *others])
     jobs.job("job", timeout=60, retries=retries)(act)
     bike = make(jobs)
     bike.set("job", "NOW")
-    bike.work_one()
-    check_failed(traced, bike.runs("job"), retries)
-
-
-@pytest.mark.parametrize("act", [cancel_own_task, raise_cancelled, await_cancelled_child])
-def test_so_has_one_in_the_loop_of_a_program(traced, client, prefix, act):
-    traced.jobs.job("job", timeout=60)(act)
 
     async def main():
-        async with AsyncRedbike(traced.jobs, prefix, client) as bike:
-            await bike.set("job", "NOW")
-            work = asyncio.create_task(bike.work())
-            while not (runs := await bike.runs("job")):
-                await asyncio.sleep(0.01)
-            work.cancel()
-            return runs
+        async with AsyncRedbike(jobs, prefix, client) as program:
+            await program.work_one()
 
-    check_failed(traced, asyncio.run(main()), 0)
-
-
-def check_failed(traced, runs, retries):
-    [run] = runs
+    asyncio.run(main()) if is_in_program else bike.work_one()
+    [run] = bike.runs("job")
     assert run.outcome == ("retry" if retries else "failed")
     span = traced.check_end(StatusCode.ERROR, run.outcome)
     assert span.attributes["error.type"] == "asyncio.exceptions.CancelledError"
@@ -277,11 +245,7 @@ def check_failed(traced, runs, retries):
 # The side that sets jobs
 
 
-def read_traceparent(bike, jobid):
-    return bike.tell(jobid).get("options", {}).get("traceparent")
-
-
-def test_typed_calls_give_the_current_span(traced, make):
+def test_typed_calls_give_the_current_span(traced, make, client, prefix):
     @traced.jobs.job("remind")
     def remind(name: str) -> None:
         pass
@@ -294,18 +258,22 @@ def test_typed_calls_give_the_current_span(traced, make):
         given = remind.options(traceparent=PARENT, key="carl").enqueue("carl")
         without = remind.options(traceparent=None, key="dora").enqueue("dora")
     assert own == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-{span.context.trace_flags:02x}"
-    found = [read_traceparent(bike, each) for each in (jobid, every, given, without)]
-    assert found == [own, own, PARENT, None]
+
+    def read(jobid):
+        return bike.tell(jobid).get("options", {}).get("traceparent")
+
+    assert [read(each) for each in (jobid, every, given, without)] == [own, own, PARENT, None]
+
+    async def enqueue():
+        async with AsyncRedbike(traced.jobs, prefix, client):
+            with traced.tracer.start_as_current_span("request"):
+                return await remind.enqueue("erna"), Tracing.traceparent()
+
+    awaited, current = asyncio.run(enqueue())
+    assert read(awaited) == current
     assert remind.enqueue("anna") == jobid
-    assert read_traceparent(bike, jobid) is None, "a later call does not belong to that request"
-
-
-def test_another_middleware_gives_no_span(traced, make):
-    jobs = Jobs(middleware=[Mock()])  # it has every attribute
-    function = jobs.job("remind")(lambda: None)
-    bike = make(jobs)
-    with traced.tracer.start_as_current_span("request"):
-        assert "options" not in bike.tell(function.options(key="anna").enqueue())
+    assert read(jobid) is None, "a later call does not belong to that request"
+    assert Jobs(middleware=[Mock()])._bikes.find_traceparent is None, "it has every attribute"
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -323,90 +291,11 @@ def test_what_a_run_enqueues_is_linked_to_it(traced, make, kind):
     assert second.context.trace_id != first.context.trace_id
 
 
-def test_a_coroutine_of_a_program_gives_its_span(traced, client, prefix):
-    @traced.jobs.job("remind")
-    async def remind(name: str) -> None:
-        pass
-
-    async def main():
-        async with AsyncRedbike(traced.jobs, prefix, client) as bike:
-            with traced.tracer.start_as_current_span("request"):
-                jobid = await remind.enqueue("anna")
-                return Tracing.traceparent(), (await bike.tell(jobid))["options"]["traceparent"]
-
-    own, stored = asyncio.run(main())
-    assert stored == own
-
-
-def count_calls(client):
-    """How often any command was called, but for this one."""
-    return sum(each["calls"] for name, each in client.info("commandstats").items() if name != "cmdstat_info")
-
-
-def test_without_a_span_a_call_asks_the_server_no_more_than_without_tracing(traced, make):
-    plain = Jobs()
-    asked = []
-    for jobs in (plain, traced.jobs):
-        function = jobs.job("remind")(lambda name: None)
-        bike = make(jobs)
-        bike.set("remind:bob", "NOW")
-        before = count_calls(bike.client)
-        function.options(bike=bike, key="anna").enqueue("anna")
-        asked.append(count_calls(bike.client) - before)
-        assert not bike.client.exists(bike.store.keys.options)
-        bike.flush()
-    assert asked[0] == asked[1] > 0
-
-
 # What others pay
-
-
-LOADS = """
-import builtins, redbike
-load, importers = builtins.__import__, set()
-
-def note(name, globals=None, *more):
-    if name.startswith("opentelemetry"):
-        importers.add(globals["__name__"])
-    return load(name, globals, *more)
-
-builtins.__import__ = note
-jobs = redbike.Jobs()
-jobs.job("a")(lambda: None)
-redbike.Redbike, redbike.Tracing
-print([name for name in importers if name.startswith("redbike")])
-redbike.Tracing()
-print([name for name in importers if name.startswith("redbike")])
-"""
-
-
-def test_nobody_else_loads_opentelemetry():
-    # Redis-py does, where it is installed.
-    done = subprocess.run([sys.executable, "-c", LOADS], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout == "[]\n['redbike.worker.tracing']\n"
 
 
 @pytest.mark.parametrize("call", [Tracing, Tracing.traceparent])
 def test_without_the_package_one_line_says_what_to_install(monkeypatch, call):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(BadConfig) as refused:
+    with pytest.raises(BadConfig, match=r"^Tracing needs a package \(.*\): pip install 'redbike\[opentelemetry\]'$"):
         call()
-    assert str(refused.value).startswith("Tracing needs a package (")
-    assert str(refused.value).endswith("): pip install 'redbike[opentelemetry]'")
-
-
-def test_a_worker_without_the_package_ends_with_that_line(shell):
-    lines = ("import sys", "sys.modules['opentelemetry'] = None", "from redbike import Jobs, Tracing")
-    (shell.folder / "jobs.py").write_text("\n".join((*lines, "jobs = Jobs(middleware=[Tracing()])")))
-    done = shell.run("work", "jobs:jobs")
-    assert done.returncode == 2
-    [line] = done.stderr.splitlines()
-    assert "pip install 'redbike[opentelemetry]'" in line
-
-
-def test_a_worker_class_may_have_it_too(traced, make):
-    worker = type("Worker", (RoundRobin,), {"middleware": [Tracing(traced.provider)], "work": lambda self, jobid: None})
-    bike = make(worker("A"))
-    bike.set("job:A", "NOW", traceparent=PARENT)
-    bike.work_one()
-    assert [(span.name, len(span.links)) for span in traced.spans] == [("process work-A", 1)]
