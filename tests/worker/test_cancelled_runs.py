@@ -3,72 +3,42 @@
 import asyncio
 import logging
 import threading
-import time
+from functools import partial
 
 import pytest
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
-from redbike.config.settings import Settings
-from redbike.loop.pings import Pings
 from redbike.store.inspection.fsck import fsck
 from redbike.worker.coroutines import Coroutines
-from redbike.worker.heartbeat import INTERVAL, Heartbeat
-from redbike.worker.runner import Runner
 from redbike.worker.worker import Worker
-from tests.loops import beside, join, start
-from tests.states import JOB, START, take
+from tests.loops import Acting, beside, join, raising, start
+from tests.states import JOB
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
 
 class Handler(RoundRobin):
-    """Its work is `act`; `began` is set when it begins."""
+    """Its work ends when it is cancelled, as `finish` does; `began` is set when it begins."""
 
-    seconds = 1000.0
-
-    def __init__(self):
+    def __init__(self, finish=lambda: None):
         super().__init__("A")
-        self.began = threading.Event()
-        self.ended = []
+        self.began, self.ended, self.finish = threading.Event(), [], finish
 
     def work(self, jobid):
         self.began.set()
         return self.act()
 
     def act(self):
-        while not current_run().cancelled:
-            time.sleep(0.002)
+        wait_until(lambda: current_run().cancelled)
         self.ended.append(current_run().jobid)
+        return self.finish()
 
     def timeout(self, queue_name):
-        return self.seconds
-
-
-class Raising(Handler):
-    error = ValueError("the connection is gone")
-
-    def act(self):
-        super().act()
-        raise self.error
-
-
-class Stopping(Raising):
-    error = StopWork("enough")
-
-
-class Unspeakable(Handler):
-    """What it returns is no pause."""
-
-    def act(self):
-        super().act()
-        return "done"
+        return 1000.0
 
 
 class Sleeping(Handler):
-    def act(self):
-        return self.sleep()
-
-    async def sleep(self):
+    async def act(self):
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
@@ -112,12 +82,14 @@ def work(client, prefix, monkeypatch):
     return work
 
 
-def test_a_worker_hears_of_it_within_five_seconds():
-    assert INTERVAL <= 4.0
-
-
-@pytest.mark.parametrize("concurrency", [1, 3])
-@pytest.mark.parametrize("handler", [Handler, Raising, Sleeping, Unspeakable, Told])
+@pytest.mark.parametrize(
+    ("handler", "concurrency"),
+    [
+        *((Handler, 1), (Sleeping, 1), (Sleeping, 3), (Told, 1), (Told, 3)),
+        (partial(Handler, raising(ValueError("the connection is gone"))), 3),
+        (partial(Handler, lambda: "done"), 1),  # which is no pause
+    ],
+)
 def test_a_run_that_is_cancelled_ends_early_and_has_not_failed(work, handler, concurrency, caplog):
     caplog.set_level(logging.INFO)
     handler = handler()
@@ -135,64 +107,31 @@ def test_a_run_that_is_cancelled_ends_early_and_has_not_failed(work, handler, co
         assert errors == []
 
 
-@pytest.mark.parametrize(("handler", "schedule"), [(Stopping, "EVERY:10000d@0"), (Raising, "NOW")])
-def test_a_run_that_stops_its_job_or_was_its_only_one_is_over_when_it_is_cancelled(work, handler, schedule):
-    told = work(handler(), schedule)
+@pytest.mark.parametrize(
+    ("finish", "schedule"),
+    [
+        (raising(StopWork("enough")), "EVERY:10000d@0"),
+        (raising(ValueError("the connection is gone")), "NOW"),
+    ],
+)
+def test_a_run_that_stops_its_job_or_was_its_only_one_is_over_when_it_is_cancelled(work, finish, schedule):
+    told = work(Handler(finish), schedule)
     assert (told["status"][:4], told["schedule"]) == ("STP:", "STOP")
-
-
-class Deaf(Handler):
-    """It does not look whether it is cancelled; its time is over soon."""
-
-    seconds = 0.5
-
-    def act(self):
-        wait_until(lambda: not self.bike.is_working(JOB))
 
 
 def test_a_cancelled_run_that_outlives_its_deadline_has_not_failed(client, prefix, monkeypatch, caplog):
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     caplog.set_level(logging.INFO)
-    handler = Deaf()
-    bike = handler.bike = Redbike(handler, prefix, client, on_timeout="stop")
+    # It does not look whether it is cancelled.
+    handler = Acting(lambda jobid: bike.cancel(JOB) and wait_until(lambda: not bike.is_working(JOB)), timeout=0.5)
+    bike = Redbike(handler, prefix, client, on_timeout="stop")
     set_job(bike.store, JOB, "EVERY:10000d@0", "now")
-    thread = start(bike.work_one)
-    assert handler.began.wait(60)
-    bike.cancel(JOB)
-    join(thread)
+    bike.work_one()
     told = bike.tell(JOB)
     assert (told["status"][:4], told["skipped"]) == ("TML:", {"cancelled": 1})
     assert "failure" not in told
+    assert caplog.messages.count(f"{JOB}: its run was cancelled") == 1
     assert [record.levelname for record in caplog.records if "overran" in record.message] == ["INFO"]
-
-
-def test_a_run_is_told_once(client, prefix, monkeypatch):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.02)
-    bike, told = Redbike(RoundRobin("A"), prefix, client), []
-    set_job(bike.store, JOB, "EVERY:10000d@0", "now")
-    run = take(bike.store, now=None)
-    bike.cancel(JOB)
-
-    def cancel(run):
-        run.cancelled = True
-        told.append(run.jobid)
-
-    heartbeat = Heartbeat(bike.store, lambda run: None, cancel)
-    heartbeat.add(run)
-    for _ in range(3):
-        lease = bike.store.questions.inspect([JOB])[0].lease
-        wait_until(lambda lease=lease: bike.store.questions.inspect([JOB])[0].lease > lease)
-    heartbeat.stop()
-    assert told == [JOB]
-
-
-def test_a_run_that_is_cancelled_before_it_begins_is_not_worked(store):
-    set_job(store.at(START), JOB, "EVERY:100@0", START)
-    run, handler = take(store), Handler()
-    run.cancelled = True
-    next_state = Runner(handler, Settings(), Pings()).run(run)
-    assert (next_state.place, next_state.due, next_state.left) == ("next", START + 100, "cancelled+-")
-    assert not handler.began.is_set()
 
 
 def test_a_worker_that_was_suspended_does_not_begin_what_was_cancelled_meanwhile(client, prefix, monkeypatch):
@@ -205,7 +144,8 @@ def test_a_worker_that_was_suspended_does_not_begin_what_was_cancelled_meanwhile
     bike.cancel(JOB)
     worker.source.end(worker.run_all(runs))
     assert not handler.began.is_set()
-    assert bike.tell(JOB)["status"].startswith("TML:")
+    told = bike.tell(JOB)
+    assert (told["status"][:4], told["skipped"]) == ("TML:", {"cancelled": 1})
     worker.source.close()
     worker.heartbeat.stop()
 
@@ -234,6 +174,11 @@ def test_a_coroutine_that_is_cancelled_before_it_begins_ends_all_the_same():
     join(thread)
     assert len(errors) == 1
     assert (loop._begun, loop._pending, coroutines._running) == (set(), set(), {})
-    # What is over cannot be cancelled any more.
+    # What is over cannot be cancelled any more, and what waits for others can.
     coroutines.cancel("key")
+    with coroutines.together():
+        waiting = coroutines.begin(asyncio.sleep(1000), JOB, 1000.0, "waiting")
+        coroutines.cancel("waiting")
+    with pytest.raises(asyncio.CancelledError):
+        coroutines.wait(waiting)
     assert coroutines.run(answer(), "last", 10.0) == 42

@@ -14,7 +14,6 @@ from redbike.loop.worker_class import takes_data
 from redbike.schedule.parser import parse
 from redbike.store.run import Run
 from redbike.worker.runner import Runner
-from tests.loops import Acting
 
 
 class Recorder(RoundRobin):
@@ -48,26 +47,12 @@ def run(schedule="EVERY:1h@0", failures=0, **options):
 
 
 @pytest.mark.parametrize("kind", [Recorder, Coroutine])
-def test_a_work_with_a_second_parameter_is_given_the_data(client, prefix, kind):
+def test_a_work_with_a_second_parameter_is_given_the_data_of_its_run(client, prefix, kind):
     bike = Redbike(kind(), prefix, client)
     bike.set("some:A", "NOW", data={"size": [3]})
     bike.set("none:A", "NOW")
     assert [bike.work_one() for _ in range(2)] == ["some:A", "none:A"]
     assert bike.worker.given == [("some:A", {"size": [3]}, {"size": [3]}), ("none:A", None, None)]
-
-
-def test_a_work_with_one_parameter_finds_the_data_in_its_run(client, prefix):
-    seen = []
-
-    def act(jobid):
-        run = current_run()
-        run.data["more"] = 1
-        seen.append((run.data, run.jobid, run.attempt, run.deadline > run.due))
-
-    bike = Redbike(Acting(act), prefix, client)
-    bike.set("some:A", "NOW", data={})
-    bike.work_one()
-    assert seen == [({}, "some:A", 1, True)]
 
 
 @pytest.mark.parametrize(
@@ -97,24 +82,6 @@ def test_the_options_of_a_job_override_the_worker_class_which_overrides_the_sett
     assert (found.on_error, found.retries, found.on_timeout) == ("retry", 9, "requeue")
     assert runner.settings_for(run()).on_error == "reschedule"
     assert Runner(RoundRobin("A"), Settings(), Pings()).settings_for(run(on_error="retry")).on_error == "retry"
-
-
-def test_a_job_fails_by_its_own_policy(client, prefix):
-    bike = Redbike(Failing("A"), prefix, client)
-    bike.set("stops:A", "EVERY:1h@0", after=0, on_error="stop")
-    bike.set("goes on:A", "EVERY:1h@0", after=0)
-    assert {bike.work_one(), bike.work_one()} == {"stops:A", "goes on:A"}
-    assert [bike.tell(f"{name}:A")["status"][:3] for name in ("stops", "goes on")] == ["DIE", "TML"]
-
-
-def test_a_timeout_of_its_own_counts_from_when_the_job_is_taken(client, prefix):
-    times = []
-    act = Acting(lambda jobid: times.append(current_run().deadline - current_run().start))
-    bike = Redbike(act, prefix, client)
-    bike.set("own:A", "NOW", timeout="2h")
-    bike.set("plain:A", "NOW")
-    assert [bike.work_one(), bike.work_one()] == ["own:A", "plain:A"]
-    assert times == pytest.approx([7200.0, 10.0])
 
 
 def test_the_options_of_a_job_override_those_of_its_command(tmp_path):

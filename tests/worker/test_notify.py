@@ -61,9 +61,10 @@ def count_waiting(bike):
     ("act", "settings", "expected"),
     [
         (lambda bike: None, {}, ("ok", "")),
+        (lambda bike: bike.set("job:A", "EVERY:2h"), {}, ("ok", "")),
+        (lambda bike: bike.unset("job:A"), {}, ("ok", "")),
         (raising(StopWork("enough")), {}, ("ok", "")),
         (raising(UnsetJob("enough")), {}, ("ok", "")),
-        (raising(Again(after=5)), {}, ("retry", "")),
         (raising(Again(5, "rate limited")), {}, ("retry", "rate limited")),
         (raising(ValueError("no luck")), {}, ("failed", "ValueError: no luck")),
         (raising(ValueError("no luck")), {"on_error": "retry", "backoff": 50.0}, ("retry", "ValueError: no luck")),
@@ -83,6 +84,9 @@ def test_a_run_is_notified_once_with_how_it_ended(make, act, settings, expected)
     if "backoff" in settings:
         assert end.next_run == pytest.approx(time.time() + 50, abs=5)
     assert count_waiting(bike) == 0
+    # Without ended, nothing is kept.
+    make_due(quiet := make(Quiet("A"))).work_one()
+    assert count_waiting(quiet) == 0
 
 
 def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
@@ -105,17 +109,6 @@ def test_a_run_that_obeys_when_it_is_cancelled_is_no_success(bike, monkeypatch):
     assert bike.tell("job:A")["skipped"] == {"cancelled": 1}
 
 
-def test_a_run_whose_job_was_set_or_unset_meanwhile_is_notified(bike):
-    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "NOW")
-    bike.work_one()
-    bike.worker.acts["job:A"] = lambda: bike.unset("job:A")
-    bike.work_one()
-    assert bike.worker.events() == [("job:A", "ok", "")] * 2
-    (_, first), (_, second) = bike.worker.told
-    assert (first.next_run is None, second.next_run) == (False, None)
-    assert count_waiting(bike) == 0
-
-
 def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harms_nothing(bike, caplog):
     told = []
 
@@ -127,12 +120,6 @@ def test_ended_may_be_a_coroutine_function_and_what_it_raises_is_logged_and_harm
     assert bike.work_one() == "job:A"
     assert told == ["ok"]
     assert "job:A: ended() of its worker class fails: ZeroDivisionError" in caplog.text
-    assert count_waiting(bike) == 0
-
-
-def test_a_class_without_ended_leaves_nothing(make):
-    bike = make_due(make(Quiet("A")))
-    bike.work_one()
     assert count_waiting(bike) == 0
 
 
@@ -153,6 +140,13 @@ def lost(bike, make):
     """A run of job:A that was lost, by a worker that has `ended`."""
     [run] = lose(make(Quiet("A")))
     return run
+
+
+@pytest.fixture
+def lost_two(bike, make):
+    """The same, and one of other:A, which has data."""
+    bike.set("other:A", "NOW", data={"a": 1})
+    return lose(make(Quiet("A")), 2)
 
 
 @pytest.fixture
@@ -187,42 +181,6 @@ def test_a_lost_run_is_notified_by_another_worker_and_since_when_it_is_due(bike,
     assert count_waiting(bike) == 0
 
 
-def test_all_that_were_lost_together_are_notified_with_their_data(bike, make):
-    bike.set("other:A", "NOW", data={"a": 1})
-    lose(make(Quiet("A")), 2)
-    assert sorted(notify_others(bike)) == [("job:A", "lost", ""), ("other:A", "lost", "")]
-    assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}]
-
-
-def test_a_lost_run_of_a_class_without_ended_is_not_notified(bike, make):
-    lose(make(Quiet("A")), tag="OwnerOf1tag")
-    assert count_waiting(bike) == 0
-    assert notify_others(bike) == []
-
-
-def test_what_its_worker_did_not_get_to_is_notified_later_by_another(bike, make, now):
-    """As if it had died between the end and the call."""
-    dying = make()
-    dying.worker.ended = None
-    worker = Worker(dying.store, dying.worker, dying.settings)
-    worker.presence.listener = worker.notifier
-    run = take_one(bike.store, QUEUES, f"OwnerOf1tag{NOTIFIES}")
-    worker.ends.end([(run, worker.runner.run(run))])
-    assert count_waiting(bike) == 1
-    assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
-    assert notify_others(bike, now + CLAIM_TIMEOUT + 5) == [("job:A", "ok", "")]
-    assert count_waiting(bike) == 0
-
-
-def test_two_that_look_at_once_tell_it_once(bike, lost, now):
-    given = {"field": f"OwnerOf1tag{NOTIFIES} job:A", "seconds": CLAIM_TIMEOUT, "most": 3}
-    replies = [bike.store.at(now).outbox._namespace.run("claim", **given) for _ in range(2)]
-    assert [reply[0] for reply in replies] == ["ok", "stale"]
-    assert notify_others(bike, now + 1) == []
-    # The first one has died.
-    assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "lost", "")]
-
-
 def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_notified_to_it(make, lost, now, caplog):
     bike = make(Notified("M"))
     for later, left in ((0, 1), (KEPT - 5, 1), (KEPT + 5, 0)):
@@ -234,6 +192,8 @@ def test_a_lost_run_of_a_queue_that_a_class_does_not_work_is_not_notified_to_it(
     assert notify_others(bike) == []
     assert notify_others(make(Notified("M:A"))) == [("job:A", "lost", "")]
     assert count_waiting(bike) == 0
+    lose(make(Quiet("A")), tag="OwnerOf3tag")
+    assert count_waiting(bike) == 0, "its class has no ended"
 
 
 def claim_all(bike, now):
@@ -244,35 +204,28 @@ def test_what_ends_its_workers_is_given_up(bike, lost, now, caplog):
     for number in range(1, MOST_CLAIMS + 1):
         assert count_waiting(bike) == 1
         assert [claim.number for claim in claim_all(bike, now + number * (CLAIM_TIMEOUT + 1))] == [number]
+        assert notify_others(bike, now + number * (CLAIM_TIMEOUT + 1) + 1) == [], "another one looks at once"
     assert notify_others(bike, now + 10 * CLAIM_TIMEOUT) == []
     assert count_waiting(bike) == 0
     assert "job:A: ended() was begun 3 times, and did not end: it is not called again" in caplog.text
 
 
-def test_what_takes_long_is_claimed_for_longer(bike, lost, now):
-    [claim] = claim_all(bike, now)
-    renewed = bike.store.at(now + CLAIM_TIMEOUT - 1).outbox.renew(claim)
-    assert (renewed.name, renewed.number, renewed.runs) == (claim.name, 1, claim.runs)
-    assert claim_all(bike, now + 2 * CLAIM_TIMEOUT - 2) == []
-    [later] = claim_all(bike, now + 2 * CLAIM_TIMEOUT)
-    assert later.number == 2
-    assert bike.store.at(now + 2 * CLAIM_TIMEOUT).outbox.renew(renewed) is None
-
-
-def test_what_another_has_claimed_meanwhile_is_left_to_it(bike, make, now, monkeypatch):
+@pytest.mark.parametrize(("later", "told"), [(CLAIM_TIMEOUT - 2, 2), (4 * CLAIM_TIMEOUT, 1)])
+def test_what_takes_long_is_claimed_for_longer_unless_another_has_claimed_it(
+    bike, lost_two, now, monkeypatch, later, told
+):
     monkeypatch.setattr("redbike.worker.notify.RENEWED", -1.0)
-    bike.set("other:A", "NOW")
-    lose(make(Quiet("A")), 2)
-    claimed = []
+    note, claimed, began = bike.worker.ended, [], now + CLAIM_TIMEOUT
 
     def ended(run, end):
-        bike.worker.told.append((run, end))
-        claimed.extend(claim_all(bike, now + 4 * CLAIM_TIMEOUT))
+        note(run, end)
+        claimed.extend(claim_all(bike, began + later))
 
     bike.worker.ended = ended
-    notify_others(bike, now + CLAIM_TIMEOUT)
-    assert len(bike.worker.told) == len(claimed) == 1
-    assert count_waiting(bike) == 1, "for the one that has claimed it"
+    events = notify_others(bike, began)
+    assert events == [(run.jobid, "lost", "") for run in lost_two][:told]
+    assert [run.data for run, _ in bike.worker.told] == [None, {"a": 1}][:told]
+    assert len(claimed) == count_waiting(bike) == 2 - told, "for the one that has claimed it"
 
 
 class Slow(Notified):
@@ -293,15 +246,6 @@ class Slow(Notified):
             self.entered.set()
             assert self.goes_on.wait(90)
         super().ended(run, end)
-
-
-@pytest.fixture
-def slow(make):
-    """A worker whose `ended` for a:A, which is due, waits."""
-    bike = make(Slow())
-    bike.worker.slow = {"a:A"}
-    bike.set("a:A", "NOW")
-    return bike
 
 
 @pytest.fixture
@@ -338,17 +282,7 @@ def test_while_ended_takes_its_time_no_run_waits_for_it(make, working, concurren
     assert bike.worker.threads == {"redbike-ended"}
 
 
-def test_an_overrun_is_notified_beside_the_heartbeats(make, working):
-    bike = make(Slow(), default_timeout=0.05)
-    bike.worker.acts["job:A"] = lambda: wait_until(lambda: bike.worker.told)
-    bike.set("job:A", "NOW")
-    working(bike)
-    wait_until(lambda: bike.worker.told)
-    assert bike.worker.threads == {"redbike-ended"}
-
-
-@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt(), GeneratorExit()])
-@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize(("concurrency", "error"), [(1, SystemExit(4)), (2, KeyboardInterrupt())])
 def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error, caplog):
     bike, left = make(Slow()), [error]
     told = bike.worker.ended
@@ -356,29 +290,29 @@ def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error
     bike.set("a:A", "NOW")
     working(bike, concurrency)
     wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
-    bike.set("b:A", "NOW")
-    wait_until(lambda: bike.worker.events() == [("b:A", "ok", "")])
+    bike.worker.acts["b:A"] = lambda: wait_until(lambda: bike.worker.told)  # until it overruns
+    bike.set("b:A", "NOW", timeout=0.05)
+    wait_until(lambda: bike.worker.events() == [("b:A", "overrun", TOO_LONG)])
     wait_until(lambda: count_waiting(bike) == 0)
+    assert bike.worker.threads == {"redbike-ended"}, "the heartbeats go on"
 
 
-def test_a_call_that_goes_on_for_long_is_mentioned_once(slow, working, monkeypatch, caplog):
+def test_a_call_that_goes_on_for_long_is_mentioned_once_and_holds_up_no_stop(make, monkeypatch, caplog):
     monkeypatch.setattr("redbike.worker.notify.LONG", 0.0)
+    monkeypatch.setattr("redbike.worker.notify.STOP_TIMEOUT", 0.1)
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.1)
     monkeypatch.setattr("redbike.loop.registration.LATENESS", 0.05)
-    working(slow)
-    wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
-    before = slow.workers()[0].seen
-    wait_until(lambda: slow.workers()[0].seen > before + 0.2)
+    bike = make(Slow())
+    bike.worker.slow = {"a:A"}
+    bike.set("a:A", "NOW")
+    with beside(bike.store, Worker(bike.store, bike.worker, bike.settings).work):
+        wait_until(lambda: "a:A: ended() of its worker class has gone on for" in caplog.text)
+        before = bike.workers()[0].seen
+        wait_until(lambda: bike.workers()[0].seen > before + 0.2)
     assert caplog.text.count("has gone on for") == 1
-
-
-def test_a_worker_that_stops_does_not_wait_for_ever(slow, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.notify.STOP_TIMEOUT", 0.1)
-    with beside(slow.store, Worker(slow.store, slow.worker, slow.settings).work):
-        assert slow.worker.entered.wait(60)
     assert "other workers will be told of what is left" in caplog.text
-    assert count_waiting(slow) == 1
-    slow.worker.goes_on.set()
+    assert count_waiting(bike) == 1
+    bike.worker.goes_on.set()
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
@@ -419,37 +353,20 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
     assert count_waiting(bike) == 0
 
 
-def test_many_that_end_together_are_each_told_once(make):
-    bike, jobids = make(), [f"{number:02}:A" for number in range(100)]
-    list(bike.set_many((jobid, "NOW") for jobid in jobids))
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    worker.pace.number = 64
-    with beside(bike.store, worker.work):
-        wait_until(lambda: len(bike.worker.told) >= 100)
-    assert sorted(run.jobid for run, _ in bike.worker.told) == jobids
-    assert count_waiting(bike) == 0
-
-
 away = raising(Unreachable("the server is away"))
 
 
 def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, now, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
     monkeypatch.setattr(worker.store.outbox, "forget", away)
+    # Only the server knows when it runs next.
+    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
+    monkeypatch.setattr(worker.store.questions, "inspect", away)
     worker.work_one()
+    assert "nobody knows when it runs next" in caplog.text
     assert "it will be told again" in caplog.text
     monkeypatch.undo()
     assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
-
-
-def test_a_server_that_goes_away_while_it_is_notified_harms_no_job(bike, monkeypatch, caplog):
-    """Somebody has put the job on the timeline during its run, so only the server knows when it runs next."""
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
-    monkeypatch.setattr(worker.store.questions, "inspect", away)
-    assert worker.work_one() == "job:A"
-    assert bike.worker.events() == [("job:A", "ok", "")]
-    assert "nobody knows when it runs next" in caplog.text
 
 
 def test_damaged_entries_are_found_and_removed(bike):
@@ -466,4 +383,5 @@ def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike, no
     bike.set("job:A", "EVERY:2h@0")
     worker = Worker(bike.store, Quiet("A"), bike.settings)
     worker.ends.end([(run, worker.runner.run(run)) for run in runs])
+    assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
     assert sorted(notify_others(bike, now + CLAIM_TIMEOUT + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]

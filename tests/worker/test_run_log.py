@@ -85,8 +85,14 @@ def test_a_run_that_was_late_and_not_the_first_try(bike, lines):
     run.due -= 90.0
     run.tries = 2
     run.over = run.received + 0.25
-    write(ended, answers)
-    assert [record.getMessage() for record in lines()] == ["job:A: ok after 250 ms, 1 min 30 s late, try 3"]
+    more, _ = end(bike, 1, "other:A")
+    write([*ended, *more], [*answers, Answer("stale")])
+    [record] = lines()
+    assert record.getMessage() == "job:A: ok after 250 ms, 1 min 30 s late, try 3", "what was not accepted has none"
+    found = json.loads(_JsonFormatter("work-1").format(record))
+    names = "attempt due event job key late level message outcome process queue runs time took worker"
+    assert " ".join(sorted(found)) == names
+    assert (found["job"], found["outcome"], found["attempt"], found["runs"]) == ("job:A", "ok", 3, 1)
 
 
 def test_a_job_that_goes_round_has_one_line_for_all_its_runs(bike, lines):
@@ -115,22 +121,11 @@ def test_many_jobs_have_a_line_together(bike, lines, monkeypatch):
     assert len(lines()) == 4
 
 
-def test_what_the_server_has_not_accepted_is_not_told(bike, lines):
-    write(end(bike, 2)[0], [Answer("stale"), Answer("ok", "stopped")])
-    assert [record.fields["runs"] for record in lines()] == [1]
-
-
-def test_nothing_is_kept_where_nobody_reads_it(bike, caplog):
-    caplog.set_level(logging.WARNING)
-    log = RunLog()
-    log.add(*end(bike))
-    assert not log._waiting
-    assert log._thread is None
-    log.stop()
-
-
-def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
+def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch, caplog):
     monkeypatch.setattr(run_log, "MOST", 5)
+    nobody, ended = RunLog(), end(bike)
+    nobody.add(*ended)
+    assert not nobody._waiting, "nobody reads it"
     hangs, free = threading.Event(), threading.Event()
 
     class Hanging(logging.Handler):
@@ -140,11 +135,10 @@ def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
 
     handler = Hanging()
     logger = logging.getLogger("redbike.worker")
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    caplog.set_level(logging.INFO, logger.name)
     logger.addHandler(handler)
     try:
         log = RunLog()
-        ended = end(bike)
         log.add(*ended)
         assert hangs.wait(20)
         began = time.monotonic()
@@ -157,15 +151,6 @@ def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch):
     finally:
         free.set()
         logger.removeHandler(handler)
-
-
-def test_as_an_object(bike, lines):
-    write(*end(bike))
-    [record] = lines()
-    found = json.loads(_JsonFormatter("work-1").format(record))
-    names = "attempt due event job key late level message outcome process queue runs time took worker"
-    assert " ".join(sorted(found)) == names
-    assert (found["job"], found["outcome"], found["attempt"], found["runs"]) == ("job:A", "ok", 1, 1)
 
 
 def test_a_program_that_ends_writes_what_is_left(server_url, tmp_path):

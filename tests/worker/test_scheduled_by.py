@@ -44,14 +44,44 @@ def asked(bike):
     return ask
 
 
-def test_whoever_set_the_job_last_did(asked, people):
-    ann, bob, _ = people
-    ann.set(JOB, "NOW")
-    assert asked() == ("ann@here", "set", JOB)
+def test_it_is_whoever_set_the_job_last_or_ordered_this_run(asked, people):
+    ann, bob, program = people
     ann.set(JOB, "@daily")
     bob.set(JOB, "NOW")
     bob.set("other:A", "STOP")
     assert asked() == ("bob@there", "set", JOB)
+    ann.set(JOB, YEARS)
+    bob.run(JOB)
+    bob.pause("another:*")
+    assert asked() == ("bob@there", "run", JOB)
+    # An order counts for its own run alone.
+    program.set(JOB, "NOW")
+    assert asked() == ("ann@here", "set", JOB), "the log does not know of programs"
+    # Of several that are run at once, each was ordered.
+    bob.run("other:A", JOB)
+    bob.cancel("other:A")
+    assert asked() == ("bob@there", "run", JOB)
+    bob.unset(JOB)
+    program.set(JOB, "NOW")
+    assert asked() is None
+    ann.client.delete(ann.store.keys.log)
+    program.set(JOB, "NOW")
+    assert asked() is None
+
+
+def test_each_try_was_ordered_by_the_same_person_and_by_nobody_after_its_start(bike, asked, people):
+    ann, bob, _ = people
+    told = bike.worker.acts[JOB]
+    ann.set(JOB, YEARS)
+    bob.run(JOB)
+    bike.worker.acts[JOB] = lambda: (bob.set(JOB, YEARS), told(), raising(OSError("no luck"))())
+    assert asked() == ("bob@there", "run", JOB)
+    bike.dispatch_due()
+    bike.worker.acts[JOB] = told
+    assert asked() == ("bob@there", "run", JOB)
+    ann.set(JOB, "NOW")
+    bike.worker.acts[JOB] = lambda: (bob.set(JOB, YEARS), bob.run(JOB), told())[-1]
+    assert asked() == ("ann@here", "set", JOB)
 
 
 def test_of_a_backfill_it_is_whoever_has_begun_it(bike, people):
@@ -67,56 +97,6 @@ def test_of_a_backfill_it_is_whoever_has_begun_it(bike, people):
     assert [(order.who, order.action) for order in found] == [("bob@there", "backfill")]
 
 
-def test_an_order_counts_for_its_own_run_alone(asked, people):
-    ann, bob, program = people
-    ann.set(JOB, YEARS)
-    bob.run(JOB)
-    bob.pause("other:*")
-    assert asked() == ("bob@there", "run", JOB)
-    program.set(JOB, "NOW")
-    assert asked() == ("ann@here", "set", JOB), "the log does not know of programs"
-
-
-def test_each_try_was_ordered_by_the_same_person(bike, asked, people):
-    people[0].set(JOB, YEARS)
-    people[1].run(JOB)
-    told = bike.worker.acts[JOB]
-    bike.worker.acts[JOB] = lambda: told() or raising(OSError("no luck"))()
-    assert asked() == ("bob@there", "run", JOB)
-    bike.worker.acts[JOB] = told
-    bike.dispatch_due()
-    assert asked() == ("bob@there", "run", JOB)
-
-
-def test_of_several_that_are_run_at_once_each_was_ordered(asked, people):
-    ann, bob, _ = people
-    for jobid in ("other:A", JOB):
-        ann.set(jobid, YEARS)
-    ann.client.delete(ann.store.keys.queue("work-A"))
-    bob.run("other:A", JOB)
-    bob.cancel("other:A")
-    assert asked() == ("bob@there", "run", JOB)
-
-
-def test_what_comes_after_its_start_does_not_count(bike, asked, people):
-    ann, bob, _ = people
-    told = bike.worker.acts[JOB]
-    bike.worker.acts[JOB] = lambda: (bob.set(JOB, YEARS), bob.run(JOB), told())[-1]
-    ann.set(JOB, "NOW")
-    assert asked() == ("ann@here", "set", JOB)
-
-
-def test_nobody_is_known_of_a_job_that_was_unset_since_or_that_a_program_set(asked, people):
-    ann, bob, program = people
-    ann.set(JOB, "@daily")
-    bob.unset(JOB)
-    program.set(JOB, "NOW")
-    assert asked() is None
-    ann.client.delete(ann.store.keys.log)
-    program.set(JOB, "NOW")
-    assert asked() is None
-
-
 def test_damaged_entries_and_names_within_others_are_passed_over(asked, people, client):
     ann, bob, _ = people
     ann.set(JOB, "NOW")
@@ -124,12 +104,10 @@ def test_damaged_entries_and_names_within_others_are_passed_over(asked, people, 
     for kept in ("no JSON", f'["{JOB}"]', json.dumps([JOB] * 9), json.dumps(["1.0", "eve", "set", json.dumps(JOB)])):
         client.lpush(ann.store.keys.log, kept)
     assert asked() == ("ann@here", "set", JOB)
-
-
-def test_only_the_newest_megabyte_is_looked_at(asked, people, client):
-    people[0].set(JOB, "NOW")
+    # Only the newest megabyte is looked at.
+    ann.set(JOB, "NOW")
     entry = json.dumps(["1.000000", "ann@here", "set", "x" * 400, *[f"{number}" * 9 for number in range(100)]])
-    client.lpush(people[0].store.keys.log, *[entry] * 900)
+    client.lpush(ann.store.keys.log, *[entry] * 900)
     assert asked() is None
 
 
@@ -148,13 +126,3 @@ def test_it_takes_one_request_and_a_coroutine_awaits_it(client, prefix):
     asyncio.run(work())
     [order] = found
     assert (order.who, order.action, order.jobid) == ("ann@here", "set", "job")
-
-
-def test_where_nobody_works_the_run_nobody_can_tell(bike, people):
-    people[0].set(JOB, "NOW")
-    runs = []
-    bike.worker.acts[JOB] = lambda: runs.append(current_run())
-    bike.work_one()
-    runs[0].saver = None
-    with pytest.raises(LookupError, match="only while it is worked"):
-        assert runs[0].scheduled_by

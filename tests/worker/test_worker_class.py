@@ -1,14 +1,11 @@
 """Where worker classes come from, who makes one, and what is said of those that misbehave."""
 
-import itertools
 import socket
 import sys
 
 import pytest
 
 from redbike import BadConfig, RoundRobin
-from redbike.errors import BadQueueName
-from redbike.store.store import Store
 from redbike.worker.loader import load_placer
 from tests.commandline import ROOT
 from tests.proc import children_of
@@ -79,10 +76,7 @@ def test_modules_of_the_current_folder_hide_none_of_ours(installed, command):
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [
-        *itertools.product(["work", "dispatch"], ["queue", "redbike", "redis"]),
-        pytest.param("up", "queue", marks=pytest.mark.acceptance),
-    ],
+    [("work", "queue"), ("dispatch", "redbike"), pytest.param("up", "redis", marks=pytest.mark.acceptance)],
 )
 def test_a_worker_whose_module_has_such_a_name_is_told_so(jobs, command, name):
     (jobs.folder / f"{name}.py").write_text(WORKER)
@@ -108,24 +102,15 @@ def test_a_job_may_spawn_processes(jobs):
     assert len(children_of(up.pid)) == 2
 
 
-def test_up_makes_the_worker_class_in_its_workers_alone(jobs):
-    (jobs.folder / "jobs.csv").write_text("first:A,NOW\n")
-    up = jobs.start("up", "jobs:Worker('A')", "--processes=2", "--schedules=jobs.csv")
-    works(jobs, "job:A")
-    wait_until(lambda: len(made(jobs)) == 2)
-    assert set(map(int, made(jobs))) < set(children_of(up.pid))
-    up.terminate()
-    assert up.wait(timeout=30) == 0
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("name", ["Worker", "Static"])
-def test_a_worker_class_that_binds_a_port_works_with_up(jobs, name):
+@pytest.mark.parametrize(("name", "number"), [("Worker", 2), pytest.param("Static", 1, marks=pytest.mark.acceptance)])
+def test_up_makes_the_worker_class_in_its_workers_alone(jobs, name, number):
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    up = jobs.start("up", f"jobs:{name}('A', port={port})")
+        port = free.getsockname()[1] if number == 1 else 0
+    (jobs.folder / "jobs.csv").write_text("first:A,NOW\n")
+    up = jobs.start("up", f"jobs:{name}('A', port={port})", f"--processes={number}", "--schedules=jobs.csv")
     works(jobs, "job:A")
-    assert len(made(jobs)) == 1
+    wait_until(lambda: len(made(jobs)) == number)
+    assert set(map(int, made(jobs))) < set(children_of(up.pid))
     up.terminate()
     assert up.wait(timeout=30) == 0
 
@@ -159,62 +144,29 @@ def test_a_placer_is_no_instance_where_none_is_needed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("command", "method", "body", "said"),
     [
-        ("raise ValueError('no luck')", "queue_for() raised ValueError: no luck"),
-        ("raise KeyError(jobid)", "queue_for() raised KeyError: 'job:A'"),
-        ("return None", "queue_for() gave a bad queue name None: not a text"),
-        ("return ''", "queue_for() gave a bad queue name ''"),
-        ("return 7", "queue_for() gave a bad queue name 7: not a text"),
-        ("pass", "queue_for() gave a bad queue name None: not a text"),
+        ("set job:A NOW", "queue_for", "raise ValueError('no luck')", "queue_for() raised ValueError: no luck"),
+        ("set job:A NOW", "queue_for", "return ''", "queue_for() gave a bad queue name ''"),
+        ("load jobs.csv", "queue_for", "pass", "queue_for() gave a bad queue name None: not a text"),
+        ("work", "queue_names", "raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
+        ("work", "queue_names", "return []", "queue_names() gives no queue to work"),
+        ("work", "queue_names", "return [None]", "bad queue name None"),
+        pytest.param(
+            *("up", "queue_names", "return 'work-A'", "queue_names() gives the text 'work-A'"),
+            marks=pytest.mark.acceptance,
+        ),
     ],
 )
-def test_a_queue_for_that_fails_is_told_in_one_line(jobs, body, said):
+def test_a_method_that_fails_is_told_in_one_line(jobs, command, method, body, said):
     (jobs.folder / "jobs.py").write_text(
         "from redbike import RoundRobin\nclass Worker(RoundRobin):\n"
-        f"    def queue_for(self, jobid):\n        {body}\n    def work(self, jobid):\n        pass\n"
+        f"    def {method}(self, *jobid):\n        {body}\n    def work(self, jobid):\n        pass\n"
     )
-    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
-    done = jobs.run("set", "job:A", "NOW")
-    assert done.returncode == 2
-    assert done.stderr == f"redbike: no queue for 'job:A': {done.stderr.partition(': ')[2].partition(': ')[2]}"
-    assert said in done.stderr
-    assert jobs.bike.tell("job:A")["status"] is None
     (jobs.folder / "jobs.csv").write_text("job:A,NOW\nother:A,NOW\n")
-    loaded = jobs.run("load", "jobs.csv")
-    assert loaded.returncode == 2
-    assert "Traceback" not in loaded.stderr
-    assert said in loaded.stderr.splitlines()[0]
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
+    done = jobs.run(*command.split())
+    lines = done.stderr.splitlines()
+    assert (done.returncode, said in lines[0], "Traceback" in done.stderr) == (2, True, False)
+    assert len(lines) == 1 or command == "load jobs.csv"
     assert list(jobs.bike.get_statuses()) == []
-
-
-def test_what_queue_for_raises_is_kept_as_the_cause(client, prefix):
-    def queue_for(jobid):
-        raise LookupError("nowhere")
-
-    with pytest.raises(BadQueueName, match="nowhere") as caught:
-        Store(client, prefix, queue_for).queue_for("job:A")
-    assert isinstance(caught.value.__cause__, LookupError)
-
-
-@pytest.mark.parametrize(
-    ("command", "body", "said"),
-    [
-        ("work", "raise ValueError('no luck')", "queue_names() or timeout() fails: ValueError: no luck"),
-        ("work", "return None", "queue_names() or timeout() fails: TypeError: 'NoneType'"),
-        ("work", "return []", "queue_names() gives no queue to work"),
-        ("work", "return [None]", "bad queue name None"),
-        ("work", "return 7", "queue_names() or timeout() fails: TypeError: 'int'"),
-        ("work", "return 'work-A'", "queue_names() gives the text 'work-A'"),
-        pytest.param(*("up", "return 'work-A'", "queue_names() gives the text 'work-A'"), marks=pytest.mark.acceptance),
-    ],
-)
-def test_queue_names_that_fail_at_the_start_are_told_in_one_line(jobs, command, body, said):
-    (jobs.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\nclass Worker(RoundRobin):\n"
-        f"    def queue_names(self):\n        {body}\n    def work(self, jobid):\n        pass\n"
-    )
-    done = jobs.run(command, "jobs:Worker('A')")
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert said in line
