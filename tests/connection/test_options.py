@@ -25,6 +25,7 @@ def arguments(config):
         ("redis+cluster://127.0.0.1:1?nosuch=1", "'nosuch'"),
         ("redis://h?socket_timeout=soon", "'soon'"),
         ("redis://h?protocol=9", "protocol must be"),
+        ({"host": "h", "protocol": "9"}, "protocol must be"),
         ({"host": "h", "pasword": "hunter2"}, "'pasword'; is 'password' meant?"),
         ("rediss://h?ssl_min_version=TLSv9", "bad connection setting ssl_min_version 'TLSv9': such as TLSv1.2"),
         ("rediss://h?ssl_include_verify_flags=STRICT", "'STRICT': such as VERIFY_X509_STRICT"),

@@ -138,6 +138,13 @@ def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(deep, tmp_path):
         deep.start()
 
 
+def test_the_folder_that_older_versions_had_for_a_socket_gives_way(deep):
+    deep.socket.parent.mkdir(mode=0o700)
+    deep.socket.write_text("")
+    assert deep.start() is True
+    assert (deep.folder / "redis.sock").is_socket()
+
+
 def start_without_lock(server):
     """A server as versions before the lock started it."""
     server.folder.mkdir(mode=0o700)
