@@ -1,11 +1,9 @@
 """Many jobs at once: they are set, and looked at, in few round trips."""
 
-import asyncio
-
 import pytest
 from redis.connection import AbstractConnection
 
-from redbike import AsyncRedbike, BadConfig, BadJobId, BadSchedule, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, BadSchedule, Redbike, RoundRobin
 from redbike.facade.queries import TOGETHER
 
 
@@ -167,14 +165,3 @@ def test_data_take_one_round_trip_more_for_a_page(bike, trips):
     trips.clear()
     assert sorted(job.data for job in bike.jobs(with_data=True)) == [*range(500)]
     assert len(trips) <= plain + 2
-
-
-def test_many_are_awaited(bike, various):
-    async def read():
-        async with AsyncRedbike(bike.worker, bike.prefix, bike.client) as awaited:
-            many = [each async for each in awaited.get_many(various)]
-            return many, {job.jobid: job.data async for job in awaited.jobs("ran*", with_data=True)}
-
-    many, data = asyncio.run(read())
-    assert many == list(bike.get_many(various))
-    assert data["ran1:A"] == {"number": 1}

@@ -62,7 +62,7 @@ def test_what_is_read_to_its_end_or_closed_or_has_failed_is_none(bike, name, cap
     assert list_said(caplog) == []
 
 
-@pytest.mark.parametrize(("read", "said"), [("list(results)", 0), ("next(results)", 1), ("", 1)])
+@pytest.mark.parametrize(("read", "said"), [("list(results)", 0), ("next(results)", 1)])
 def test_it_is_said_also_where_the_program_ends_but_not_after_the_last_result(read, said):
     code = f"from redbike.facade.results import Results\nresults = Results('call()', iter('ab'))\n{read}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,10 +1,8 @@
 """``tag=`` in Python: beside patterns, in each method that steers or looks."""
 
-import asyncio
-
 import pytest
 
-from redbike import AsyncRedbike, BadConfig, Redbike, RoundRobin
+from redbike import BadConfig, Redbike, RoundRobin
 from tests.states import dump
 
 HOURLY = "EVERY:1h@0"
@@ -76,11 +74,3 @@ def test_each_method_that_looks_takes_tags(bikes):
         assert sorted(look(bikes[0])) == [*TAGGED, "c:A"]
         with pytest.raises(BadConfig, match="bad tag "):
             look(bikes[0], tag=[])
-
-
-def test_it_may_be_awaited(bikes, client, prefix):
-    async def use():
-        async with AsyncRedbike(RoundRobin("A"), prefix, client) as bike:
-            return [job.jobid async for job in bike.jobs(tag="x")], await bike.pause(tag="y")
-
-    assert asyncio.run(use()) == (["a:A"], [("b:A", "held")])

@@ -22,13 +22,15 @@ def bike(client, prefix, jobs):
         yield bike
 
 
-def test_a_run_that_has_ended_is_returned_at_once(bike, jobs):
+def test_a_run_that_has_ended_is_returned_at_once_and_what_nobody_knows_refused(bike, jobs):
     double = jobs.job("double")(lambda number: 2 * number)
     handle = double.options(keep_result=True).enqueue(4)
     bike.work_one()
     run = handle.wait()
     assert (run.jobid, run.outcome, run.result, run.attempt) == (handle, "ok", 8, 1)
     assert bike.wait(handle) == run
+    with pytest.raises(NoSuchJob, match="no run of 'double' is kept, and none is to come"):
+        bike.wait("double")
 
 
 def test_the_end_of_a_run_is_waited_for_but_not_that_of_a_try(bike, jobs):
@@ -68,12 +70,6 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
     bike.work_one()
     waiting.join(60)
     assert [run.outcome for run in ended] == ["ok"]
-
-
-def test_what_nobody_knows_is_not_waited_for(bike, jobs):
-    jobs.job("job")(lambda: None)
-    with pytest.raises(NoSuchJob, match="no run of 'job' is kept, and none is to come"):
-        bike.wait("job")
 
 
 def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jobs):
