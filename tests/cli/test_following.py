@@ -107,8 +107,11 @@ def test_set_notes_a_parent_that_is_no_job_and_a_group_that_has_ended(bike, shel
     assert shell.run("set", "late:A", "AFTER:extract:A").stderr == ""
     assert shell.run("unset", "one:A").stderr == "", "a group is no job that waits for it"
     bike.store.groups.open("g")
-    text = shell.run("check").stdout
-    assert "'all:A': it waits for the group 'g', of which more jobs are to be set" in text
+    bike.set("late:A", "AFTER:nobody:A")
+    done = shell.run("check")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "problem: 'late:A': it waits for 'nobody:A', which is no job\n" in done.stdout
+    assert "'all:A': it waits for the group 'g', of which more jobs are to be set" in done.stdout
 
 
 @pytest.mark.parametrize(
