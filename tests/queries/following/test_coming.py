@@ -18,7 +18,7 @@ WORLDS = {
     "a chain of three": {"a": "*/50 * * * *", "b": "AFTER:a", "c": "AFTER:b any"},
     "a fan-in of two": {"a": "0 */3 * * *", "b": "15 6 * * *", "c": "AFTER:a,b", "d": "AFTER:c,a"},
     "a fan-in of the same": {"a": "0 * * * *", "b": "AFTER:a", "c": "AFTER:a", "d": "AFTER:b,c"},
-    "a period of seconds": {"a": "EVERY:20s", "b": "AFTER:a"},
+    "a period of seconds": {"a": "EVERY:50s", "b": "AFTER:a"},
     "a one-off": {"a": f"AT:{START + 5 * HOUR:.0f}", "b": "AFTER:a", "c": "EVERY:2h", "d": "AFTER:a,c"},
     "never": {"a": "STOP", "b": "AFTER:a", "c": "AFTER:nobody", "d": "AFTER:e failed", "e": "EVERY:1h", "f": "AFTER:d"},
     "much": {"a": "EVERY:1h", **{f"f{n}": f"AFTER:{'a' if not n else f'f{n - 1}'}" for n in range(8)}},
