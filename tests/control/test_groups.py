@@ -127,6 +127,25 @@ def test_a_group_of_no_jobs_has_ended(redbike):
     assert leftovers(bike) == []
 
 
+def test_one_group_after_another_makes_the_same_job_due(redbike):
+    bike, ran = make(redbike)
+    for night in range(3):
+        now = START + night * HOUR
+        bike.group(NAME, [("one", f"AT:{now}"), ("two", "NOW")], then="report")
+        bike.run_due(now)
+    assert [due for job, due in ran if job == "report"] == [0, HOUR, 2 * HOUR]
+
+
+def test_a_group_that_still_runs_is_opened_again_and_its_jobs_count_once(redbike):
+    bike, ran = make(redbike)
+    bike.group(NAME, [("one", "NOW"), ("two", f"AT:{START + 5 * HOUR}")], then="report")
+    bike.run_due(START)
+    bike.group(NAME, [("one", "NOW"), ("two", f"AT:{START + 5 * HOUR}")], then="report")
+    assert count(bike) == (2, 2, 0, 0)
+    bike.run_due(START + 6 * HOUR)
+    assert [job for job, _ in ran] == ["one", "one", "two", "report"]
+
+
 def test_a_run_that_somebody_asked_for_before_does_not_end_the_wait(redbike):
     bike, ran = make(redbike)
     bike.group(NAME, [("one", f"AT:{START + HOUR}")], then="report")
