@@ -29,6 +29,7 @@ from redbike.control.sync.editing import Cells, Edited, Editing, read_edited
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.importers.rows import AS_TEXT
+from redbike.process.leaving import name_signal
 from redbike.store.enums import Difference
 from redbike.store.patterns import expand
 
@@ -208,7 +209,7 @@ def _run_editor(editor: str, path: Path) -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
     if code := os.waitstatus_to_exitcode(status):
-        how = f"exit status {code}" if code > 0 else signal.Signals(-code).name
+        how = f"exit status {code}" if code > 0 else name_signal(-code)
         raise RedbikeError(f"the editor {editor!r} has ended with {how}: {UNCHANGED}")
 
 

@@ -136,6 +136,7 @@ def test_the_file_is_private_has_only_what_is_named_and_the_editor_is_that_of_vi
     [
         ("exit 3", 1, ["the editor", "has ended with exit status 3: nothing was changed"]),
         ("kill -TERM $$", 1, ["has ended with SIGTERM: nothing was changed"]),
+        ("kill -40 $$", 1, ["has ended with signal 40: nothing was changed"]),
         (': > "$1"', 0, ["the file is empty: nothing was changed"]),
         ('rm "$1"', 0, ["the file is empty: nothing was changed"]),
         ('touch "$1"', 0, ["nothing was changed"]),
