@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from functools import cached_property
@@ -96,7 +97,8 @@ class Within(Shell):
         # What a process enables that is to go on would end this one later.
         if not is_plain(self.environment) or LOOPS & set(arguments):
             return super().run(*arguments, input=input, timeout=timeout)
-        loaded, root = set(sys.modules), logging.getLogger()
+        loaded, root, runs = set(sys.modules), logging.getLogger(), logging.getLogger("redbike.worker")
+        others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
         files = {"stdin": memory_file(input), "stdout": memory_file(), "stderr": memory_file()}
         with ExitStack() as stack:
             stack.enter_context(patch.dict(os.environ, self.environment, clear=True))
@@ -105,6 +107,9 @@ class Within(Shell):
             # What a test logs later must not go to a descriptor that is another's by then.
             stack.enter_context(patch.object(root, "handlers", root.handlers[:]))
             stack.callback(root.setLevel, root.level)
+            # A thread logs runs of the test up to a second later: they are not of the command.
+            runs.addFilter(skip := lambda record: record.thread not in others)
+            stack.callback(runs.removeFilter, skip)
             numbers = {name: stack.enter_context(file) for name, file in files.items()}
             for name, number in numbers.items():
                 mode = "r" if name == "stdin" else "w"
