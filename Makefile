@@ -25,8 +25,8 @@ acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, doc
 test-all: test acceptance ## both tiers, which must pass before a change is accepted
 
 nightly: ## the third tier, which must pass before a release (hours)
-	$(PYTHON) -m pytest -m nightly
-	REDBIKE_RANDOM=1 $(PYTHON) -m pytest -m hypothesis
+	$(PYTHON) -m pytest --timeout 1800 -m nightly
+	REDBIKE_RANDOM=1 $(PYTHON) -m pytest --timeout 1800 -m hypothesis
 	$(MAKE) exhaustive planted mutation calendars chaos chaos-servers beside-cron
 
 mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)
