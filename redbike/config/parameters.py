@@ -8,6 +8,7 @@ for type checkers and for readers is checked against them by a test: `redbike.Se
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -70,25 +71,8 @@ class Parameter:
 
     def read(self, value: Any) -> Value:
         """Return `value`, a text or a number, as it is stored. Raise `BadConfig`."""
-        if self.kind == "choice":
-            is_flag = isinstance(value, bool) and self.choices == NO_OR_YES
-            return read_choice(self.name, self.choices[value] if is_flag else value, self.choices)
-        if self.kind == "url":
-            return check_ping_url(value)
-        if self.kind == "traceparent":
-            return read_traceparent(self.name, value)
-        if self.kind == "clock":
-            return read_clock_time(self.name, value)
-        if self.kind == "group":
-            return read_group_name(self.name, value)
-        if self.kind == "tags":
-            return read_tags(self.name, value)
-        if self.kind == "line":
-            return read_line(self.name, value, self.most)
-        if self.kind == "size":
-            return read_size(self.name, value, self.most)
-        if self.kind == "share":
-            return read_share(self.name, value)
+        if read := READERS.get(self.kind):
+            return read(self, value)
         if self.zero and fold(value) == self.zero:
             return 0
         if self.endless and fold(value) == self.endless:
@@ -223,6 +207,11 @@ def read_group_name(name: str, value: Any) -> str:
     return str(value)
 
 
+def _read_word(row: Parameter, value: Any) -> str:
+    is_flag = isinstance(value, bool) and row.choices == NO_OR_YES
+    return read_choice(row.name, row.choices[value] if is_flag else value, row.choices)
+
+
 def read_number(name: str, value: Any, minimum: float, maximum: float, kind: type, other: str = "") -> Any:
     """Return the number that `value`, a number or a text, means; a float may be a duration. Raise `BadConfig`.
 
@@ -251,3 +240,17 @@ def _parse_number(text: str, kind: type) -> float:
     if seconds is None:
         raise ValueError
     return seconds
+
+
+# Of each kind but counts and durations, which may have words for 0 and for no end.
+READERS: dict[Kind, Callable[[Parameter, Any], Value]] = {
+    "choice": _read_word,
+    "url": lambda row, value: check_ping_url(value),
+    "traceparent": lambda row, value: read_traceparent(row.name, value),
+    "clock": lambda row, value: read_clock_time(row.name, value),
+    "group": lambda row, value: read_group_name(row.name, value),
+    "tags": lambda row, value: read_tags(row.name, value),
+    "line": lambda row, value: read_line(row.name, value, row.most),
+    "size": lambda row, value: read_size(row.name, value, row.most),
+    "share": lambda row, value: read_share(row.name, value),
+}
