@@ -15,7 +15,7 @@ install: ## a virtual environment in .venv with all that development needs
 	python3 -m venv .venv
 	.venv/bin/pip install $(EDITABLE) '.[dev]'
 
-test: ## the first tier of the tests, on a server that it starts itself (three minutes)
+test: ## the first tier of the tests, on a server that it starts itself (four minutes)
 	$(PYTHON) -m pytest
 
 acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, documentation), and the scripts on Redis
@@ -67,7 +67,7 @@ chaos: ## 10,000 faults at a farm of real processes, and whether anything was lo
 chaos-quick: ## the same with 240 faults (four minutes)
 	$(PYTHON) -m tests.chaos --faults=240 --minutes=2.5 --jobs=1500
 
-deploy-check: ## the files of deploy/ on a real systemd and a real Docker (three minutes; as root)
+deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four minutes; as root)
 	@# Only if they are missing: to install the package again would take it from what runs beside this.
 	@$(PYTHON) -c 'import kubernetes_validate, yamllint' 2>/dev/null || $(PYTHON) -m pip install --quiet $(EDITABLE) '.[deploy]'
 	$(PYTHON) -m tests.deploy
