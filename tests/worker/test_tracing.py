@@ -184,15 +184,18 @@ def test_a_run_that_is_too_late_is_an_error_and_one_that_is_cancelled_is_none(
 
 
 def test_a_program_that_ends_has_its_jobs_handed_back_which_is_no_error(traced, make, client, prefix):
-    traced.jobs.job("job", timeout=60)(sleep)
-    kept = []
+    kept, begun = [], asyncio.Event()
+
+    @traced.jobs.job("job", timeout=60)
+    async def job() -> None:
+        begun.set()
+        await sleep()
 
     async def main() -> None:
         bike = AsyncRedbike(traced.jobs, prefix, client)
         await bike.set("job", "NOW")
         kept.append(asyncio.create_task(bike.work()))
-        while not await bike.is_working("job"):
-            await asyncio.sleep(0.01)
+        await begun.wait()  # to be taken is not enough: what begins when all are cancelled runs to its end
         # It does not wait for the task: asyncio.run() cancels all.
 
     asyncio.run(main())
