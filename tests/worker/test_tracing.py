@@ -162,16 +162,23 @@ def test_a_run_that_is_too_late_is_an_error_and_one_that_is_cancelled_is_none(
 ):
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
 
+    begun = []
+
     def act() -> None:
+        begun.append(True)
         wait_until(lambda: current_run().cancelled)
         raise OSError("cut off")
 
+    async def await_it() -> None:
+        begun.append(True)
+        await sleep()
+
     waits = act if is_cancelled else lambda: time.sleep(0.2)
-    traced.jobs.job("job", timeout=60 if is_cancelled else 0.1)(waits if kind == "sync" else sleep)
+    traced.jobs.job("job", timeout=60 if is_cancelled else 0.1)(waits if kind == "sync" else await_it)
     bike = make(traced.jobs)
     bike.set("job", "NOW")
     with beside(bike.store, bike.work):
-        wait_until(lambda: bike.is_working("job") or traced.spans)
+        wait_until(lambda: begun or traced.spans)
         if is_cancelled:
             bike.cancel("job")
         wait_until(lambda: traced.spans)
