@@ -9,6 +9,11 @@ EQUIVALENT: set[str] = {
     # The smaller of two numbers is the same in either order.
     "advance.lua: local back, known = math.max(0, math.min(score, LATEST)), given.known"
     " → local back, known = math.max(0, math.min(LATEST, score)), given.known",
+    # Options begin with a brace, and the name of none stands before it.
+    "find_alerts.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
+    " → return text and (text:find('\"start-within\"', 2, true) or text:find('\"finish-', 1, true))",
+    "find_alerts.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
+    " → return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 2, true))",
     # A newline is no magic character, and a record with one has the name of its group before it.
     "forget.lua: local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, true)"
     " → local is_row = (call('HGET', groups, job) or ''):find('\\n', 1, false)",

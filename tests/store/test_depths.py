@@ -34,6 +34,12 @@ def test_what_waits_and_what_runs_is_counted_by_queue(store):
     assert the_queue(store) == Queue(QUEUE, 0, None, 5, None, None, 0)
 
 
+def test_each_job_that_is_late_is_counted_once_on_several_pages(store):
+    fill(store, 250)
+    [found] = store.at(START + 250).depths.list_all(late_since=START + 230.5)
+    assert (found.waiting, found.late) == (250, 231)
+
+
 @pytest.mark.parametrize("number", [1, 99, 100, 101])
 def test_withdrawn_jobs_do_not_count_and_hide_none(store, number):
     fill(store, number + 2)

@@ -152,6 +152,7 @@ def test_of_too_many_the_rest_is_counted(world, bike, pinged):
     line = json.dumps({"alert": "late", "text": "x"})
     world.store.at(NOON).alerts.alert([Change(f"job:{n}", None, '{"told":{}}', [line] * 10) for n in range(150)])
     world.look(NOON)
+    assert "and 500 more alerts" in pinged.posted[0][1].decode()
     [message] = told(pinged)
     assert (len(message), message[-1]) == (MOST_LINES + 1, ("more", ""))
 
