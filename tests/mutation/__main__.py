@@ -173,7 +173,8 @@ def main() -> int:
         mutants = random.Random(int(given["--seed"])).sample(mutants, min(int(given["--sample"]), len(mutants)))
     plugin = Mutation(mutants, int(given["--at-once"]))
     root = Path(__file__).parents[1]
-    options = ["-q", "-n0", "-s", "-p", "no:cacheprovider", "-m", "not acceptance and not nightly", "--timeout=30"]
+    options = ["-q", "-n0", "-s", "-p", "no:cacheprovider", "-m", "not acceptance and not nightly"]
+    options.append(f"--timeout={30 * surroundings.measure():.0f}")
     status = pytest.main([*options, *(str(root / name) for name in TESTS)], plugins=[plugin])
     return 1 if status or plugin.survivors else 0
 
