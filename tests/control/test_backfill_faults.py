@@ -94,6 +94,14 @@ def lose_first(bike):
         bike.client.hdel(key, first)
 
 
+def forget_first(bike):
+    """It is gone, and nothing says that it is under way."""
+    lose_first(bike)
+    key, field = bike.store.keys.following, f"{HEAD}a"
+    record = json.loads(bike.client.hget(key, field))
+    bike.client.hset(key, field, json.dumps({**record, "running": record["running"][1:]}))
+
+
 def lose_links(bike):
     bike.client.delete(bike.store.keys.followers)
 
@@ -120,6 +128,7 @@ def lose_record(bike):
     ("damage", "said", "hours"),
     [
         (lose_first, "it waits for 'a@2026-09-20T19:00:00Z', which does not run", [-4, -3, -2, -1, 0]),
+        (forget_first, "what is left of it does not begin", [-4, -3, -2, -1, 0]),
         (lose_links, "it waits for 'a@2026-09-20T19:00:00Z', which does not run", [-5, -4, -3, -2, -1, 0]),
         (break_record, "the record of what is left cannot be read", [-5]),
         (break_done, "the record of what it has run cannot be read", [-5, -4, -3, -2, -1, 0]),
