@@ -26,6 +26,7 @@ def test_all_facades_of_a_test_share_its_jobs_and_its_clock(redbike):
 
 
 def test_settings_are_checked_and_loops_are_refused_as_the_clock_stands_still_at_this_second(redbike, client):
+    before = client.time()[0]  # the clock stands from the first call on, even if that is refused
     for worker, settings, error, said in (
         (Worker(), {"retries": -1}, BadConfig, "bad retries"),
         (Worker(), {"prefix": "redbike"}, TypeError, "prefix"),
@@ -33,7 +34,6 @@ def test_settings_are_checked_and_loops_are_refused_as_the_clock_stands_still_at
     ):
         with pytest.raises(error, match=said):
             redbike(worker, **settings)
-    before = client.time()[0]
     bike = redbike(Worker())
     assert before <= bike.now <= client.time()[0]
     assert (bike.now, bike.now.is_integer()) == (bike.store.timeline.read_clock(), True)
