@@ -113,7 +113,7 @@ class Within(Shell):
             numbers = {name: stack.enter_context(file) for name, file in files.items()}
             for name, number in numbers.items():
                 mode = "r" if name == "stdin" else "w"
-                file = open(number, mode, errors="surrogateescape", closefd=False)  # noqa: SIM115
+                file = stack.enter_context(open(number, mode, errors="surrogateescape", closefd=False))
                 stack.enter_context(patch(f"sys.{name}", file))
             status = main(arguments)
             for file in (sys.stdout, sys.stderr):

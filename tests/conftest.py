@@ -18,11 +18,12 @@ from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.store import Store
-from tests import chance, surroundings  # noqa: F401 (it sets how random data is chosen)
+from tests import chance, surroundings
 from tests.commandline import FORK_SERVER, Shell
 from tests.servers import Cluster
 
 surroundings.reset()
+chance.choose()
 # Each connection reads the metadata of the package again, for a millisecond.
 redis.utils.get_lib_version = functools.cache(redis.utils.get_lib_version)
 

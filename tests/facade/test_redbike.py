@@ -359,15 +359,15 @@ def test_what_stays_in_its_queue_has_skipped_nothing(bike):
     assert "skipped" not in bike.tell("job:A")
 
 
-def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(client, prefix):
-    for catchup, runs in (("all", 4), ("last", 1)):
-        bike = Redbike(Recorder(), f"{prefix}-{catchup}", client, catchup=catchup)
-        now = bike.store.timeline.read_clock()
-        base = now - now % 1000
-        at_first_run(bike, lambda jobid: bike.set(jobid, "EVERY:1000@0", after=base - 3500))  # noqa: B023
-        bike.set("job:A", "NOW")
-        assert work_all(bike)[1:] == [base - 3000 + 1000 * number for number in range(runs)]
-        assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
+@pytest.mark.parametrize(("catchup", "runs"), [("all", 4), ("last", 1)])
+def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(client, prefix, catchup, runs):
+    bike = Redbike(Recorder(), prefix, client, catchup=catchup)
+    now = bike.store.timeline.read_clock()
+    base = now - now % 1000
+    at_first_run(bike, lambda jobid: bike.set(jobid, "EVERY:1000@0", after=base - 3500))
+    bike.set("job:A", "NOW")
+    assert work_all(bike)[1:] == [base - 3000 + 1000 * number for number in range(runs)]
+    assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
 
 
 def test_set_many_streams_and_names_each_bad_row(bike):
