@@ -44,6 +44,7 @@ def _processes(request):
     with surroundings.processes_of(request.node.nodeid, lambda: request.node.funcargs.get("tmp_path")):
         yield
         FORK_SERVER.end_all()
+    surroundings.end_run_logs()
     # A command that ran in this process has left its handler, and the descriptor of its stream is soon another's.
     for handler in [each for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]:
         logging.getLogger().removeHandler(handler)

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +88,14 @@ def unmarked() -> Iterator[None]:
     finally:
         if mark is not None:
             os.environ[MARK] = mark
+
+
+def end_run_logs() -> None:
+    """Have what workers of this process still want to log logged now, not within a second in some other test."""
+    for thread in threading.enumerate():
+        # What it runs is a method of its RunLog, until it has ended.
+        if thread.name == "redbike-run-log" and (target := getattr(thread, "_target", None)):
+            target.__self__.stop()
 
 
 def kill_marked(mark: str) -> list[int]:

@@ -1,9 +1,11 @@
 """What the tests themselves stand on: commands that are forked, what is inherited, what is left behind."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 from redbike.connection.embedded import EmbeddedServer
 from tests import surroundings
@@ -49,6 +51,16 @@ def test_what_a_test_leaves_behind_is_killed(shell):
         FORK_SERVER.end_all()
     assert process.wait(20) == forked.wait(20) == -signal.SIGKILL
     wait_until(lambda: all(map(is_gone, pids)))
+
+
+def test_what_a_worker_wants_to_log_is_logged_before_the_next_test(bike, caplog):
+    caplog.set_level(logging.INFO)
+    bike.set("job:A", "NOW")
+    bike.dispatch_due()
+    bike.work_one()
+    surroundings.end_run_logs()
+    assert "job:A: failed after" in caplog.text
+    assert "redbike-run-log" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_nothing_that_is_inherited_steers_a_test():
