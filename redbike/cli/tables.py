@@ -22,7 +22,7 @@ from redbike.store.overview import Job
 from redbike.store.processes import CommandLines, Process
 from redbike.store.tokens import Token
 from redbike.store.totals import Queue
-from redbike.text.printable import escape
+from redbike.text.printable import escape, format_size
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for
 WIDE = 200  # columns of a table that goes to a pipe or a file
@@ -93,16 +93,11 @@ def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) ->
     if any(run.cpu is not None for run in shown):
         columns[3:3] = [
             Column("CPU", lambda run: NOTHING if run.cpu is None else format_took(run.cpu), is_number=True),
-            Column("MEMORY", lambda run: format_size(run.memory), is_number=True),
+            Column("MEMORY", lambda run: NOTHING if run.memory is None else format_size(run.memory), is_number=True),
         ]
     if not names_jobs:
         del columns[1]
     _print(columns, shown)
-
-
-def format_size(size: int | None) -> str:
-    """Return bytes in MiB; `NOTHING` for None."""
-    return NOTHING if size is None else f"{size / 2**20:,.1f} MiB"
 
 
 def show_failures(failures: Iterable[Any], clock: Clock) -> None:

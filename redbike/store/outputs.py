@@ -56,12 +56,19 @@ class Outputs(Part):
     def read(self, jobid: str, number: int, failed: bool) -> str:
         """Return the output of a run: the newest for 1; of those that went wrong with `failed`. Raise `NoResult`."""
         # The value first: of a run that ends meanwhile it may have nothing, but then the run is not known either.
-        value = self._namespace.ask("hget", self._namespace.keys.outputs, jobid)
+        kept = self._read_all(jobid)
         run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
-        text = read_outputs(decode(value)).get((run.due, run.attempt))
+        text = kept.get((run.due, run.attempt))
         if text is None:
             raise NoResult(f"no output of that run of {jobid!r} is kept: it had no process, or no option output")
         return text
+
+    def find(self, run: PastRun) -> str | None:
+        """Return what a run has printed; None if nothing is kept of it."""
+        return self._read_all(run.jobid).get((run.due, run.attempt))
+
+    def _read_all(self, jobid: str) -> dict[Key, str]:
+        return read_outputs(decode(self._namespace.ask("hget", self._namespace.keys.outputs, jobid)))
 
 
 def _find_run(jobid: str, runs: Iterable[PastRun], number: int, failed: bool) -> PastRun:

@@ -65,6 +65,11 @@ def name_number(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
+def format_size(size: float) -> str:
+    """Return bytes in MiB."""
+    return f"{size / 2**20:,.1f} MiB"
+
+
 def _get_name(error: BaseException) -> str:
     return clip(str(type.__getattribute__(type(error), "__name__")))
 

@@ -14,6 +14,7 @@ from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.names import is_jobid
 from redbike.text.printable import escape as make_visible
+from redbike.text.printable import format_size
 
 NOTHING = "–"
 LONG = 300  # characters of a text in a table
@@ -42,6 +43,7 @@ def make_environment() -> Environment:
         "number": show_number,
         "duration": show_length,
         "took": show_took,
+        "size": format_size,
         "short": shorten_number,
         "list_texts": show_list,
         "lines": show_lines,

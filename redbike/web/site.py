@@ -26,6 +26,7 @@ from redbike.web.background import Background
 from redbike.web.guard import Book
 from redbike.web.keys import Keys
 from redbike.web.memory import Memory
+from redbike.web.printed import PrintedLines
 from redbike.web.rendering import make_environment, show_instant
 from redbike.web.requests import count_depth, name_place, read_cookies
 from redbike.web.samples import Samples
@@ -103,6 +104,7 @@ class Site:
         self.book = Book(lambda: self.bike.store.tokens.read_all())
         self.samples = Samples()
         self.background = Background()
+        self.printed = PrintedLines(lambda jobid, is_over: self.bike.store.live.listen([jobid], is_over))
         self.memory = Memory(self.keys)
         self.view = Snapshot(self._read_view)
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)

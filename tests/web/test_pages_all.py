@@ -2,10 +2,14 @@
 
 import json
 
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.outputs import pack_output
 from redbike.web.pages import PAGES, STILL
 from tests.web.html import read
 
-LIST_PAGES = [name for name in PAGES if name not in ("job", *STILL)]
+LIST_PAGES = [name for name in PAGES if name not in ("job", "run", *STILL)]
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -70,6 +74,11 @@ def test_a_job_of_which_all_is_hostile_shows_as_text(page_with_data, bike):
     for text in HOSTILE:
         plant(bike, text)
         check(page_with_data.get("/job?id=known:A"), 200)
+        error = text.encode(errors="replace").decode()
+        run = ("known:A", "work-A", 10, pack_run(1000.0, 0.0, 1.0, Outcome.FAILED, 1, error))
+        bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", [run]))
+        bike.client.hset(bike.store.keys.outputs, "known:A", pack_output(1000.0, 1, error))
+        check(page_with_data.get("/run?id=known:A&began=failure"), 200)
         check(page_with_data.get("/job", params={"id": text.encode(errors="replace")}), 200, 400, 404)
     for view in VIEWS:
         check(page_with_data.get(f"/{view}"), 200)
@@ -78,6 +87,7 @@ def test_a_job_of_which_all_is_hostile_shows_as_text(page_with_data, bike):
 PARAMETERS = {
     "jobs": ("pattern", "queue", "status", "sort", "cursor"),
     "job": ("id",),
+    "run": ("id", "began"),
     "runs": ("pattern", "id", "since", "before", "cursor"),
     "failures": ("group", "cursor", "as"),
     "log": ("id", "until", "skip"),

@@ -6,7 +6,16 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.errors import BadConfig, BadJobId, BadQueueName, NoSuchJob, RedbikeError, ServerError, Unreachable
+from redbike.errors import (
+    BadConfig,
+    BadJobId,
+    BadQueueName,
+    NoResult,
+    NoSuchJob,
+    RedbikeError,
+    ServerError,
+    Unreachable,
+)
 from redbike.web.control import Sent
 from redbike.web.pages.act import carry_out
 from redbike.web.pages.forecast import show_forecast
@@ -16,6 +25,7 @@ from redbike.web.pages.jobs import show_jobs
 from redbike.web.pages.log import show_log
 from redbike.web.pages.overview import show_overview, show_queues, show_workers
 from redbike.web.pages.rehearsal import show_rehearsal
+from redbike.web.pages.run import show_run
 from redbike.web.pages.runs import show_failures, show_runs
 from redbike.web.pages.setting import save, show_form, show_preview
 from redbike.web.requests import is_target
@@ -29,6 +39,7 @@ PAGES: dict[str, Endpoint] = {
     "job": show_job,
     "agenda": show_forecast,
     "runs": show_runs,
+    "run": show_run,
     "failures": show_failures,
     "queues": show_queues,
     "workers": show_workers,
@@ -42,7 +53,7 @@ PAGES: dict[str, Endpoint] = {
 STILL = {"rehearse", "at", "at/{where}", "set", "preview"}  # pages that stay as they are while one looks
 FormEndpoint = Callable[[Sent], Response]
 FORMS: dict[str, FormEndpoint] = {"do": carry_out, "set": save}
-STATUSES = {NoSuchJob: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}
+STATUSES = {NoSuchJob: 404, NoResult: 404, BadJobId: 400, BadQueueName: 400, BadConfig: 400}
 AWAY, UNUSABLE, PROBLEM = "Redis does not answer", "Redis cannot be used", "This cannot be shown"  # headings
 FAILURES = {
     404: "There is no such page.",

@@ -24,7 +24,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&lt;
 TURNED = "\u202egnp.exe:A"
 PATHS = [
     *("", "jobs", "job?id=hello:A", "agenda", "agenda?span=week", "runs", "failures", "failures?as=list", "queues"),
-    *("workers", "log", "job?id=nobody:A", "at/now", "rehearse?action=resume&paused=1"),
+    *("workers", "log", "job?id=nobody:A", "run?id=bad:A&began=failure", "at/now", "rehearse?action=resume&paused=1"),
 ]
 STEERING = ["set", "set?id=hello:A", "rehearse?action=run&id=hello:A"]  # which those alone have who may change jobs
 
