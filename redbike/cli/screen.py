@@ -21,7 +21,7 @@ from redbike.cli.tables import (
 )
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, judge
-from redbike.schedule.clock import NOTHING, Clock
+from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.text.printable import name_number
 
 KEYS = "q ends it"
@@ -75,11 +75,12 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
 
 def _list_sections(view: View, clock: Clock) -> list[Section]:
     glance = view.glance
-    reported = (
-        Column("RUNS", lambda run: make_text(run.jobid, BUSY), Width.FOLDED),
+    running = (
+        Column("RUNS", lambda run: make_text(run.jobid, WRONG if run.is_slow(clock.now) else BUSY), Width.FOLDED),
         Column("SINCE", lambda run: clock.measure(run.start)),
-        Column("DONE", lambda run: f"{run.progress.share:.0%}", is_number=True),
-        Column("PROGRESS", lambda run: run.progress.text or NOTHING, Width.CUT),
+        Column("USUALLY", lambda run: NOTHING if run.usual is None else format_took(run.usual), is_number=True),
+        Column("DONE", lambda run: f"{run.progress.share:.0%}" if run.progress else NOTHING, is_number=True),
+        Column("PROGRESS", lambda run: (run.progress and run.progress.text) or NOTHING, Width.CUT),
     )
     soonest = (
         Column("DUE NEXT", lambda job: job.jobid, Width.FOLDED),
@@ -95,7 +96,7 @@ def _list_sections(view: View, clock: Clock) -> list[Section]:
     return [
         Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
         Section(list_worker_columns(clock), glance.processes, len(glance.processes)),
-        Section(reported, view.reported, view.reporting),
+        Section(running, view.running, view.in_flight),
         Section(soonest, view.soonest, glance.total.timeline),
         Section(failures, view.failures, glance.total.failing),
     ]

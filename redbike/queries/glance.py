@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from redbike.loop.alerts.late import Late, find_late
+from redbike.queries.running import Running, list_running
 from redbike.store.overview import Job
 from redbike.store.past_runs import Dead, Failure
 from redbike.store.processes import Process
-from redbike.store.questions import Refusal, Reported
+from redbike.store.questions import Refusal
 from redbike.store.store import Store
 from redbike.store.totals import Queue, Total
 from redbike.store.upkeep import Rewind
@@ -45,8 +46,8 @@ class View:
     glance: Glance
     soonest: Sequence[Job]  # those that are due first; their last runs are not told
     failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
-    reported: Sequence[Reported]  # runs that say how far they are, the longest first
-    reporting: int  # how many do
+    running: Sequence[Running]  # the oldest first
+    in_flight: int  # runs in all
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, timezone: str = "UTC") -> Glance:
@@ -85,4 +86,4 @@ def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "
     failures = [*first, *(each for each in newest if each.jobid not in known)]
     # The last runs of those that are due next are not told if they are not archived.
     soonest = store.overview.read_named(store.timeline.list_soonest(number), {})
-    return View(glance, soonest, failures[:number], *store.questions.list_progress(number))
+    return View(glance, soonest, failures[:number], *list_running(store, glance.processes, number))

@@ -19,6 +19,7 @@ from redbike.store.scripts import Call, Reply
 
 log = logging.getLogger("redbike")
 
+LOOKED_AT = 1000  # runs in flight
 MOST_SCANNED = 10_000  # jobs that one script looks at, most of which are not asked for
 
 
@@ -46,12 +47,13 @@ class Refusal(NamedTuple):
     is_full: bool
 
 
-class Reported(NamedTuple):
-    """How far a run in flight says it is."""
+class InFlight(NamedTuple):
+    """A run in flight, and how far it says it is."""
 
     jobid: str
-    start: float  # of the run
-    progress: Progress
+    run: RunRecord
+    progress: Progress | None
+    history: bytes  # the runs of its job that have ended and are archived
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +135,22 @@ class Questions(Part):
         found = {jobid: Pause.parse(decode(record)) for jobid, record in zip(jobids, kept, strict=True)}
         return {jobid: pause for jobid, pause in found.items() if pause}
 
-    def list_progress(self, most: int) -> tuple[list[Reported], int]:
-        """Return up to `most` runs in flight that say how far they are, the longest first, and how many there are."""
-        keys, ask = self._namespace.keys, self._namespace.ask
-        number = int(ask("hlen", keys.progress))
-        kept = ask("hscan", keys.progress, 0, count=most)[1] if number else {}
-        records = ask("hmget", keys.running, list(kept)) if kept else ()
-        found = []
-        for (jobid, record), running in zip(kept.items(), records, strict=True):
-            run = RunRecord.parse(decode(running))
-            if run and (progress := Progress.parse(decode(record), run.tag)):
-                found.append(Reported(decode(jobid), run.start, progress))
-        return sorted(found, key=lambda each: each.start)[:most], number
+    def list_in_flight(self, most: int) -> tuple[list[InFlight], int]:
+        """Return up to `most` runs in flight, and how many there are: the oldest of `LOOKED_AT` that it looks at."""
+        keys = self._namespace.keys
+        number, (_, kept) = self._namespace.ask_all(
+            ("hlen", keys.running), ("hscan", keys.running, 0, None, LOOKED_AT), at_once=False
+        )
+        known = ((name, run) for name, record in kept.items() if (run := RunRecord.parse(decode(record))))
+        oldest = sorted(known, key=lambda each: each[1].start)[:most]
+        if not oldest:
+            return [], number
+        names = [name for name, _ in oldest]
+        reported, past = self._namespace.ask_all(*(("hmget", key, names) for key in (keys.progress, keys.history)))
+        return [
+            InFlight(decode(name), run, Progress.parse(decode(record), run.tag), history or b"")
+            for (name, run), record, history in zip(oldest, reported, past, strict=True)
+        ], number
 
     def has_options(self) -> bool:
         """Tell whether any job has options."""

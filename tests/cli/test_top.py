@@ -140,7 +140,7 @@ def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
     screen = Screen(shell, columns=100, lines=40)
     screen.wait_for("PROGRESS")
     [line] = [line for line in screen.last() if "export:C" in line and "%" in line]
-    assert re.fullmatch(r"export:C +(now|\d+ \w+ ago) +25% +page 1\\x1b of 4", line)
+    assert re.fullmatch(r"export:C +(now|\d+ \w+ ago) +– +25% +page 1\\x1b of 4", line)
     assert "50%" not in "\n".join(screen.last())
     bike.store.runs.end(run, NextState("stop"))
     wait_until(lambda: "PROGRESS" not in "\n".join(screen.last()))

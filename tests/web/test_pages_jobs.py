@@ -4,9 +4,13 @@ import re
 
 import pytest
 
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
+from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, STATUSES
-from tests.verbs import set_job
+from tests.verbs import set_job, take_one
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
 
@@ -125,6 +129,42 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
             read(page.get(f"/{link}"))
     assert "failing:A" in found.words
     assert "gamma:A" in found.words
+
+
+def test_a_worker_that_is_stuck_is_told_with_its_job(page, bike):
+    now = bike.store.timeline.read_clock()
+    entry = ProcessRecord(now, "worker", "web1", 7, ("work-A",), "1", concurrency=2, stuck=("hung:A",)).format_entry()
+    bike.store.workers.register("owner001", entry)
+    found = read(page.get("/"))
+    assert re.search(
+        r"the worker web1:7:\S+ is stuck in 1 of 2 slots after their deadlines: hung:A \(see\)", found.words
+    )
+    found = read(page.get("/workers"))
+    assert "alive, stuck after the deadline: hung:A" in found.words
+    assert "job?id=hung%3AA" in found.links
+
+
+def test_the_overview_shows_what_runs_the_oldest_first_and_what_takes_long(page, bike):
+    now = bike.store.timeline.read_clock()
+    packed = [("slow:A", "work-A", 10, pack_run(1000.0, 0.0, 2.0, Outcome.OK, 1, ""))]
+    bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", packed))
+    list(bike.store.archiver.archive())
+    for number, (jobid, ago, timeout) in enumerate((("new:A", 1, 600), ("slow:A", 300, 600), ("over:A", 100, 50))):
+        then = bike.store.at(now - ago)
+        set_job(then, jobid, "NOW", now - ago)
+        take_one(then, [("work-A", timeout)], f"owner001{number}")
+    entry = ProcessRecord(now, "worker", "web1", 7, ("work-A",), "1").format_entry()
+    bike.store.workers.register("owner001", entry)
+    found = read(page.get("/"))
+    shown = found.words.partition("What runs now")[2].partition("Queues")[0]
+    rows = [row.split() for row in re.split(r"(?=slow:A|over:A|new:A)", shown)[1:]]
+    assert [row[0] for row in rows] == ["slow:A", "over:A", "new:A"]
+    words = [" ".join(row) for row in rows]
+    assert "the run much longer than usual 2.00 s" in words[0]
+    assert "the run beyond its deadline" in words[1]
+    assert "the run –" in words[2]
+    assert all("web1:7:" in each for each in words)
+    assert len([link for link in found.links if link.startswith("run?id=")]) == 3
 
 
 def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bike):

@@ -1,0 +1,47 @@
+"""What runs now: since when, how long it usually takes, and where."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from redbike.queries.unusual import LONGER, SLOW, measure_durations
+from redbike.store.history import read_runs
+from redbike.store.processes import Process
+from redbike.store.records import Progress
+from redbike.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run in flight. Times are epoch seconds, durations seconds."""
+
+    jobid: str
+    due: float
+    start: float
+    deadline: float
+    worker: str  #: the id of its process; "" if nobody knows
+    progress: Progress | None  #: how far it says it is
+    usual: float | None  #: the median of the runs of its job that have succeeded; None if none is kept
+
+    def is_slow(self, now: float) -> bool:
+        """Tell whether it goes on after its deadline, or for very much longer than usual."""
+        took = now - self.start
+        is_longer = self.usual is not None and took > SLOW * self.usual and took > self.usual + LONGER
+        return is_longer or now > self.deadline
+
+
+def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple[list[Running], int]:
+    """Return up to `most` runs in flight, those that have gone on for longest first, and how many there are."""
+    workers = {jobid: each.id for each in processes for jobid in each.jobs}
+    found, number = store.questions.list_in_flight(most)
+    return [
+        Running(
+            jobid,
+            run.due,
+            run.start,
+            run.deadline,
+            workers.get(jobid, ""),
+            progress,
+            measure_durations(read_runs(jobid, history) or ()).median,
+        )
+        for jobid, run, progress, history in found
+    ], number
