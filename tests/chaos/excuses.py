@@ -146,8 +146,10 @@ class Excuses:
         return self.history.processes[run.pid].died
 
     def _was_forgotten(self, run: Run, again: Run) -> bool:
+        # Of a batch that was taken, and then forgotten, the last jobs may begin after others have run them.
+        first, second = (run, again) if run.taken <= again.taken else (again, run)
         return any(
-            since <= self.open_until(run) and until >= run.taken and again.taken >= since
+            since <= self.open_until(first) and until >= first.taken and second.taken >= since
             for since, until in self._forgotten
         )
 
