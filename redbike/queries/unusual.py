@@ -5,6 +5,7 @@ Each rule names an instant and says why. The earliest instant is the first unusu
 How long a run usually takes is computed here, too.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -120,7 +121,9 @@ class Durations:
     """Of runs of a job; in seconds."""
 
     median: float | None  #: of those that succeeded; None if none has
+    most: float | None  #: what 95 % of those took at most
     longest: float
+    succeeded: float | None  #: the share of all that did; None if there is none
     unusual: frozenset[int]  #: numbers of the runs that took much longer than the others
 
 
@@ -133,4 +136,6 @@ def measure_durations(runs: Sequence[PastRun]) -> Durations:
         for number, run in enumerate(runs)
         if usual is not None and len(good) >= LEAST and run.took > max(TIMES * usual, usual + SECONDS)
     )
-    return Durations(usual, max((run.took for run in runs), default=0.0), unusual)
+    most = sorted(good)[math.ceil(0.95 * len(good)) - 1] if good else None
+    longest = max((run.took for run in runs), default=0.0)
+    return Durations(usual, most, longest, len(good) / len(runs) if runs else None, unusual)

@@ -22,6 +22,7 @@ HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
 LEAST = 2.0  # height of a run that took no time
 MOST_RUNS = 100  # in a chart
+MOST_OUTCOMES, CELL, CELL_HEIGHT, LOW = 20, 4, 16, 8  # runs in a strip, the size of one, and the height of a good one
 LEFT, WIDTH, LANE = 90, 900, 34  # of the names, of the time, which a small chart shares, and the height of a lane
 PARTS = 180  # of the time, in which things are drawn together
 TICKS = 4
@@ -50,6 +51,25 @@ def _draw_bar(point: Point, now: float, most: float) -> Markup:
     height = HEIGHT * point.rate / most if most else 0.0
     return Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
         start, HEIGHT - height, max(0.5, (end - start) * 0.8), height
+    )
+
+
+def draw_outcomes(runs: Sequence[PastRun]) -> Markup:
+    """Return a strip of how the last runs of a job ended, the newest on the right; one that failed is a tall bar."""
+    shown = runs[:MOST_OUTCOMES][::-1]
+    paths = Markup("")
+    for kind, height, failed in (("good", LOW, False), ("bad", CELL_HEIGHT, True)):
+        cells = "".join(
+            f"M{place * CELL} {CELL_HEIGHT - height}h{CELL - 1}v{height}h{1 - CELL}z"
+            for place, run in enumerate(shown, MOST_OUTCOMES - len(shown))
+            if run.has_failed is failed
+        )
+        if cells:
+            paths += Markup('<path class="{}" d="{}"/>').format(kind, cells)
+    counts = Counter(run.outcome.value for run in shown).most_common()
+    label = f"The last {name_number(len(shown), 'run')}: {', '.join(f'{number} {name}' for name, number in counts)}"
+    return Markup('<svg class="outcomes" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        MOST_OUTCOMES * CELL, CELL_HEIGHT, label, paths
     )
 
 

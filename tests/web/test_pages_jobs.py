@@ -32,7 +32,7 @@ def some(bike):
 
 def test_each_filter_shows_its_jobs(page, some):
     for query, jobs in [
-        ("", ["alpha:A", "bad:A", "beta:B", "failing:A", "gamma:A", "queued:A"]),
+        ("", ["bad:A", "failing:A", "alpha:A", "beta:B", "gamma:A", "queued:A"]),
         ("?sort=next", ["gamma:A", "alpha:A"]),
         ("?queue=B", ["beta:B"]),
         ("?status=ENQ", ["queued:A"]),
@@ -40,7 +40,7 @@ def test_each_filter_shows_its_jobs(page, some):
         ("?failed=1", ["failing:A"]),
         ("?paused=1", ["beta:B"]),
         ("?overdue=1", ["queued:A"]),
-        ("?never_ran=1&queue=work-A", ["alpha:A", "bad:A", "gamma:A", "queued:A"]),
+        ("?never_ran=1&queue=work-A", ["bad:A", "alpha:A", "gamma:A", "queued:A"]),
         ("?pattern=*m*:A", ["gamma:A"]),
         ("?pattern=ta", ["beta:B"]),
         ("?pattern=nothing", []),
@@ -129,6 +129,21 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
             read(page.get(f"/{link}"))
     assert "failing:A" in found.words
     assert "gamma:A" in found.words
+
+
+def test_a_job_shows_its_schedule_in_words_and_how_its_last_runs_went(page, bike):
+    bike.set("a:A", "30 3 * * *")
+    outcomes = [Outcome.FAILED, *[Outcome.OK] * 20, Outcome.LOST]
+    runs = [("a:A", "work-A", 30, pack_run(1000.0 + n, 0.0, 1.0 + n, how, 1, "")) for n, how in enumerate(outcomes)]
+    bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", runs))
+    found = read(page.get("/jobs"))
+    [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
+    assert label == "The last 20 runs: 19 ok, 1 lost"
+    assert "lost" in found.words
+    assert "11.50 s, 91 %" in found.words
+    assert any("95 % 20.00 s. 91 % of all succeeded." in a.get("title", "") for _, a in found.tags)
+    assert "At 03:30" in found.words
+    assert "run?id=a%3AA&began=1021.0000" in found.links
 
 
 def test_a_worker_that_is_stuck_is_told_with_its_job(page, bike):

@@ -3,21 +3,26 @@
 The palette finds jobs, queues and pages by a part of their names.
 """
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from operator import attrgetter
 from urllib.parse import quote
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, BadJobId
+from redbike.queries.unusual import Durations, measure_durations
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
+from redbike.store.history import PastRun
 from redbike.store.names import check_jobid
 from redbike.store.overview import Job, JobPage, JobSearch
 from redbike.store.patterns import escape, is_pattern
+from redbike.store.schedules import read_schedule
+from redbike.web.charts import draw_outcomes
 from redbike.web.pages.parameters import (
     compile_pattern,
     list_queues,
@@ -57,7 +62,7 @@ def show_jobs(site: Site, request: Request) -> Response:
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
     exact = _find_exact(site, asked)
     page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor)
-    # Those that have a time come in its order, all others by their ids.
+    # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
     is_ordered = bool(sort or asked.overdue or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
     labels = site.bike.store.questions.read_labels([job.jobid for job in page.jobs])
@@ -66,9 +71,11 @@ def show_jobs(site: Site, request: Request) -> Response:
         "jobs.html",
         site.read_clock(),
         here="jobs",
-        jobs=page.jobs if is_ordered else sorted(page.jobs, key=attrgetter("jobid")),
+        jobs=page.jobs if is_ordered else sorted(page.jobs, key=lambda job: (not job.is_in_trouble, job.jobid)),
         page=page,
         tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
+        runs=_describe_runs(site, page.jobs),
+        schedules=_explain_schedules(site, page.jobs),
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
         given=given,
         is_filtered=not asked.is_empty,
@@ -104,6 +111,26 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
     )
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
+
+
+def _describe_runs(site: Site, jobs: Iterable[Job]) -> dict[str, tuple[Markup, Durations]]:
+    """Return by job id how the runs that are kept have ended, as a strip, and how long they took."""
+    ran = [job.jobid for job in jobs if job.last_outcome]
+    found: dict[str, list[PastRun]] = {}
+    for run in site.bike.store.journal.list_runs(ran) if ran else ():
+        found.setdefault(run.jobid, []).append(run)
+    return {jobid: (draw_outcomes(runs), measure_durations(runs)) for jobid, runs in found.items()}
+
+
+def _explain_schedules(site: Site, jobs: Sequence[Job]) -> dict[str, str]:
+    """Return by job id its schedule in words; the schedule as it is stored where that cannot be read."""
+    jobids, found = [job.jobid for job in jobs], dict[str, str]()
+    stored = site.bike.store.questions.read_schedules(jobids) if jobids else ()
+    for jobid, (text, options) in zip(jobids, stored, strict=True):
+        schedule = read_schedule(jobid, text, options)
+        zone = (schedule.timezone if schedule else None) or site.settings.timezone
+        found[jobid] = schedule.explain(zone) if schedule and not schedule.never_runs else text or ""
+    return found
 
 
 def _find_exact(site: Site, asked: Selection) -> Job | None:
