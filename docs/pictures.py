@@ -30,6 +30,8 @@ PICTURES = (
     ("overview-phone", "", PHONE, "light"),
     ("jobs", "jobs?sort=next", DESK, "light"),
     ("job", "job?id=billing:invoices", DESK, "light"),
+    ("jobs-phone", "jobs", PHONE, "light"),
+    ("run", "run?id=billing:invoices&began=failure", DESK, "light"),
     ("palette", "runs", DESK, "dark"),
 )
 JOBS = {

@@ -20,6 +20,7 @@ from redbike.web.samples import HOUR, Point
 
 HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
+AXIS, BELOW = 36, 10  # the width of what the height means, and the height of what the width means
 LEAST = 2.0  # height of a run that took no time
 MOST_RUNS = 100  # in a chart
 MOST_OUTCOMES, CELL, CELL_HEIGHT, LOW = 20, 4, 16, 8  # runs in a strip, the size of one, and the height of a good one
@@ -61,7 +62,7 @@ def draw_outcomes(runs: Sequence[PastRun]) -> Markup:
     for kind, height, failed in (("good", LOW, False), ("bad", CELL_HEIGHT, True)):
         cells = "".join(
             f"M{place * CELL} {CELL_HEIGHT - height}h{CELL - 1}v{height}h{1 - CELL}z"
-            for place, run in enumerate(shown, MOST_OUTCOMES - len(shown))
+            for place, run in enumerate(shown)
             if run.has_failed is failed
         )
         if cells:
@@ -83,16 +84,22 @@ def draw_runs(runs: Sequence[PastRun], durations: Durations) -> Markup:
         f"the longest took {show_took(durations.longest)}"
     )
     bars = Markup("").join(_draw_run(place, number, run, durations) for place, (number, run) in enumerate(shown))
+    width, base = AXIS + max(len(shown), 20) * RUN, TALL + MARK
+    axes = Markup(
+        '<line x1="{0}" x2="{1}" y1="{2}" y2="{2}"/><text x="0" y="{3}">{4}</text><text x="0" y="{2}">0</text>'
+        '<text x="{0}" y="{5}">the newest on the right</text>'
+    ).format(AXIS, width, base, MARK + 8, show_took(durations.longest), base + BELOW - 1)
     return Markup(
-        '<svg class="past" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMinYMax">{}</svg>'
-    ).format(max(len(shown), 20) * RUN, TALL + MARK, label, bars)
+        '<svg class="past" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMinYMax">{}{}</svg>'
+    ).format(width, base + BELOW, label, axes, bars)
 
 
 def _draw_run(place: int, number: int, run: PastRun, durations: Durations) -> Markup:
     height = max(LEAST, TALL * run.took / durations.longest) if durations.longest else LEAST
-    top, middle = TALL + MARK - height, place * RUN + RUN / 2
+    left, top = AXIS + place * RUN, TALL + MARK - height
+    middle = left + RUN / 2
     bar = Markup('<rect class="{}" x="{}" y="{:.1f}" width="{}" height="{:.1f}"/>').format(
-        "bad" if run.has_failed else "good", place * RUN + 1, top, RUN - 2, height
+        "bad" if run.has_failed else "good", left + 1, top, RUN - 2, height
     )
     if run.has_failed:
         # A cross: nobody has to tell colours apart.

@@ -4,12 +4,12 @@ import re
 from html.parser import HTMLParser
 
 APART = {"button", "dd", "dt", "h1", "h2", "label", "legend", "li", "option", "p", "td", "th", "title"}
-VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect"}
+VOID = {"meta", "link", "input", "br", "hr", "img", "line", "path", "rect"}
 KNOWN = {
     "a", "b", "body", "br", "button", "caption", "code", "dd", "details", "dialog", "div", "dl", "dt", "fieldset",
-    "footer", "form", "h1", "h2", "head", "header", "html", "input", "kbd", "label", "legend", "li", "link", "main",
-    "meta", "nav", "noscript", "ol", "option", "p", "path", "pre", "rect", "script", "section", "select", "span",
-    "strong", "summary", "svg", "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul",
+    "footer", "form", "h1", "h2", "head", "header", "html", "input", "kbd", "label", "legend", "li", "line", "link",
+    "main", "meta", "nav", "noscript", "ol", "option", "p", "path", "pre", "rect", "script", "section", "select",
+    "span", "strong", "summary", "svg", "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul",
 }  # fmt: skip
 
 

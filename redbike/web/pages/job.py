@@ -22,6 +22,7 @@ from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
 from redbike.store.backfills import describe_backfill
 from redbike.store.inspected import JobState
+from redbike.store.log import localize
 from redbike.store.past_runs import Failure, RunSearch, read_failure
 from redbike.store.processes import CommandLines
 from redbike.store.records import Status
@@ -29,6 +30,7 @@ from redbike.store.schedules import read_schedule
 from redbike.web.charts import draw_runs
 from redbike.web.drafts import indent_data
 from redbike.web.pages.jobs import STATUSES
+from redbike.web.pages.log import list_changes
 from redbike.web.site import Site
 from redbike.web.tree import draw_tree
 
@@ -80,6 +82,8 @@ def show_job(site: Site, request: Request) -> Response:
         options=list(_list_options(site, state)),
         kept=parse_options(state.options).get("history", site.bike.settings.history),
         failure=_find_failure(state),
+        changes=list_changes(site, jobid, clock.now),
+        localize=lambda detail: localize(detail, clock.name),
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in list_hosts(site.bike.store, state)],
         **_read_kin(site, state, clock),

@@ -79,6 +79,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
         given=given,
         is_filtered=not asked.is_empty,
+        is_filtered_further=bool(sort) or asked != Selection(pattern=asked.pattern),
         is_first=cursor == Cursor(),
         is_exact=exact is not None,
         matching=matching.params(),

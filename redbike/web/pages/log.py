@@ -13,6 +13,7 @@ from redbike.web.pages.parameters import make_link, read_number, read_text
 from redbike.web.site import Site
 
 ROWS = 100
+FEW = 5  # entries beside what a job, or a run, is
 MOST_SKIPPED = 100_000  # entries of the same instant
 SEARCH_TIMEOUT = 0.05  # seconds for which a page looks for entries that fit
 
@@ -38,6 +39,16 @@ def show_log(site: Site, request: Request) -> Response:
         following=make_link("log", given, until=repr(following[0]), skip=following[1] + 1) if following else "",
         link=lambda **changes: make_link("log", given, **changes),
     )
+
+
+def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> list[LogEntry]:
+    """Return what people have changed last of a job, from `since` to `until`: `FEW` entries, the newest first."""
+    end, found = time.monotonic() + SEARCH_TIMEOUT, list[LogEntry]()
+    for moment, entries in site.bike.store.log.list_until(until, jobid):
+        if moment < since or len(found) >= FEW or time.monotonic() > end:
+            break
+        found += entries
+    return found[:FEW]
 
 
 def _read_until(request: Request) -> float | None:

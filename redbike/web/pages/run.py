@@ -1,8 +1,5 @@
 """One run: when it was due, how it went, what it has printed, and what was changed before it."""
 
-import time
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from starlette.requests import Request
@@ -12,18 +9,17 @@ from redbike.errors import BadConfig, NoResult
 from redbike.queries.unusual import measure_durations
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.log import LogEntry, localize
+from redbike.store.log import localize
 from redbike.store.names import check_known_jobid
 from redbike.store.past_runs import RunSearch
 from redbike.store.records import RunRecord
 from redbike.web.pages.job import MOST_RUNS
+from redbike.web.pages.log import list_changes
 from redbike.web.pages.parameters import read_text
 from redbike.web.site import Site
 
 LAST_FAILED = "failure"  # in place of an instant: who lists failures does not know when their runs began
 SAME = 0.001  # seconds: when a run began is kept in tenths of milliseconds
-MOST_CHANGES = 5
-SEARCH_TIMEOUT = 0.05  # seconds for which changes are looked for
 
 
 def show_run(site: Site, request: Request) -> Response:
@@ -60,7 +56,7 @@ def show_run(site: Site, request: Request) -> Response:
         later=_find_later(state, runs, place),
         failure=_find_failure(state, run),
         **(_read_output(site, run, jobid, started) if site.show_data else {}),
-        changes=list(islice(_list_changes(site, jobid, started, earlier), MOST_CHANGES)),
+        changes=list_changes(site, jobid, started, earlier.started if earlier else 0.0),
         localize=lambda detail: localize(detail, clock.name),
     )
 
@@ -104,12 +100,3 @@ def _find_failure(state: JobState, run: PastRun | None) -> dict[str, Any] | None
     kept = state.failure or {}
     is_its = run is not None and run.has_failed and (kept.get("due"), kept.get("attempt")) == (run.due, run.attempt)
     return kept if is_its else None
-
-
-def _list_changes(site: Site, jobid: str, started: float, earlier: PastRun | None) -> Iterator[LogEntry]:
-    """Yield what people have changed of the job before the run and since the one before, the newest first."""
-    end = time.monotonic() + SEARCH_TIMEOUT
-    for moment, entries in site.bike.store.log.list_until(started, jobid):
-        if (earlier and moment < earlier.started) or time.monotonic() > end:
-            return
-        yield from entries
