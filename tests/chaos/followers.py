@@ -45,7 +45,10 @@ def _judge(history: History, verdict: Verdict, job: str, parents: list[str], sta
 def _list_ended(history: History, job: str, start: Snapshot, end: Snapshot) -> list[int]:
     """The due times of the occurrences that have ended well, and surely in this time, in their order."""
     runs = _list_between(history, job, start.ended + SETTLED, end.began - SETTLED)
-    return sorted({_key(run.due) for run in runs if run.outcome == "done"})
+    pending = end.pending(job)
+    # A worker that is cut off, or killed, may have ended one without being able to say so: it is run again.
+    open_still = None if pending is None else _key(pending)
+    return sorted({_key(run.due) for run in runs if run.outcome == "done"} - {open_still})
 
 
 def _list_between(history: History, job: str, begin: float, end: float) -> list[Run]:
