@@ -25,8 +25,19 @@ from redbike.store.enums import Skip
 from redbike.store.history import PastRun, get_end, read_last_end, read_runs
 from redbike.store.namespace import PAGE, Namespace, Part, make_tag, split
 from redbike.store.records import COUNT, decode, encode
-from redbike.store.tally import PART, RECENT, count, count_recent, format_recent, parse_recent
+from redbike.store.tally import (
+    HOUR,
+    MINUTE,
+    PART,
+    RECENT,
+    count,
+    count_recent,
+    format_recent,
+    parse_recent,
+    sum_minutes,
+)
 
+TEXTS = (b"archiver", b"recent", b"hour")  # fields of the counts that are no numbers
 MOST_ENTRIES = 10 * PAGE  # that are read where the time is bounded
 READ_STEP, WRITE_STEP = 50, 200  # entries that are read, and jobs that are written, in one step of archiving
 MOST_ARCHIVED, MOST_BYTES = 4000, 4_000_000  # entries that are archived together, and their size
@@ -91,6 +102,18 @@ class Journal(Part):
                 ended[queue] += number
         return ended
 
+    def count_hour(self, now: float) -> dict[str, list[int]]:
+        """Return by queue how many runs have ended in each minute of the last hour, the oldest first.
+
+        The last minute goes on. A queue without any is missing.
+        """
+        kept = parse_recent(decode(self._namespace.ask("hget", self._namespace.keys.counts, "hour")))
+        found, last = dict[str, list[int]](), int(now // MINUTE)
+        for (minute, queue), number in (kept + sum_minutes(count_recent(self._read_entries()))).items():
+            if 0 <= last - minute < HOUR // MINUTE:
+                found.setdefault(queue, [0] * (HOUR // MINUTE))[minute - last - 1] += number
+        return found
+
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
         """Yield what is damaged: the key, the entry or the field, and in words what is wrong with it."""
         client, keys = self._namespace.client, self._namespace.keys
@@ -101,7 +124,7 @@ class Journal(Part):
         with translate_errors():
             for key in (keys.counts, keys.skipped):
                 for name, number in client.hscan_iter(key, count=PAGE):
-                    is_count = name not in (b"archiver", b"recent") if key == keys.counts else decode(name) in totals
+                    is_count = name not in TEXTS if key == keys.counts else decode(name) in totals
                     if is_count and not COUNT.fullmatch(decode(number)):
                         yield key, name, f"counts {decode(name)!r} as {decode(number[:80])!r}, which is no number"
 
@@ -138,9 +161,10 @@ class _Read:
 
     done: str  # how many entries were ever archived before these
     recent: Counter[tuple[int, str]]  # runs that are known to have ended in the last minute
+    hour: Counter[tuple[int, str]]  # and in the last hour
     pending: dict[str, Pending] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)  # what these add
-    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent`
+    ended: Counter[tuple[int, str]] = field(default_factory=Counter)  # and to `recent` and `hour`
     entries: int = 0
     size: int = 0  # bytes
     newest: bytes = b""  # the last of them
@@ -167,6 +191,7 @@ class Archiver(Part):
         given["newest"] = sha1(read.newest, usedforsecurity=False).hexdigest()
         last = {"fields": list(read.counts), "numbers": list(read.counts.values())}
         last["recent"] = format_recent(read.recent, read.ended)
+        last["hour"] = format_recent(read.hour, sum_minutes(read.ended), HOUR // MINUTE)
         jobs = self._list_jobs(read.pending)
         pages = list(split(jobs, WRITE_STEP)) or [[]]
         for number, page in enumerate(pages, 1):
@@ -179,8 +204,8 @@ class Archiver(Part):
         """Return what is to be archived; None if there is nothing, or others stand in the place of what was read."""
         keys = self._namespace.keys
         # Before the first page: the scripts find out if others archive entries in between.
-        done, recent = self._namespace.ask("hmget", keys.counts, ("archived", "recent"))
-        read = _Read(decode(done), parse_recent(decode(recent)))
+        done, recent, hour = self._namespace.ask("hmget", keys.counts, ("archived", "recent", "hour"))
+        read = _Read(decode(done), parse_recent(decode(recent)), parse_recent(decode(hour)))
         while True:
             # From the newest that was read, which shows that all of these are still there.
             known = min(read.entries, 1)

@@ -11,7 +11,8 @@ The counts have these fields, where QUEUE is empty for those queues for which th
 - ``delays::QUEUE``: microseconds that these were late together,
 - ``archived``: entries of the journal that were ever archived,
 - ``archiver``: ``TIME TOKEN`` of who is archiving,
-- ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago.
+- ``recent``: JSON ``{QUEUE: {PART: ended runs}}``, for those parts of `PART` seconds that are less than `RECENT` ago,
+- ``hour``: the same of each `MINUTE`, for the last `HOUR`.
 """
 
 import json
@@ -29,6 +30,7 @@ from redbike.store.history import BAD, OUTCOMES, read_facts
 
 BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0, 7200.0)  # seconds
 PART, RECENT = 10, 60  # seconds
+MINUTE, HOUR = 60, 3600  # seconds
 MOST_RECENT = 5000  # parts of queues
 
 T = TypeVar("T")
@@ -90,15 +92,25 @@ def _count_recent(batch: Batch) -> Counter[tuple[int, str]]:
     return Counter({(part, batch.queues[queue]): number for (part, queue), number in found.items()})
 
 
-def format_recent(kept_before: Counter[tuple[int, str]], added: Counter[tuple[int, str]]) -> str:
-    """Return ended runs by part and queue as they are to be kept; those that are too old for that are left out.
+def sum_minutes(recent: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
+    """Return runs by the number of the minute, and queue, that `count_recent` has counted."""
+    found = Counter[tuple[int, str]]()
+    for (part, queue), number in recent.items():
+        found[part * PART // MINUTE, queue] += number
+    return found
 
-    So are those to come: the clock was ahead when they ended.
+
+def format_recent(
+    kept_before: Counter[tuple[int, str]], added: Counter[tuple[int, str]], most: int = RECENT // PART
+) -> str:
+    """Return ended runs by part and queue as they are to be kept, for the `most` parts before the newest that is added.
+
+    Those to come are left out, too: the clock was ahead when they ended.
     """
     newest = max((part for part, _ in added), default=0)
     kept: dict[str, dict[str, int]] = {}
     for (part, queue), number in (kept_before + added).most_common(MOST_RECENT):
-        if abs(newest - part) <= RECENT // PART:
+        if abs(newest - part) <= most:
             kept.setdefault(queue, {})[str(part)] = number
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 

@@ -167,16 +167,6 @@ class Counts:
                 counts[decode(name)] += int(number)
         return counts
 
-    @staticmethod
-    def sum_ended(counts: Counter[str]) -> Counter[str]:
-        """Return how many runs of each queue have ended, of what `read` has returned."""
-        ended = Counter[str]()
-        for name, number in counts.items():
-            kind, _, queue = name.split(":", 2)
-            if kind == "runs":
-                ended[queue] += number
-        return ended
-
     def _forget(self, archived: int) -> None:
         """Forget the entries that were archived since the last time; all, if this cannot be the same journal."""
         if archived < self._archived or archived > self._archived + len(self._known):

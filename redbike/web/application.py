@@ -28,7 +28,6 @@ from redbike.web.permits import Permit
 from redbike.web.proxies import Proxies
 from redbike.web.rendering import ASSETS, name_asset, read_asset
 from redbike.web.requests import TooLong, check_header, get_client, read_form
-from redbike.web.samples import sample
 from redbike.web.site import Endpoint, Site
 from redbike.web.stream import Stream, write_retry
 
@@ -130,7 +129,7 @@ def make_live(site: Site) -> Live:
 
 @asynccontextmanager
 async def _lifespan(site: Site, ends: Iterable[Callable[[], None]], _: Starlette) -> AsyncIterator[None]:
-    with sample(site.view.get), site.background.open():
+    with site.background.open():
         yield
     for end in ends:
         end()

@@ -16,7 +16,6 @@ from redbike.queries.unusual import Durations
 from redbike.store.history import PastRun
 from redbike.text.printable import name_number
 from redbike.web.rendering import show_number, show_took
-from redbike.web.samples import HOUR, Point
 
 HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
@@ -31,27 +30,17 @@ TICKS = 4
 Span = tuple[float, float]  # when the time begins, and its length in seconds
 
 
-def draw_hour(points: Sequence[Point], now: float) -> Markup:
+def draw_hour(minutes: Sequence[int]) -> Markup:
     """Return a chart of the runs that ended in each minute of the last hour, and its meaning in words."""
-    known = [point for point in points if point.end > now - HOUR]
-    if not known:
-        return Markup('<span class="empty">{}</span>').format("not known yet")
-    most, total = max(point.rate for point in known), sum(point.ended for point in known)
-    minutes = round((known[-1].end - known[0].start) / 60)
-    length = name_number(minutes, "minute") if minutes else "less than a minute"
-    label = f"{name_number(total, 'run')} in {length}, at most {show_number(most)} a minute"
-    bars = Markup("").join(_draw_bar(point, now, most) for point in known)
-    return Markup('<svg class="hour" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, HEIGHT, label, bars
+    most, total, width = max(minutes, default=0), sum(minutes), WIDTH / max(1, len(minutes))
+    bars = "".join(
+        f"M{place * width:.0f} {HEIGHT}v{-HEIGHT * number / most:.1f}h{width * 0.8:.0f}V{HEIGHT}z"
+        for place, number in enumerate(minutes)
+        if number
     )
-
-
-def _draw_bar(point: Point, now: float, most: float) -> Markup:
-    start = WIDTH * (1 - min(HOUR, now - point.start) / HOUR)
-    end = WIDTH * (1 - max(0.0, now - point.end) / HOUR)
-    height = HEIGHT * point.rate / most if most else 0.0
-    return Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
-        start, HEIGHT - height, max(0.5, (end - start) * 0.8), height
+    label = f"{name_number(total, 'run')} in the last hour, at most {show_number(most)} a minute"
+    return Markup('<svg class="hour" viewBox="0 0 {} {}" role="img" aria-label="{}"><path d="{}"/></svg>').format(
+        WIDTH, HEIGHT, label, bars
     )
 
 

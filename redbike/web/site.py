@@ -29,7 +29,6 @@ from redbike.web.memory import Memory
 from redbike.web.printed import PrintedLines
 from redbike.web.rendering import make_environment, show_instant
 from redbike.web.requests import count_depth, name_place, read_cookies
-from redbike.web.samples import Samples
 
 SHOWN = 10  # failures, and jobs that are due next, on the overview
 GROUPED = 1000  # failures that are looked at to group them
@@ -95,6 +94,7 @@ class Site:
     show_data: bool = False
     pages: Sequence[tuple[str, str]] = PAGES
     view: Snapshot[View] = field(init=False)
+    hours: Snapshot[dict[str, list[int]]] = field(init=False)  # runs that ended in each minute of the last, by queue
     newest: Snapshot[dict[str, PastRun | None]] = field(init=False)  # runs that are not archived yet
     queue_limits: Snapshot[list[QueueLimits]] = field(init=False)
     failures: Snapshot[FailurePage] = field(init=False)  # the newest ones
@@ -102,11 +102,11 @@ class Site:
     def __post_init__(self) -> None:
         self._opened = Snapshot(self.open_bike, math.inf)
         self.book = Book(lambda: self.bike.store.tokens.read_all())
-        self.samples = Samples()
         self.background = Background()
         self.printed = PrintedLines(lambda jobid, is_over: self.bike.store.live.listen([jobid], is_over))
         self.memory = Memory(self.keys)
         self.view = Snapshot(self._read_view)
+        self.hours = Snapshot(lambda: self.bike.store.journal.count_hour(self.bike.store.timeline.read_clock()))
         self.newest = Snapshot(lambda: self.bike.store.journal.read_newest(), LATE)
         self.queue_limits = Snapshot(lambda: self.bike.store.queue_limits.list_all())
         self.failures = Snapshot(lambda: self.bike.store.past.read_failures(None, GROUPED), LATER)
@@ -124,7 +124,7 @@ class Site:
 
     def drop_seen(self) -> None:
         """Forget what was seen: who has changed something must not be shown how it was before."""
-        for seen in (self.view, self.queue_limits, self.failures):
+        for seen in (self.view, self.hours, self.queue_limits, self.failures):
             seen.drop()
 
     def read_clock(self) -> Clock:
@@ -136,12 +136,7 @@ class Site:
         return Clock(time.time() if now is None else now, self.settings.timezone)
 
     def _read_view(self) -> View:
-        view = read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone)
-        counts = self.bike.store.counts
-        ended = counts.sum_ended(counts.read())
-        found = {queue.queue: (queue.waiting, ended[queue.queue]) for queue in view.glance.queues}
-        self.samples.add(view.glance.now, found)
-        return view
+        return read_view(self.bike.store, SHOWN, MAX_LAG, self.bike.settings.timezone)
 
     def answer(self, request: Request, template: str, clock: Clock, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a page made of a template; `clock` says when what is shown was so."""

@@ -99,6 +99,23 @@ def test_what_is_kept_of_the_last_minute_is_bounded_and_may_be_damaged(store):
     assert the_queue(store).rate == 1
 
 
+@pytest.mark.parametrize("archived", [True, False])
+def test_the_runs_of_each_minute_of_the_last_hour_are_counted(store, archived):
+    fill(store, 1)
+    begin = NOW // 60 * 60
+    for minute, number in ((-61, 1), (-59, 2), (-1, 4), (0, 8)):
+        end(store, begin + 60 * minute, number=number)
+        end(store, begin + 60 * minute + 59.9, "work-B", number=1)
+        if archived:
+            assert len(list(store.archiver.archive())) == 1
+    counted = store.journal.count_hour(begin + 1)
+    assert counted == {"work-A": [2, *[0] * 57, 4, 8], "work-B": [1, *[0] * 57, 1, 1]}
+    assert store.journal.count_hour(begin + 60)["work-A"] == [*[0] * 57, 4, 8, 0]
+    assert store.journal.count_hour(begin + 3600) == {}
+    store.client.hset(store.keys.counts, "hour", "damaged")
+    assert store.journal.count_hour(begin + 1) == ({} if archived else counted)
+
+
 def test_a_clock_that_was_ahead_hides_no_run_for_long(store):
     fill(store, 1)
     for moment in (NOW + 3600, NOW, NOW + 1):

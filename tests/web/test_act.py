@@ -239,6 +239,21 @@ def test_what_has_failed_is_run(bike, browser):
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B", "again:A"}
 
 
+def test_a_group_of_failures_is_run_again(bike, browser):
+    for jobid in ("one:A", "two:A", "three:A"):
+        fail(bike, jobid)
+    bike.set("other:A", HOURLY, data={"error": "another"})
+    bike.run("other:A")
+    bike.work_one()
+    group = next(link for link in re.findall(r'href="(failures\?group=[^"]+)">3<', browser.get("/failures").html))
+    page = press(browser, f"/{group}", "Run these 3 jobs again")
+    assert "Run 3 jobs?" in page.text
+    page = browser.send(page, "Run 3 jobs")
+    assert page.notes == ["Run 3 jobs: 3 queued, for a new try of the old occurrence."]
+    assert page.url.query.decode() in group
+    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "two:A", "three:A"}
+
+
 def keys(browser):
     """What each form sends besides, on a page of its own."""
     return [pair for pair in browser.get("/").find("Pause everything").fields if pair[0] in ("form", "once", "back")]

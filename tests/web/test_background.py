@@ -1,4 +1,4 @@
-"""What is computed beside the requests, and samples that are taken without viewers."""
+"""What is computed beside the requests."""
 
 import threading
 
@@ -6,7 +6,6 @@ import pytest
 
 from redbike.errors import BadConfig, Unreachable
 from redbike.web.background import MOST_RESULTS, MOST_WAITING, Background
-from redbike.web.samples import Samples, sample
 from tests.waiting import wait_until
 
 
@@ -114,48 +113,3 @@ def test_it_ends_with_its_site_and_leaves_no_thread(background):
         assert has_begun.wait(60)
     wait_until(is_done(task))
     wait_until(lambda: set(threading.enumerate()) <= set(others))
-
-
-def test_samples_are_taken_at_once_and_go_on_quietly_until_it_ends(caplog):
-    looked, others = [], threading.enumerate()
-
-    def look():
-        looked.append(1)
-        if len(looked) < 3:
-            raise Unreachable("Redis is away")
-
-    with sample(look, pause=0.01):
-        wait_until(lambda: len(looked) > 5)
-    assert caplog.records == []
-    assert set(threading.enumerate()) <= set(others)
-
-
-def test_points_are_what_has_ended_between_two_samples():
-    samples = Samples()
-    assert samples.since is None
-    for minute, ended in enumerate((100, 130, 130, 190)):
-        samples.add(1000.0 + minute * 60, {"A": (minute, ended)})
-    assert [(point.start, point.ended, point.rate, point.waiting) for point in samples.list_points("A")] == [
-        (1000.0, 30, 30, 1),
-        (1060.0, 0, 0, 2),
-        (1120.0, 60, 60, 3),
-    ]
-    assert samples.since == 1000.0
-    samples.add(1190.0, {"A": (9, 999)})  # no minute is over
-    assert len(samples.list_points("A")) == 3
-    # A pause of Redis makes one long point, and a new server none below zero.
-    samples.add(1780.0, {"A": (0, 790)})
-    samples.add(1840.0, {"A": (0, 5)})
-    *_, first, second = samples.list_points("A")
-    assert (first.ended, first.rate, second.ended) == (600, 60, 0)
-
-
-def test_samples_reach_back_an_hour_and_forget_queues():
-    samples = Samples()
-    for minute in range(100):
-        samples.add(minute * 60.0, {"A": (0, minute), **({"B": (0, 0)} if minute < 10 else {})})
-    assert samples.since == 99 * 60 - 3600
-    assert len(samples.list_points("A")) == 60
-    assert samples.list_points("B") == []
-    samples.add(0.0, {"A": (0, 0)})  # the clock was set back
-    assert (samples.since, samples.list_points("A")) == (0.0, [])

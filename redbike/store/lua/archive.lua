@@ -5,8 +5,8 @@
 -- given  done: how many entries were archived before these; entries: how many these are; newest:
 --        SHA-1 of the last of them; token: of who archives; first: whether that is new; gone: jobs
 --        of which nothing is kept. ARGV[2], …: other jobs, each with its history. With the last
---        step: fields: of the counts, numbers: by how much they become more; recent: of the counts,
---        too
+--        step: fields: of the counts, numbers: by how much they become more; recent, hour: of the
+--        counts, too
 -- returns {'ok'}, or {'stale'} if somebody else has archived these, or is doing that, or they are
 --         not there any more; see journal.py
 local HELD = 10  -- seconds for which others wait after a step
@@ -22,7 +22,7 @@ change('HSET', counts, {'archiver', string.format('%.0f %s', math.floor(now), gi
 if #ARGV > 1 then change('HSET', history, {unpack(ARGV, 2)}) end
 if #given.gone > 0 then change('HDEL', history, given.gone) end
 if not given.fields then return write({'ok'}) end
-local fields, texts = given.fields, {'recent', given.recent}
+local fields, texts = given.fields, {'recent', given.recent, 'hour', given.hour}
 local sums = {archived = (tonumber(given.done) or 0) + given.entries}
 local before = #fields > 0 and call('HMGET', counts, unpack(fields)) or {}
 local room = FIELDS - call('HLEN', counts)

@@ -46,8 +46,7 @@ def show_overview(site: Site, request: Request) -> Response:
         problems=[(text, PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
         numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
-        charts=draw_charts(site, clock.now),
-        charts_since=site.samples.since,
+        charts=draw_charts(site),
         running=view.running[:SHOWN],
         more_running=max(0, view.in_flight - len(view.running[:SHOWN])),
         failures=view.failures,
@@ -58,10 +57,10 @@ def show_overview(site: Site, request: Request) -> Response:
     )
 
 
-def draw_charts(site: Site, now: float) -> dict[str, Markup]:
+def draw_charts(site: Site) -> dict[str, Markup]:
     """Return the chart of the last hour of each queue, by name."""
-    queues = site.view.get().glance.queues
-    return {queue.queue: draw_hour(site.samples.list_points(queue.queue), now) for queue in queues}
+    hours = site.hours.get()
+    return {queue.queue: draw_hour(hours.get(queue.queue, ())) for queue in site.view.get().glance.queues}
 
 
 def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
@@ -92,8 +91,7 @@ def show_queues(site: Site, request: Request) -> Response:
         here="queues",
         queues=view.glance.queues[:MOST],
         more=max(0, len(view.glance.queues) - MOST),
-        charts=draw_charts(site, clock.now),
-        charts_since=site.samples.since,
+        charts=draw_charts(site),
         queue_limits=queue_limits,
         blackouts=list(describe_of_queues(site.bike.store, view.glance.queues[:MOST], clock)),
         everything=queue_limits[""].pause if view.glance.is_paused and "" in queue_limits else None,
