@@ -39,9 +39,10 @@ def draw_hour(minutes: Sequence[int]) -> Markup:
         if number
     )
     label = f"{name_number(total, 'run')} in the last hour, at most {show_number(most)} a minute"
-    return Markup('<svg class="hour" viewBox="0 0 {} {}" role="img" aria-label="{}"><path d="{}"/></svg>').format(
-        WIDTH, HEIGHT, label, bars
-    )
+    return Markup(
+        '<svg class="hour" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<path d="{}"/></svg>'
+    ).format(WIDTH, HEIGHT, label, bars)
 
 
 def draw_outcomes(runs: Sequence[PastRun]) -> Markup:

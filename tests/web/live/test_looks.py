@@ -117,3 +117,11 @@ def test_everything_is_reached_by_keyboard(busy, visit):
     expect(tab.get_by_role("navigation")).to_be_hidden()
     expect(tab.get_by_role("button", name="Hold")).to_be_hidden()
     expect(tab.get_by_role("row", name="work-A")).to_be_visible()
+
+
+def test_the_busiest_minute_of_a_chart_is_as_tall_as_the_chart(busy, visit):
+    tab = visit(f"{busy.url}queues")
+    chart = tab.get_by_role("row", name="work-A").locator("svg.hour")
+    frame, bar = chart.bounding_box(), chart.locator("path").bounding_box()
+    assert bar["height"] > 0.9 * frame["height"] > 15
+    assert bar["x"] + bar["width"] > frame["x"] + 0.95 * frame["width"], "that is now"
