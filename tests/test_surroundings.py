@@ -59,8 +59,9 @@ def test_what_a_worker_wants_to_log_is_logged_before_the_next_test(bike, caplog)
     bike.dispatch_due()
     bike.work_one()
     surroundings.end_run_logs()
+    # It waits for a second at most.
+    wait_until(lambda: "redbike-run-log" not in [thread.name for thread in threading.enumerate()])
     assert "job:A: failed after" in caplog.text
-    assert "redbike-run-log" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_nothing_that_is_inherited_steers_a_test():

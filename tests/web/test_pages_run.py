@@ -137,13 +137,11 @@ def running(bike):
 def test_what_it_prints_appears_while_somebody_looks_and_not_where_it_is_hidden(
     page, page_with_data, bike, running, monkeypatch
 ):
-    monkeypatch.setattr(printed, "LINGER", 0.0)
+    monkeypatch.setattr(printed, "LINGER", 600.0)
     began, send = running
     assert "--show-data" in show(page, "a:A", began).words
     assert not bike.store.live.is_watched()
     assert "Nothing since you have opened this page." in show(page_with_data, "a:A", began).words
-    monkeypatch.setattr(printed, "LINGER", 600.0)
-    show(page_with_data, "a:A", began)
     wait_until(bike.store.live.is_watched)
     send(b"one\x1b[31m <b>\n")
     wait_until(lambda: "one\\x1b[31m <b>" in show(page_with_data, "a:A", began).words)
