@@ -56,11 +56,6 @@ class Job:
         return not self.is_running and self.last_started is None and self.status != Event.DIE
 
     @property
-    def is_in_trouble(self) -> bool:
-        """Tell whether it has failed, or has a bad schedule."""
-        return self.has_failed or self.status == Event.BAD
-
-    @property
     def is_dead(self) -> bool:
         """Tell whether it has failed for good, though its schedule would go on."""
         return self.status == Event.DIE and self.schedule is not None and recurs(self.schedule)

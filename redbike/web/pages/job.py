@@ -82,12 +82,10 @@ def show_job(site: Site, request: Request) -> Response:
         options=list(_list_options(site, state)),
         kept=parse_options(state.options).get("history", site.bike.settings.history),
         failure=_find_failure(state),
-        changes=list_changes(site, jobid, clock.now),
-        localize=lambda detail: localize(detail, clock.name),
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in list_hosts(site.bike.store, state)],
         **_read_kin(site, state, clock),
-        **_read_runs(site, state, clock),
+        **_read_past(site, state, clock),
         **_list_coming(site, state, schedule, zone, clock),
     )
 
@@ -120,8 +118,8 @@ def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
     return {"around": around, "branches": branches, "tree": draw_tree(around) if around else ""}
 
 
-def _read_runs(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
-    """Return how it went: the last runs, and a chart of them."""
+def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
+    """Return how it went: the last runs, a chart of them, and what was changed last."""
     runs = site.bike.store.past.read_runs(RunSearch(), [state.jobid], MOST_RUNS).runs
     durations = measure_durations(runs)
     chart = draw_runs(runs[:RUNS], durations) if runs else ""
@@ -131,6 +129,8 @@ def _read_runs(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
         "number_of_runs": len(runs),
         "durations": durations,
         "chart": chart,
+        "changes": list_changes(site, state.jobid, clock.now),
+        "localize": lambda detail: localize(detail, clock.name),
     }
 
 

@@ -71,7 +71,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         "jobs.html",
         site.read_clock(),
         here="jobs",
-        jobs=page.jobs if is_ordered else sorted(page.jobs, key=lambda job: (not job.is_in_trouble, job.jobid)),
+        jobs=page.jobs if is_ordered else sorted(page.jobs, key=_rank),
         page=page,
         tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
         runs=_describe_runs(site, page.jobs),
@@ -88,6 +88,11 @@ def show_jobs(site: Site, request: Request) -> Response:
         words=STATUSES,
         link=lambda **changes: make_link("jobs", given, **changes),
     )
+
+
+def _rank(job: Job) -> tuple[bool, str]:
+    """Return by what jobs are ordered: those in trouble first, and then by their ids."""
+    return not (job.has_failed or job.status == Event.BAD), job.jobid
 
 
 def _read_selection(request: Request) -> Selection:
