@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from operator import attrgetter
 
 from redbike.store.past_runs import Failure
 
 SAMPLES = 3  # jobs of a group that are named
 LONG = 300  # characters of a message that count
+
+_FAILED = attrgetter("failed")
 
 # What differs from one failure to the next: texts in quotes, addresses, long hexadecimal numbers, paths, numbers.
 _VARIABLES = (
@@ -26,8 +29,13 @@ class FailureGroup:
     message: str  #: with what differs left out
     count: int
     first: float  #: of those that were looked at
-    last: float
+    newest: Failure  #: with what differs
     samples: list[str]  #: ids of some of the jobs
+
+    @property
+    def last(self) -> float:
+        """When the newest one failed."""
+        return self.newest.failed
 
 
 def normalize(failure: Failure) -> str:
@@ -52,9 +60,9 @@ def group_failures(failures: Iterable[Failure]) -> list[FailureGroup]:
         message = normalize(failure)
         group = groups.get(message)
         if group is None:
-            group = groups[message] = FailureGroup(name_group(message), message, 0, failure.failed, failure.failed, [])
+            group = groups[message] = FailureGroup(name_group(message), message, 0, failure.failed, failure, [])
         group.count += 1
-        group.first, group.last = min(group.first, failure.failed), max(group.last, failure.failed)
+        group.first, group.newest = min(group.first, failure.failed), max(group.newest, failure, key=_FAILED)
         if len(group.samples) < SAMPLES:
             group.samples.append(failure.jobid)
     return sorted(groups.values(), key=lambda group: (-group.count, -group.last))

@@ -34,6 +34,7 @@ def test_the_largest_group_comes_first():
         ("OSError", 1, 9.0, 9.0),
         ("KeyError: N", 1, 7.0, 7.0),
     ]
+    assert found[0].newest == failures[0]
     assert found[0].samples == ["j0:A", "j1:A", "j2:A"]
     assert found[0].key == name_group("ValueError: row N")
 

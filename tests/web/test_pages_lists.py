@@ -86,6 +86,8 @@ def test_failures_are_grouped_and_listed(page, bike, monkeypatch):
     found = read(page.get("/failures"))
     for words in ("All 250 are grouped", "200 ValueError: row N <b>", "50 OSError: no disk"):
         assert words in found.words
+    assert "the newest: ValueError: row 249 <b>" in found.words
+    assert "run?id=j249%3AA&began=failure" in found.links
     group = next(link for link in found.links if "group=" in link)
     jobids, pages = list_all(page, f"/{group}", "cursor=")
     assert len(set(jobids)) == 200
