@@ -16,19 +16,19 @@ from redbike.web.site import SHOWN, Site
 
 SHOWN_JOBS, SHOWN_QUEUES = 5, 10  # of a process
 MOST = 500  # queues, and processes, that are shown
-# Where one sees more of a problem.
+# Where one sees more of a problem, and what one does there.
 PLACES = {
-    "server": "workers",
-    "dead": "failures?as=list",
-    "dispatchers": "workers",
-    "overdue": "jobs?overdue=1",
-    "queues": "queues",
-    "commands": "workers",
-    "lost": "workers",
-    "stuck": "workers",
-    "late": "#late",
-    "rewound": "log",
-    "jobs": "jobs?failed=1",
+    "server": ("workers", "see who is there"),
+    "dead": ("failures?as=list", "see why, and run it again"),
+    "dispatchers": ("workers", "see who works"),
+    "overdue": ("jobs?overdue=1", "see which"),
+    "queues": ("queues", "see the queues"),
+    "commands": ("workers", "see who works"),
+    "lost": ("workers", "see where"),
+    "stuck": ("workers", "see where"),
+    "late": ("#late", "see which"),
+    "rewound": ("log", "see what was changed"),
+    "jobs": ("jobs?failed=1", "see which"),
 }
 
 
@@ -43,7 +43,7 @@ def show_overview(site: Site, request: Request) -> Response:
         clock,
         here="",
         health=health,
-        problems=[(text, PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
+        problems=[(text, *PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
         numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
         charts=draw_charts(site),
