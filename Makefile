@@ -59,7 +59,7 @@ bench: ## all benchmarks, beside other systems, which are installed for it (an h
 bench-quick: ## the benchmarks with fewer jobs, beside the three fastest others (four minutes)
 	$(PYTHON) benchmarks/suite.py --quick --install-peers --peers=bullmq,dramatiq,huey
 
-chaos: ## 10,000 faults at a farm of real processes, and whether anything was lost (50 minutes; as root, with faketime)
+chaos: ## 10,000 faults at a farm of real processes, and whether anything was lost (75 minutes; as root, with faketime)
 	mkdir -p build
 	for seed in 1 2 3; do $(PYTHON) -m tests.chaos --jobs=4000 --steer --seed=$$seed --json=build/chaos-$$seed.json || exit 1; done
 	for seed in 4 5; do $(PYTHON) -m tests.chaos --jobs=4000 --steer --seed=$$seed --fsync=always --json=build/chaos-$$seed.json || exit 1; done
