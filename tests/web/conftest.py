@@ -39,6 +39,7 @@ def _cheap_sites():
         patch.setattr(rehearsal, "REHEARSAL_TIMEOUT", 600.0)
         patch.setattr(jobs, "SEARCH_TIMEOUT", 600.0)
         patch.setattr(log, "SEARCH_TIMEOUT", 600.0)
+        patch.setattr(log, "LOOK_TIMEOUT", 600.0)
         patch.setattr(PastRuns.read_failures, "__defaults__", (600.0,))
         patch.setattr(PastRuns.read_runs_of_many, "__defaults__", (100, 600.0))
         for module in (paging, lists):

@@ -11,6 +11,7 @@ from redbike.store.history import pack_run
 from redbike.store.outputs import pack_output
 from redbike.store.usage import Usage
 from redbike.web import printed
+from redbike.web.pages import log
 from redbike.worker.live import LivePublisher, Tap
 from tests.commands.conftest import a_run
 from tests.verbs import take_one
@@ -87,7 +88,7 @@ def test_a_run_that_is_not_kept_or_not_named_well(page, bike):
     assert "no such run" in show(page, "nobody:A", "1000", 404).words
 
 
-def test_what_was_changed_before_it_since_the_run_before(page, bike):
+def test_what_was_changed_before_it_since_the_run_before(page, bike, monkeypatch):
     bike.set("a:A", "EVERY:1h")
     now = bike.store.timeline.read_clock()
     noted = Redbike.from_settings(bike.worker, bike.settings, bike.client, durable=False, noted_as="ann@host")
@@ -97,8 +98,13 @@ def test_what_was_changed_before_it_since_the_run_before(page, bike):
     found = show(page, "a:A", f"{now + 60:.4f}").words
     changes = found.partition("What was changed before it")[2]
     assert changes.index("ann@host: resume") < changes.index("no disk")
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "LOOK_TIMEOUT", -1.0)
+        cut = show(page, "a:A", f"{now + 60:.4f}").words
+    assert "Only the newest changes of all jobs were looked at." in cut
+    assert "Nobody" not in cut
     assert "Nobody has changed the job since the run before." in show(page, "a:A", f"{now + 120:.4f}").words
-    assert "Nobody has changed the job as far as the log goes back." in show(page, "a:A", f"{now - 3600:.4f}").words
+    assert "Nobody has changed the job, as far as the log goes back." in show(page, "a:A", f"{now - 3600:.4f}").words
 
 
 def test_output_and_traceback_are_of_that_run_and_for_those_alone_who_may_see_them(page, page_with_data, bike):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +17,7 @@ ROWS = 100
 FEW = 5  # entries beside what a job, or a run, is
 MOST_SKIPPED = 100_000  # entries of the same instant
 SEARCH_TIMEOUT = 0.05  # seconds for which a page looks for entries that fit
+LOOK_TIMEOUT = 0.02  # and for those beside what else it shows
 
 
 def show_log(site: Site, request: Request) -> Response:
@@ -41,14 +43,23 @@ def show_log(site: Site, request: Request) -> Response:
     )
 
 
-def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> list[LogEntry]:
-    """Return what people have changed last of a job, from `since` to `until`: `FEW` entries, the newest first."""
-    end, found = time.monotonic() + SEARCH_TIMEOUT, list[LogEntry]()
+class Changes(NamedTuple):
+    """What people have changed last of a job, the newest first."""
+
+    entries: list[LogEntry]
+    is_known: bool  # there was time to look at enough of the log
+
+
+def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> Changes:
+    """Return `FEW` changes of a job from `since` to `until`, as far as there is time to look for them."""
+    end, found = time.monotonic() + LOOK_TIMEOUT, list[LogEntry]()
     for moment, entries in site.bike.store.log.list_until(until, jobid):
-        if moment < since or len(found) >= FEW or time.monotonic() > end:
+        if moment < since or len(found) >= FEW:
             break
+        if time.monotonic() > end:
+            return Changes(found, is_known=False)
         found += entries
-    return found[:FEW]
+    return Changes(found[:FEW], is_known=True)
 
 
 def _read_until(request: Request) -> float | None:
