@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from redbike.config.parameters import MAX_SECONDS
 from redbike.queries.unusual import LONGER, SLOW, measure_durations
 from redbike.store.history import read_runs
 from redbike.store.processes import Process
-from redbike.store.records import Progress
+from redbike.store.records import Progress, RunRecord
 from redbike.store.store import Store
 
 
@@ -17,7 +18,7 @@ class Running:
     jobid: str
     due: float
     start: float
-    deadline: float
+    deadline: float | None  #: None if it has no timeout
     worker: str  #: the id of its process; "" if nobody knows
     progress: Progress | None  #: how far it says it is
     usual: float | None  #: the median of the runs of its job that have succeeded; None if none is kept
@@ -26,7 +27,16 @@ class Running:
         """Tell whether it goes on after its deadline, or for very much longer than usual."""
         took = now - self.start
         is_longer = self.usual is not None and took > SLOW * self.usual and took > self.usual + LONGER
-        return is_longer or now > self.deadline
+        return is_longer or self.is_late(now)
+
+    def is_late(self, now: float) -> bool:
+        """Tell whether it goes on after its deadline."""
+        return self.deadline is not None and now > self.deadline
+
+
+def find_deadline(run: RunRecord) -> float | None:
+    """Return the deadline of a run; None for a command without a timeout."""
+    return run.deadline if run.deadline - run.start < MAX_SECONDS - 1 else None
 
 
 def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple[list[Running], int]:
@@ -38,7 +48,7 @@ def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple
             jobid,
             run.due,
             run.start,
-            run.deadline,
+            find_deadline(run),
             workers.get(jobid, ""),
             progress,
             measure_durations(read_runs(jobid, history) or ()).median,

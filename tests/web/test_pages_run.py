@@ -74,6 +74,36 @@ def test_it_is_linked_from_where_runs_and_failures_are_shown(page, bike):
     assert "It goes on." in read(page.get(f"/{find_link(page, '/job?id=b:A')}")).words
 
 
+def test_a_run_in_flight_is_the_same_run_when_it_has_ended(page, bike):
+    bike.set("a:A", "NOW", history=5)
+    run = take_one(bike.store, [("work-A", 1e9)], "somebody")
+    began = bike.tell("a:A")["working_since"]
+    add_runs(bike, (began - 100, 1.0, ""))
+    address = f"/{find_link(page, '/job?id=a:A')}"
+    shown = read(page.get(address)).words
+    assert "It goes on." in shown
+    assert "Deadline none: it has no timeout" in shown
+    assert f"/{find_link(page, f'/run?id=a:A&began={began - 100:.4f}')}" == address, "it is the run after"
+    # It is kept with when its work began, and tried again.
+    bike.client.hdel(bike.store.keys.running, "a:A")
+    packed = [
+        pack_run(run.due, began - run.due + late, 7.0, Outcome.OK, attempt, "") for late, attempt in ((0.3, 1), (60, 2))
+    ]
+    runs = [("a:A", "work-A", 10, each) for each in packed]
+    bike.client.rpush(bike.store.keys.journal, pack_entry("host:1:x", runs))
+    shown = read(page.get(address)).words
+    assert "ok after 7.00 s" in shown
+    assert "Try 1" in shown
+
+
+def test_the_page_of_the_job_stands_in_for_a_failed_run_that_is_not_kept(page, bike):
+    bike.set("a:A", "NOW", data={"error": "no luck"}, history=0)
+    assert bike.work_one() == "a:A"
+    answer = page.get("/run?id=a%3AA&began=failure")
+    assert answer.url.path == "/job"
+    assert "ValueError: no luck" in read(answer).words
+
+
 def test_a_run_that_is_not_kept_or_not_named_well(page, bike):
     bike.set("a:A", "EVERY:1h")
     add_runs(bike, (1000.0, 1.0, ""))

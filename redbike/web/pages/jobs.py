@@ -135,7 +135,9 @@ def _explain_schedules(site: Site, jobs: Sequence[Job]) -> dict[str, str]:
     for jobid, (text, options) in zip(jobids, stored, strict=True):
         schedule = read_schedule(jobid, text, options)
         zone = (schedule.timezone if schedule else None) or site.settings.timezone
-        found[jobid] = schedule.explain(zone) if schedule and not schedule.never_runs else text or ""
+        words = schedule.explain(zone) if schedule and not schedule.never_runs else text or ""
+        # From when a period counts stands on the page of the job.
+        found[jobid] = words.partition(", counted from ")[0]
     return found
 
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from redbike.errors import BadConfig, NoResult
+from redbike.queries.running import find_deadline
 from redbike.queries.unusual import measure_durations
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
@@ -15,26 +16,33 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.records import RunRecord
 from redbike.web.pages.job import MOST_RUNS
 from redbike.web.pages.log import list_changes
-from redbike.web.pages.parameters import read_text
+from redbike.web.pages.parameters import make_link, read_text
 from redbike.web.site import Site
 
 LAST_FAILED = "failure"  # in place of an instant: who lists failures does not know when their runs began
 SAME = 0.001  # seconds: when a run began is kept in tenths of milliseconds
+CLOCKS = 0.05  # seconds: when it was taken is told by the server, when it began by its worker
 
 
 def show_run(site: Site, request: Request) -> Response:
-    """Show the run of a job that began at an instant, in flight or ended. Raise `NoResult` if it is not kept."""
-    jobid, began = check_known_jobid(request.query_params.get("id", "")), _read_began(request)
+    """Show the run of a job that began at an instant, in flight or ended. Raise `NoResult` if it is not kept.
+
+    That of the last failure may not be kept: then the page of the job says more of it.
+    """
+    jobid = check_known_jobid(request.query_params.get("id", ""))
+    began, due_then = _read_instant(request, "began", LAST_FAILED), _read_instant(request, "due", "")
     # The state first: what ends meanwhile is among the runs then.
     [state] = site.bike.store.questions.inspect([jobid], with_data=True)
     runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
-    place = _find_place(runs, began)
+    place = _find_place(runs, began, due_then)
     run = None if place is None else runs[place]
     in_flight = _find_in_flight(state, began) if run is None else None
     if run:
         due, started = run.due, run.started
     elif in_flight:
         due, started = in_flight.due, in_flight.start
+    elif began is None and state.failure:
+        return RedirectResponse(f"./{make_link('job', {'id': jobid})}", 303)
     else:
         raise NoResult(f"no such run of {jobid!r:.80} is kept: its option history says how many are")
     earlier = next(iter(runs if place is None else runs[place + 1 :]), None)
@@ -47,13 +55,15 @@ def show_run(site: Site, request: Request) -> Response:
         jobid=jobid,
         run=run,
         in_flight=in_flight,
+        deadline=find_deadline(in_flight) if in_flight else None,
         due=due,
         started=started,
         worker=run.worker if run else told.get("worker"),
         told=told,
         usual=measure_durations([each for each in runs if each is not run]).median,
         earlier=earlier,
-        later=_find_later(state, runs, place),
+        later=runs[place - 1] if place else None,
+        next_run=state.run if place == 0 else None,
         failure=_find_failure(state, run),
         **(_read_output(site, run, jobid, started) if site.show_data else {}),
         changes=list_changes(site, jobid, started, earlier.started if earlier else 0.0),
@@ -61,18 +71,23 @@ def show_run(site: Site, request: Request) -> Response:
     )
 
 
-def _read_began(request: Request) -> float | None:
-    """Return when the run began that is asked for; None for the last one that failed. Raise `BadConfig`."""
-    text = read_text(request, "began")
-    if text == LAST_FAILED:
+def _read_instant(request: Request, name: str, nothing: str) -> float | None:
+    """Return an instant of the run that is asked for; None for the text `nothing`. Raise `BadConfig`."""
+    text = read_text(request, name)
+    if text == nothing:
         return None
     try:
         return float(text)
     except ValueError:
-        raise BadConfig(f"bad began {text!r:.40}: it comes from the link to a run") from None
+        raise BadConfig(f"bad {name} {text!r:.40}: it comes from the link to a run") from None
 
 
-def _find_place(runs: list[PastRun], began: float | None) -> int | None:
+def _find_place(runs: list[PastRun], began: float | None, due: float | None) -> int | None:
+    """Return which run is meant: without `began` the last one that failed; with `due` one that was in flight then."""
+    if due is not None and began is not None:
+        # It is kept with when its work began, which is after it was taken: the first try of then that has ended since.
+        found = [n for n, run in enumerate(runs) if abs(run.due - due) <= SAME and run.started >= began - CLOCKS]
+        return found[-1] if found else None
     for number, run in enumerate(runs):
         if run.has_failed if began is None else abs(run.started - began) <= SAME:
             return number
@@ -86,13 +101,6 @@ def _find_in_flight(state: JobState, began: float | None) -> RunRecord | None:
 def _read_output(site: Site, run: PastRun | None, jobid: str, started: float) -> dict[str, Any]:
     """Return what is kept of what it has printed, or what it prints while it runs."""
     return {"output": site.bike.store.outputs.find(run)} if run else {"printed": site.printed.look(jobid, started)}
-
-
-def _find_later(state: JobState, runs: list[PastRun], place: int | None) -> float | None:
-    """Return when the run began that came after that at `place`; None if there is none."""
-    if place is None:
-        return None
-    return runs[place - 1].started if place else state.run.start if state.run else None
 
 
 def _find_failure(state: JobState, run: PastRun | None) -> dict[str, Any] | None:
