@@ -203,3 +203,15 @@ def test_much_is_noted_in_bounded_parts(redbike):
     sizes = [len(value) for value in bike.client.hgetall(bike.store.keys.following).values()]
     assert (max(sizes) < 2000, sum(sizes) / 28801 < 20) == (True, True)
     assert json.loads(bike.client.hget(bike.store.keys.following, f"{HEAD}a"))["of"] == 28801
+
+
+def test_one_whose_occurrences_are_still_being_noted_is_not_wrong(redbike):
+    bike, _ = make(redbike)
+    start(bike)
+    key, field = bike.store.keys.following, f"{HEAD}a"
+    record = json.loads(bike.client.hget(key, field))
+    for job in list(bike.jobs("a@*")):
+        bike.unset(job.jobid)
+    bike.client.hset(key, field, json.dumps({**record, "open": True, "running": []}))
+    assert bike.tell("a")["backfill"]["left"] > 0
+    assert list(fsck(bike.store)) == []
