@@ -35,38 +35,41 @@ def show_run(site: Site, request: Request) -> Response:
     [state] = site.bike.store.questions.inspect([jobid], with_data=True)
     runs = site.bike.store.past.read_runs(RunSearch(), [jobid], MOST_RUNS).runs
     place = _find_place(runs, began, due_then)
-    run = None if place is None else runs[place]
-    in_flight = _find_in_flight(state, began) if run is None else None
-    if run:
-        due, started = run.due, run.started
-    elif in_flight:
-        due, started = in_flight.due, in_flight.start
-    elif began is None and state.failure:
+    shown = _find_in_flight(state, began) if place is None else runs[place]
+    if shown:
+        return _answer(site, request, state, runs, shown)
+    if began is None and state.failure:
         return RedirectResponse(f"./{make_link('job', {'id': jobid})}", 303)
-    else:
-        raise NoResult(f"no such run of {jobid!r:.80} is kept: its option history says how many are")
-    earlier = next(iter(runs if place is None else runs[place + 1 :]), None)
+    raise NoResult(f"no such run of {jobid!r:.80} is kept: its option history says how many are")
+
+
+def _answer(site: Site, request: Request, state: JobState, runs: list[PastRun], shown: PastRun | RunRecord) -> Response:
+    """Show a run in flight, or one of `runs`, which have ended."""
+    run, in_flight = (shown, None) if isinstance(shown, PastRun) else (None, shown)
+    started = shown.started if isinstance(shown, PastRun) else shown.start
+    place = runs.index(run) if run else -1
+    earlier = next(iter(runs[place + 1 :]), None)
     clock, told = site.make_clock(state.now), state.to_dict()
     return site.answer(
         request,
         "run.html",
         clock,
         here="runs",
-        jobid=jobid,
+        jobid=state.jobid,
         run=run,
         in_flight=in_flight,
         deadline=find_deadline(in_flight) if in_flight else None,
-        due=due,
+        due=shown.due,
         started=started,
         worker=run.worker if run else told.get("worker"),
         told=told,
         usual=measure_durations([each for each in runs if each is not run]).median,
         earlier=earlier,
-        later=runs[place - 1] if place else None,
+        later=runs[place - 1] if place > 0 else None,
         next_run=state.run if place == 0 else None,
         failure=_find_failure(state, run),
-        **(_read_output(site, run, jobid, started) if site.show_data else {}),
-        changes=list_changes(site, jobid, started, earlier.started if earlier else 0.0),
+        **(_read_output(site, run, state.jobid, started) if site.show_data else {}),
+        changes=list_changes(site, state.jobid, started, earlier.started if earlier else 0.0),
         localize=lambda detail: localize(detail, clock.name),
     )
 
