@@ -42,6 +42,7 @@ class Screen:
         self.shown = ""
 
     def resize(self, columns, lines):
+        self.columns, self.lines = columns, lines
         fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read(self):
@@ -56,9 +57,19 @@ class Screen:
         wait_until(lambda: text in COLOUR.sub("", self.read()))
 
     def last(self):
-        """The lines of what was drawn last."""
+        """The lines of what was drawn last, when all of it has come: it fills the terminal to its last column."""
+        lines = []
+
+        def is_whole():
+            lines[:] = self._drawn()
+            return len(lines) == self.lines and {cell_len(line) for line in lines} == {self.columns}
+
+        wait_until(is_whole)
+        return [line.rstrip() for line in lines]
+
+    def _drawn(self):
         drawn = COLOUR.sub("", self.read()).partition(END)[0].rpartition(CLEAR)[2]
-        return [line.rstrip() for line in drawn.replace("\r", "").split("\n")]
+        return drawn.replace("\r", "").split("\n")
 
     def type(self, keys):
         os.write(self.terminal, keys)
