@@ -29,6 +29,7 @@ redis.utils.get_lib_version = functools.cache(redis.utils.get_lib_version)
 
 TIER = re.compile(r"^pytestmark = .*pytest\.mark\.(acceptance|nightly)\b", re.MULTILINE)
 _numbers = itertools.count()
+LEVEL = logging.getLogger().level  # of what is logged, before any test
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -45,9 +46,12 @@ def _processes(request):
         yield
         FORK_SERVER.end_all()
     surroundings.end_run_logs()
-    # A command that ran in this process has left its handler, and the descriptor of its stream is soon another's.
-    for handler in [each for each in logging.getLogger().handlers if type(each) is logging.StreamHandler]:
-        logging.getLogger().removeHandler(handler)
+    # A command that ran in this process has left its handler, whose stream has a descriptor that is soon another's, and
+    # its level, by which the tests that follow would log what nobody reads.
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(handler)
+    root.setLevel(LEVEL)
 
 
 @pytest.fixture(scope="session")
