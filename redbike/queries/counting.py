@@ -88,6 +88,12 @@ class Counting:
 
     def add(self, job: ComingJob) -> None:
         """Count a job. One with a bad schedule does not run."""
+        group = self.find_group(job)
+        if group is not None:
+            group.add(job)
+
+    def find_group(self, job: ComingJob) -> Group | None:
+        """Return the jobs that run in the same minutes as this one, which is not counted; None if it does not run."""
         queue = self.name_queue(job)
         cycle = self._find_cycle(job)
         held = self.calendar.find(job.jobid, queue, job.options) if self.calendar and not job.known else None
@@ -96,13 +102,13 @@ class Counting:
         if group is None:
             schedule = job.known or read_schedule(job.jobid, job.schedule, job.options)
             if schedule is None:
-                return
+                return None
+            if len(self.groups) >= MOST_GROUPS or self._size > MOST_MINUTES:
+                self._forget()
             minutes = self._count_minutes(job, schedule, cycle, held)
             group = self.groups[key] = Group(job.schedule if job.known else schedule.label, queue, minutes)
             self._size += len(minutes or ())
-        group.add(job)
-        if len(self.groups) > MOST_GROUPS or self._size > MOST_MINUTES:
-            self._forget()
+        return group
 
     def add_run(self, moment: float, queue: str, seconds: float | None) -> None:
         """Count one run, which takes so many seconds; None if nobody knows."""

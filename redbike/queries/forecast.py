@@ -152,7 +152,7 @@ def _count(
     def note_paused(jobid: str) -> None:
         held[queue in (None, store.name_queue(jobid))] += 1
 
-    for page in _list_pages(store, counting.calendar, now, end, jobids, following, note_paused):
+    for page in list_coming(store, counting.calendar, now, end, jobids, following, note_paused):
         for job in page:
             if queue is None or counting.name_queue(job) == queue:
                 counting.add(job)
@@ -163,16 +163,19 @@ def _count(
     return paused if jobids is queue is None else held[True]
 
 
-def _list_pages(
+def list_coming(
     store: Store,
     calendar: Calendar | None,
     now: float,
     end: float,
     jobids: Iterable[str] | None,
     following: int,
-    note_paused: Callable[[str], None],
+    note_paused: Callable[[str], None] = lambda jobid: None,
 ) -> Iterator[list[ComingJob]]:
-    """Yield the jobs that have something to run; those that follow others with the due times of their parents."""
+    """Yield pages of the jobs that have something to run by `end`, or of `jobids`; it is `now`, in epoch seconds.
+
+    Those that follow others, `following` of them, have the due times of their parents.
+    """
     for page in store.coming.list_pages(now, end, jobids, note_paused):
         others = [job for job in page if not is_follower(job.schedule)]
         yield others

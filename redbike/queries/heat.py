@@ -24,6 +24,7 @@ class Cell:
 
     runs: int
     level: int  #: from 0, where nothing runs, to `LEVELS`
+    start: float  #: when it begins, in epoch seconds; of an hour that comes twice, the first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,11 @@ def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
         quarters[quarter.start] += quarter.runs
     start = math.floor(forecast.start / QUARTER) * QUARTER
     labels = dict[str, None]()
+    starts = dict[tuple[str, int], float]()
     for moment in range(start, math.ceil(forecast.end), QUARTER):
         place = _find_place(datetime.fromtimestamp(moment, local), span)
         labels[place[0]] = None
+        starts.setdefault(place, moment)
         runs[place] += quarters[moment]
     most = max(runs.values(), default=0)
     columns = (":00", ":15", ":30", ":45") if span == "day" else tuple(f"{hour:02}" for hour in range(24))
@@ -64,8 +67,8 @@ def make_grid(forecast: Forecast, span: Span, zone: str) -> Grid:
         (
             label,
             tuple(
-                Cell(runs[label, column], _find_level(runs[label, column], most)) if (label, column) in runs else None
-                for column in range(len(columns))
+                Cell(runs[place], _find_level(runs[place], most), starts[place]) if place in runs else None
+                for place in ((label, column) for column in range(len(columns)))
             ),
         )
         for label in labels

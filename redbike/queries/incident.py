@@ -125,16 +125,26 @@ def gather(store: Store, since: float, until: float, now: float, patience: float
 
 
 def _read_changes(store: Store, incident: Incident, deadline: float) -> list[LogEntry]:
+    changes, is_cut = read_changes(store, incident.since, incident.until, deadline)
+    if is_cut:
+        incident.cuts.append("not all changes were read")
+    return changes
+
+
+def read_changes(store: Store, since: float, until: float, deadline: float) -> tuple[list[LogEntry], bool]:
+    """Return the changes of [`since`, `until`], the newest first, and whether some are missing.
+
+    They are read until there are too many, or until `deadline`, of the monotonic clock.
+    """
     found: list[LogEntry] = []
     for entry in store.log.list_entries():
-        if entry.time < incident.since:
+        if entry.time < since:
             break
-        if entry.time <= incident.until:
+        if entry.time <= until:
             found.append(entry)
         if len(found) > MOST_CHANGES or time.monotonic() > deadline:
-            incident.cuts.append("not all changes were read")
-            break
-    return found[:MOST_CHANGES]
+            return found[:MOST_CHANGES], True
+    return found, False
 
 
 def _read_failures(store: Store, incident: Incident) -> dict[str, dict[str, Any]]:
