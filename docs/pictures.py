@@ -1,10 +1,11 @@
 """Make the pictures of the page in ``docs/pictures``: ``make pictures``. It needs Chromium.
 
-A server of its own has believable jobs, of which some have run, one has failed and one is paused.
+A server of its own has believable jobs with a past of some hours, of which one has failed and one is paused.
 """
 
 import logging
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,9 @@ from uvicorn import Config, Server
 
 from redbike import Redbike, RoundRobin
 from redbike.connection.embedded import EmbeddedServer
+from redbike.store.entries import pack_entry
+from redbike.store.enums import Outcome
+from redbike.store.history import pack_run
 from redbike.web import app
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -29,6 +33,7 @@ PICTURES = (
     ("overview-dark", "", DESK, "dark"),
     ("overview-phone", "", PHONE, "light"),
     ("jobs", "jobs?sort=next", DESK, "light"),
+    ("timeline", "timeline?lanes=job&every=5m", DESK, "light"),
     ("job", "job?id=billing:invoices", DESK, "light"),
     ("jobs-phone", "jobs", PHONE, "light"),
     ("run", "run?id=billing:invoices&began=failure", DESK, "light"),
@@ -49,7 +54,21 @@ JOBS = {
     "thumbnails:new": "EVERY:1m",
 }
 KINDS = sorted({jobid.partition(":")[0] for jobid in JOBS})
-FAILING = "billing:invoices"
+FAILING, ERROR = "billing:invoices", "db-3 refused the connection: 512 of 512 clients"
+HISTORY, PAST_HOURS = 100, 6
+# How far their runs of the last hours lie apart, and how long they took, in seconds.
+PAST = {
+    "backup:database": (9000, 1500),
+    "backup:files": (9000, 2400),
+    "billing:invoices": (3600, 40),
+    "billing:reminders": (7200, 300),
+    "mail:digest": (5000, 60),
+    "reports:daily": (6000, 1200),
+    "search:index": (900, 120),
+    "sync:calendars": (300, 20),
+    "sync:contacts": (600, 30),
+    "thumbnails:new": (60, 10),
+}
 
 
 class Worker(RoundRobin):
@@ -59,21 +78,39 @@ class Worker(RoundRobin):
         """Fail if it is the one that fails."""
         time.sleep(0.02)
         if jobid == FAILING:
-            raise ConnectionError("db-3 refused the connection: 512 of 512 clients")
+            raise ConnectionError(ERROR)
 
     def queue_for(self, jobid: str) -> str:
         """Return the queue of its kind."""
         return self.name_queue(jobid.partition(":")[0])
 
 
+def remember(bike: Redbike) -> None:
+    """Keep runs of the last hours, as workers would have."""
+    chance, now = random.Random(1), bike.store.timeline.read_clock()
+    runs = []
+    for jobid, (period, took) in PAST.items():
+        due = now - PAST_HOURS * 3600 + chance.uniform(0, period)
+        while due < now - 2 * took:
+            outcome = Outcome.FAILED if chance.random() < (0.4 if jobid == FAILING else 0.03) else Outcome.OK
+            error = ERROR if outcome is Outcome.FAILED else ""
+            run = pack_run(due, chance.uniform(0, 2), took * chance.uniform(0.5, 1.5), outcome, 1, error)
+            runs.append((due, (jobid, bike.store.queue_for(jobid), HISTORY, run)))
+            due += period
+    runs.sort()
+    for first in range(0, len(runs), 100):
+        entry = pack_entry("web1:4711:Ownerw01", [run for _, run in runs[first : first + 100]])
+        bike.client.rpush(bike.store.keys.journal, entry)
+
+
 def fill(bike: Redbike) -> None:
-    """Set the jobs, and let some of them run."""
+    """Set the jobs, and let each run once now."""
     for jobid, schedule in JOBS.items():
-        bike.set(jobid, schedule, history=20, on_error="reschedule")
-    for _ in range(6):
-        bike.run(*JOBS)
-        while bike.work_one():
-            pass
+        bike.set(jobid, schedule, history=HISTORY, on_error="reschedule")
+    remember(bike)
+    bike.run(*JOBS)
+    while bike.work_one():
+        pass
     bike.pause("mail:newsletter", reason="the new template is not ready")
 
 
@@ -106,6 +143,7 @@ def draw(browser: Browser, url: str) -> None:
             tab.keyboard.press("/")
             tab.keyboard.type("b")
             tab.get_by_role("option", name="backup:database").wait_for()
+        tab.locator("body:not(:has([data-again])) > dialog#help").wait_for(state="attached")
         tab.screenshot(path=FOLDER / f"{name}.png")
         context.close()
 

@@ -21,6 +21,7 @@ SHARE = 10  # or this many times what it took to compute, if that is more
 RETRY = 5.0  # seconds after which it is tried again if it was not possible
 MOST_RESULTS, MOST_WAITING = 8, 4  # that are kept, and that wait for the thread
 LONGEST_PAUSE = 0.05  # seconds
+PATIENCE = 0.08  # seconds for which one waits for the first result: few jobs are looked at in that time
 
 Report = Callable[[int, int], None]
 
@@ -57,7 +58,7 @@ class Background:
     """Computes tasks, each known by a key. It may be asked from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._tasks: dict[Hashable, Task] = {}
         self._waiting: list[tuple[Task, Callable[[Report], Any]]] = []
         self._is_at_work = False
@@ -68,7 +69,7 @@ class Background:
 
         Return a copy, which does not change any more: if the task ended while a page reads it, the page would show
         neither a result nor progress. `compute` is given a function to call now and then, with how much of how much
-        is done.
+        is done. Wait a moment for the first result.
         """
         with self._lock:
             task = self._tasks.get(key)
@@ -83,6 +84,8 @@ class Background:
                     task.progress = 0.0
                     self._waiting.append((task, compute))
                     self._begin()
+            if task.result is None:
+                self._lock.wait_for(lambda: task.progress is None, PATIENCE)
             return replace(task)
 
     @contextmanager
@@ -131,6 +134,7 @@ class Background:
             task.result, task.problem, task.progress = result, problem, None
             task._ended = time.monotonic()
             task._took = task._ended - began
+            self._lock.notify_all()
 
     def _make_report(self, task: Task) -> Report:
         last = time.monotonic()

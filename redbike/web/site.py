@@ -36,7 +36,8 @@ LATE, LATER = 2.0, 5.0  # seconds for which what takes longer to read is kept
 PAGES = (
     ("", "Overview"),
     ("jobs", "Jobs"),
-    ("agenda", "Forecast"),
+    ("timeline", "Timeline"),
+    ("agenda", "Agenda"),
     ("runs", "Runs"),
     ("failures", "Failures"),
     ("queues", "Queues"),

@@ -92,6 +92,7 @@ PARAMETERS = {
     "failures": ("group", "cursor", "as"),
     "log": ("id", "until", "skip"),
     "agenda": ("span", "queue", "pattern"),
+    "timeline": ("at", "span", "lanes", "queue", "pattern", "every"),
 }
 
 

@@ -17,12 +17,12 @@ def jobs(bike):
     return bike
 
 
-def show(page, query="", words="Counted"):
-    """The forecast as soon as it is counted."""
+def show(page, query="", words="Counted", path="agenda"):
+    """The forecast, or another page, as soon as it is counted."""
     found = []
 
     def is_counted():
-        found.append(read(page.get(f"/agenda{query}")))
+        found.append(read(page.get(f"/{path}{query}")))
         return words in found[-1].words
 
     wait_until(is_counted, timeout=60)
@@ -45,6 +45,17 @@ def test_a_week_has_a_row_for_each_day_and_a_pattern_without_a_job_says_so(page,
     assert f"{40 * 7 + 168:,} runs of 41 jobs" in found.words
     assert "Runs in each hour" in found.words
     show(page, "?pattern=nothing", "No such job is to run.")
+
+
+@pytest.mark.parametrize("span", ["day", "week"])
+def test_a_cell_leads_to_what_runs_then(page, jobs, span):
+    found = show(page, f"?span={span}&pattern=night1")
+    cells = [link for link in found.links if link.startswith("timeline?") and "at=" in link]
+    assert len(cells) == (1 if span == "day" else 7)
+    for cell in cells:
+        led = show(page, path=cell)
+        assert "11 planned, " in led.words
+        assert {each.partition(":")[0] for each in listed(led)} == {"night1", *(f"night1{n}" for n in range(10))}
 
 
 def test_it_may_be_of_one_queue_or_of_a_pattern(page, jobs):
@@ -79,8 +90,8 @@ def test_it_says_how_far_it_is(page, jobs, monkeypatch):
     monkeypatch.setattr(Redbike, "agenda", count)
     found = show(page, words="being counted, 45 %")
     assert "Look again" in found.words
-    assert [a["content"] for tag, a in found.tags if a.get("http-equiv") == "refresh"] == ["2"]
-    assert [a["data-again"] for _, a in found.tags if "data-again" in a] == ["2"]
+    assert [a["content"] for tag, a in found.tags if a.get("http-equiv") == "refresh"] == ["1"]
+    assert [a["data-again"] for _, a in found.tags if "data-again" in a] == ["1"]
     may_go_on.set()
     found = show(page)
     assert not [a for _, a in found.tags if "http-equiv" in a or "data-again" in a]

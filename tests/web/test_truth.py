@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -13,6 +13,7 @@ from redbike.web import app
 from tests.waiting import wait_until
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import listed, read
+from tests.web.test_pages_forecast import show
 
 pytestmark = pytest.mark.acceptance
 
@@ -118,7 +119,34 @@ def test_every_number_bar_and_mark_is_what_the_workers_have_noted(world):
     assert good["third:A"] == 5
     assert "The last 7 runs: 5 ok, 2 failed" in strips
     assert strips.count("The last 7 runs: 7 ok") == 1
+    # The timeline, by queue and by job.
+    agree_on_the_timeline(page, ended)
     # Failures, with that of the lost run; and the processes.
     assert sorted(listed(read(page.get("/failures?as=list")))) == sorted([*failing, "doomed:B"])
     told = read(page.get("/workers")).words
     assert all(words in told for words in ("Lost (1)", "Dispatchers (1)", "Workers (2)"))
+
+
+def agree_on_the_timeline(page, ended):
+    """Compare its lanes with what has ended, the lost run, the run that hangs, and what waits for a worker."""
+    by_queue, by_job = defaultdict(Counter), defaultdict(Counter)
+    for each in ended:
+        for lanes, name in ((by_queue, f"work-{each['job'][-1]}"), (by_job, each["job"])):
+            lanes[name]["ok" if each["ok"] else "failed"] += 1
+    for lanes, lost, hung in ((by_queue, "work-B", "work-A"), (by_job, "doomed:B", "hung:A")):
+        lanes[lost]["failed"] += 1
+        lanes[hung]["running"] += 1
+    for number in range(2):
+        for lanes, name in ((by_queue, "work-C"), (by_job, f"waits{number}:C")):
+            lanes[name]["planned"] += 1
+    for kind, lanes in (("queue", by_queue), ("job", by_job)):
+        found = show(page, f"?span=30m&lanes={kind}", path="timeline")
+        labels = [a["aria-label"] for tag, a in found.tags if tag == "svg" and a["class"] == "lane"]
+        assert sorted(labels) == sorted(
+            ", ".join(f"{counts[word]} {word}" for word in ("failed", "running", "ok", "planned") if counts[word])
+            for counts in lanes.values()
+        )
+        total = sum(lanes.values(), Counter())
+        assert f"{total['failed']} failed, {total['running']} running, {total['ok']} ok, 2 planned, " in found.words
+    marks = [a["aria-label"] for tag, a in found.tags if tag == "svg" and a["class"] == "lane marks"]
+    assert re.fullmatch(r"\d+ changes, 1 lost", marks[0])

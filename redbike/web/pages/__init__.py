@@ -28,6 +28,7 @@ from redbike.web.pages.rehearsal import show_rehearsal
 from redbike.web.pages.run import show_run
 from redbike.web.pages.runs import show_failures, show_runs
 from redbike.web.pages.setting import save, show_form, show_preview
+from redbike.web.pages.timeline import show_timeline
 from redbike.web.requests import is_target
 from redbike.web.site import Endpoint, Site
 
@@ -37,6 +38,7 @@ PAGES: dict[str, Endpoint] = {
     "": show_overview,
     "jobs": show_jobs,
     "job": show_job,
+    "timeline": show_timeline,
     "agenda": show_forecast,
     "runs": show_runs,
     "run": show_run,

@@ -7,15 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.queries.forecast import Forecast
-from redbike.queries.heat import HOURS, Span, list_strips, make_grid
+from redbike.queries.heat import CELL, HOURS, Cell, Span, list_strips, make_grid
 from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
 from redbike.web.background import Report
 from redbike.web.charts import draw_strip
 from redbike.web.pages.parameters import list_queues, make_link, read_choice, read_pattern, read_queue, read_text
+from redbike.web.rendering import format_utc
 from redbike.web.site import Site
 
-AGAIN, LATER = 2, 10  # seconds after which a browser looks again while it is counted, if it has something to show
+AGAIN, LATER = 1, 10  # seconds after which a browser looks again while it is counted, if it has something to show
 
 
 def show_forecast(site: Site, request: Request) -> Response:
@@ -43,11 +44,18 @@ def show_forecast(site: Site, request: Request) -> Response:
         span=span,
         grid=make_grid(forecast, span, clock.zone) if forecast else None,
         strips=_draw(forecast, span, clock) if forecast else [],
+        open_cell=lambda cell: _link_cell(cell, span, {**given, "span": None}),
         queue=queue,
         queues=list_queues(site, queue, *counted),
         given=given,
         link=lambda **changes: make_link("agenda", given, **changes),
     )
+
+
+def _link_cell(cell: Cell, span: Span, given: dict[str, object]) -> str:
+    """Return a link to what runs in a part of the time, on the timeline."""
+    middle = format_utc(cell.start + CELL[span] / 2)
+    return make_link("timeline", given, at=middle, span="15m" if span == "day" else "1h", lanes="job")
 
 
 def _draw(forecast: Forecast, span: Span, clock: Clock) -> list[tuple[str | None, int, Markup, str]]:

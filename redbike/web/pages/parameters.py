@@ -8,6 +8,7 @@ from starlette.requests import Request
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.clock import Clock
+from redbike.schedule.times import NOW
 from redbike.store.names import check_queue_name
 from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
 from redbike.web.rendering import encode_all
@@ -47,6 +48,18 @@ def read_last(request: Request, name: str, clock: Clock) -> tuple[float | None, 
         return read_moment(text, clock, looks_back=True) if text else (None, "")
     except BadSchedule as error:
         raise BadConfig(str(error)) from None
+
+
+def read_nearest(request: Request, name: str, clock: Clock) -> tuple[float | None, str]:
+    """Return the instant that is asked for, or the nearest such one, and a text that means it at any time."""
+    text = read_text(request, name)
+    if text in ("", NOW):
+        return None, ""
+    try:
+        found = [read_moment(text, clock, looks_back) for looks_back in (True, False)]
+    except BadSchedule as error:
+        raise BadConfig(str(error)) from None
+    return min(found, key=lambda each: abs(each[0] - clock.now))
 
 
 def read_pattern(request: Request) -> str:

@@ -25,6 +25,7 @@ TURNED = "\u202egnp.exe:A"
 PATHS = [
     *("", "jobs", "job?id=hello:A", "agenda", "agenda?span=week", "runs", "failures", "failures?as=list", "queues"),
     *("workers", "log", "job?id=nobody:A", "run?id=bad:A&began=failure", "at/now", "rehearse?action=resume&paused=1"),
+    *("timeline", "timeline?lanes=job"),
 ]
 STEERING = ["set", "set?id=hello:A", "rehearse?action=run&id=hello:A"]  # which those alone have who may change jobs
 

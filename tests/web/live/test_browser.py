@@ -53,6 +53,31 @@ def test_what_happens_is_shown_and_nothing_else_is_touched(busy, visit):
     assert tab.evaluate("document.activeElement === mark && mark.isConnected && mark.closest('tr') === row")
 
 
+def test_the_timeline_moves_by_arrow_keys_and_by_dragging(busy, visit):
+    tab = visit(f"{busy.url}timeline?span=1h&pattern=hello")
+    strip = tab.locator(".lane").first
+    expect(strip).to_be_visible()
+
+    def read_since():
+        return float(tab.locator("[data-since]").get_attribute("data-since"))
+
+    first = read_since()
+    for key, since in (("ArrowRight", first + 1800), ("ArrowLeft", first), ("ArrowLeft", first - 1800)):
+        tab.keyboard.press(key)
+        expect(tab.locator(f"[data-since='{since:.1f}']")).to_be_visible()
+    # By a half of its width to the left: half an hour later.
+    box = strip.bounding_box()
+    tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + box["width"] / 2 - 5, box["y"] + 5)
+    tab.mouse.up()
+    expect(tab.locator(f"[data-since='{first:.1f}']")).to_be_visible()
+    assert "pattern=hello" in tab.url
+    # In a field they move the caret.
+    tab.get_by_label("Around").press("ArrowLeft")
+    assert read_since() == first
+
+
 def test_hold_and_go_on(busy, visit):
     tab = visit(f"{busy.url}queues")
     wait_for_stream(busy)
@@ -152,7 +177,7 @@ def test_the_palette_by_keyboard(busy, visit):
     field = tab.get_by_role("combobox", name="Go to a page, a job or a queue")
     tab.keyboard.press("/")
     expect(field).to_be_focused()
-    expect(palette.get_by_role("option")).to_have_count(8)
+    expect(palette.get_by_role("option")).to_have_count(9)
     tab.keyboard.press("Escape")
     expect(palette).to_be_hidden()
     tab.keyboard.press("Control+k")

@@ -1,0 +1,148 @@
+"""The timeline: what ran on the left of now, and what will run on its right, in lanes by queue or by job."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from redbike.queries.lanes import Kind, Lanes, Question, find_lanes
+from redbike.schedule.clock import Clock
+from redbike.text.parsing import measure_duration
+from redbike.web.background import Report
+from redbike.web.lane_charts import PARTS, count_kinds, draw_lanes, draw_marks
+from redbike.web.pages.forecast import AGAIN, LATER
+from redbike.web.pages.parameters import (
+    compile_pattern,
+    list_queues,
+    make_link,
+    read_choice,
+    read_nearest,
+    read_pattern,
+    read_queue,
+    read_text,
+)
+from redbike.web.rendering import format_utc
+from redbike.web.site import Site
+
+# How many seconds may be shown, and how many each part has into which they are divided.
+SPANS = {
+    "5m": (300, 60), "10m": (600, 120), "15m": (900, 180), "30m": (1800, 300), "1h": (3600, 600), "3h": (10800, 1800),
+    "6h": (21600, 3600), "8h": (28800, 3600), "24h": (86400, 10800), "48h": (172800, 21600),
+}  # fmt: skip
+DEFAULTS = {"span": "8h", "lanes": "queue"}  # if nobody says
+DATED = 21600  # seconds of a part from which on its date is told
+EVERY = ("", "1m", "5m", "15m", "1h")  # what comes more often may be left out
+
+
+class Slot(NamedTuple):
+    """A part of the time: when it begins, what it is, and a link that shows it alone."""
+
+    label: str
+    words: str
+    href: str
+
+
+class Move(NamedTuple):
+    """A link to another time: its name, its relation to this one, and where it leads."""
+
+    name: str
+    relation: str
+    href: str
+
+
+class Asked(NamedTuple):
+    """What a request asks for."""
+
+    at: float | None  # epoch seconds; None for now
+    said: str  # the same, as a text that means it at any time
+    span: str
+    lanes: str
+    queue: str
+    pattern: str
+    every: str
+    typed: str  # the pattern as it was typed
+
+    def link(self, **changes: object) -> str:
+        """Return a link to the same lanes, but for the `changes`."""
+        given: dict[str, object] = {"at": self.said, "span": self.span, "lanes": self.lanes, "queue": self.queue}
+        given |= {"pattern": self.typed, "every": self.every} | changes
+        return make_link("timeline", {name: value for name, value in given.items() if value != DEFAULTS.get(name)})
+
+    def look(self, site: Site, report: Report) -> Lanes:
+        """Return what is in these lanes."""
+        now, zone = site.bike.store.timeline.read_clock(), site.settings.timezone
+        since, until = _align(now if self.at is None else self.at, self.span, zone)
+        seconds = measure_duration(self.every) or 0.0
+        question = Question(since, until, self.lanes == "job", self.queue, compile_pattern(self.pattern), seconds)
+        return find_lanes(site.bike.store, question, now, site.bike.settings, PARTS, report)
+
+
+def show_timeline(site: Site, request: Request) -> Response:
+    """Show the time that is asked for, as somebody has looked at it; that is done in the background."""
+    clock = site.read_clock()
+    asked = Asked(
+        *read_nearest(request, "at", clock),
+        read_choice(request, "span", DEFAULTS["span"], *SPANS),
+        read_choice(request, "lanes", DEFAULTS["lanes"], "job"),
+        read_queue(site, request),
+        read_pattern(request),
+        read_choice(request, "every", *EVERY),
+        read_text(request, "pattern"),
+    )
+    task = site.background.get(("timeline", asked._replace(at=None)), lambda report: asked.look(site, report))
+    found: Lanes | None = task.result
+    return site.answer(
+        request,
+        "timeline.html",
+        clock,
+        here="timeline",
+        task=task,
+        again=AGAIN if found is None else LATER,
+        found=found,
+        lanes=draw_lanes(found) if found else [],
+        marks=draw_marks(found) if found else None,
+        counted=count_kinds(found.counts) if found else "",
+        slots=list(_list_slots(found.question, asked, clock)) if found else [],
+        moves=_list_moves(found.question, asked) if found else [],
+        asked_for=asked,
+        spans=list(SPANS),
+        choices=EVERY,
+        kind=Kind,
+        queues=list_queues(site, asked.queue),
+        link=asked.link,
+    )
+
+
+def _align(at: float, span: str, zone: str) -> tuple[float, float]:
+    """Return from when until when so much time is around an instant, from a round local time on."""
+    width, step = SPANS[span]
+    offset = datetime.fromtimestamp(at, ZoneInfo(zone)).utcoffset()
+    seconds = offset.total_seconds() if offset else 0.0
+    since = max(0.0, math.floor((at - width / 2 + step / 2 + seconds) / step) * step - seconds)
+    return since, since + width
+
+
+def _list_slots(question: Question, asked: Asked, clock: Clock) -> Iterator[Slot]:
+    width, step = SPANS[asked.span]
+    narrower = next(name for name, (seconds, _) in SPANS.items() if seconds >= step)
+    for number in range(width // step):
+        start = question.since + number * step
+        first, last = clock.format(start), clock.format(start + step)
+        label = first[5:16] if step >= DATED else first[11:16]
+        yield Slot(label, f"{first[:16]} to {last[:16]}", asked.link(at=format_utc(start + step / 2), span=narrower))
+
+
+def _list_moves(question: Question, asked: Asked) -> list[Move]:
+    middle, half = (question.since + question.until) / 2, (question.until - question.since) / 2
+    names = list(SPANS)
+    wider = names[names.index(asked.span) + 1 :][:1]
+    return [
+        Move("Earlier", "prev", asked.link(at=format_utc(max(0.0, middle - half)))),
+        *(Move("Wider", "", asked.link(at=format_utc(middle), span=each)) for each in wider),
+        Move("Now", "", asked.link(at="")),
+        Move("Later", "next", asked.link(at=format_utc(middle + half))),
+    ]

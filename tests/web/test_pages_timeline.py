@@ -1,0 +1,99 @@
+"""The timeline: looked at in the background, once for all viewers; it works without a script."""
+
+import functools
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from redbike import Redbike
+from redbike.web import app
+from tests.web import test_pages_forecast as forecast
+from tests.web.conftest import BASE, Failing, TestClient
+from tests.web.html import listed, read
+
+
+@pytest.fixture
+def jobs(bike):
+    """One job that has run twice, one that has failed, one that is planned."""
+    bike = Redbike(Failing("A:B"), bike.prefix, bike.client, on_error="stop", noted_as="ann@example.org")
+    for jobid in ("good:A", "bad:B", "later:A"):
+        bike.set(jobid, "EVERY:1h", on_error="reschedule", data={"error": "no luck"} if jobid == "bad:B" else None)
+    for jobid in ("good:A", "good:A", "bad:B"):
+        bike.run(jobid)
+        bike.work_one()
+    return bike
+
+
+show = functools.partial(forecast.show, path="timeline")
+
+
+def test_each_queue_and_each_job_has_a_lane(page, jobs):
+    found = show(page, "?span=30m")
+    assert "1 failed, 2 ok," in found.words
+    assert "In words changes, lost 6 changes work-A 2 ok work-B 1 failed" in found.words
+    labels = [a["aria-label"] for tag, a in found.tags if tag == "svg" and "lane" in a["class"]]
+    assert labels == ["6 changes", "2 ok", "1 failed"]
+    assert [a["class"] for tag, a in found.tags if tag == "path"] == ["change", "ok", "failed"]
+    assert len([a for tag, a in found.tags if tag == "line" and a["class"] == "now"]) == 3
+    found = show(page, "?lanes=job")
+    assert re.search(r"bad:B 1 failed, \d planned good:A 2 ok, \d planned later:A \d planned", found.words)
+    assert {"good:A", "bad:B", "later:A"} == set(listed(found))
+
+
+def test_its_list_leads_to_the_runs_and_says_what_went_wrong(page, jobs):
+    found = show(page, "?span=5m")
+    assert listed(found)[:3] == ["good:A", "good:A", "bad:B"]
+    runs = [link for link in found.links if link.startswith("run?")]
+    assert len(runs) == 3
+    assert "ValueError: no luck" in read(page.get(f"/{runs[-1]}")).words
+    assert "ValueError: no luck" in found.words
+
+
+def test_its_links_lead_to_a_part_of_the_time_and_to_other_times(page, jobs):
+    found = show(page, "?lanes=job&pattern=good")
+    slots = [link for link in found.links if "span=1h" in link]
+    assert len(slots) == 8
+    assert all("pattern=good" in link and "lanes=job" in link for link in slots)
+    shown = [show(page, "?" + link.partition("?")[2]).words for link in slots]
+    assert sum(int(number) for words in shown for number in re.findall(r"good:A (\d) ok", words)) == 2
+    marks = {a["rel"]: a["href"] for tag, a in found.tags if tag == "a" and "rel" in a}
+    later = show(page, "?" + marks["next"].partition("?")[2])
+    span = r"(\d{4}-\d\d-\d\d \d\d:\d\d) to (\d{4}-\d\d-\d\d \d\d:\d\d) UTC"
+    (first, middle), (begin, end) = (re.search(span, each.words).groups() for each in (found, later))
+    assert first < begin < middle < end
+    earlier = show(page, "?" + {a["rel"]: a["href"] for _, a in later.tags if "rel" in a}["prev"].partition("?")[2])
+    assert re.search(span, earlier.words).groups() == (first, middle)
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("Asia/Kathmandu", 3), ("America/St_Johns", 21), ("UTC", 0)])
+def test_a_time_is_the_nearest_such_one_in_the_zone_of_the_page(bike, zone, hour):
+    bike = Redbike(Failing("A"), bike.prefix, bike.client, timezone=zone)
+    found = show(TestClient(app(bike), base_url=BASE), f"?at={hour}:00&span=1h")
+    first = re.search(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d) to", found.words)
+    assert first[2] == f"{(hour - 1) % 24:02}:30"
+    begin = datetime.fromisoformat(f"{first[1]} {first[2]}").replace(tzinfo=ZoneInfo(zone))
+    assert abs(begin.timestamp() + 1800 - bike.store.timeline.read_clock()) < 43200 + 3660
+
+
+def test_what_is_bad_is_refused_in_one_line(page, jobs):
+    for query in ("at=soon", "span=2h", "lanes=all", "every=2m", "queue=%00"):
+        found = read(page.get(f"/timeline?{query}"), 400)
+        assert "bad " in found.words
+
+
+def test_it_leaves_out_what_runs_often_and_says_so(page, bike):
+    bike.set("fast:A", "EVERY:10s")
+    bike.set("round:A", "CONTINUE")
+    found = show(page, "?every=5m")
+    assert "Left out: 1 job that runs more often than every 5m." in found.words
+    assert "Not drawn ahead: 1 with CONTINUE" in found.words
+    assert "nothing, " in found.words
+    assert "Nothing of these jobs ran in this time" in found.words
+
+
+def test_a_lane_of_a_queue_leads_to_those_of_its_jobs(page, jobs):
+    [link] = [link for link in show(page).links if link == "timeline?lanes=job&queue=work-A"]
+    found = show(page, "?" + link.partition("?")[2])
+    assert set(listed(found)) == {"good:A", "later:A"}
