@@ -187,15 +187,15 @@ def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bik
     for jobid, ago in (("one:A", 600), ("two:A", 599), ("new:A", 1), ("late:B", 61), ("held:A", 600)):
         set_job(bike.store.at(now - ago), jobid, "EVERY:1h@0", now - ago)
     bike.pause("held:A")
-    assert "overdue 3 have failed" in read(page.get("/")).words
+    assert "overdue for 1 min 3 have failed" in read(page.get("/")).words
     bike.pause_queue("A")
     site = page.app.routes[0].endpoint.args[0]
     site.drop_seen()
-    assert "overdue 1 have failed" in read(page.get("/")).words, "what is paused is to wait"
+    assert "overdue for 1 min 1 have failed" in read(page.get("/")).words, "what is paused is to wait"
     bike.client.lpush(bike.store.keys.queue("work-B"), *(f"{n}:B" for n in range(1001)))
     bike.client.hset(bike.store.keys.queued, mapping={f"{n}:B": f"{now - 99:.6f} work-B" for n in range(1001)})
     site.drop_seen()
-    assert "overdue 1,000+ have failed" in read(page.get("/")).words
+    assert "overdue for 1 min 1,000+ have failed" in read(page.get("/")).words
 
 
 def test_the_overview_lists_what_is_late(page, bike):

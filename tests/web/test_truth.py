@@ -90,7 +90,7 @@ def test_every_number_bar_and_mark_is_what_the_workers_have_noted(world):
     overview = read(page.get("/"))
     number = len({each["job"] for each in notes("begun")}) + len(["paused:A", "waits0:C", "waits1:C"])
     assert (
-        f"jobs {number} wait for their time 2 wait for a worker 2 run 1 overdue 0 "
+        f"jobs {number} wait for their time 2 wait for a worker 2 run 1 overdue for 1 min 0 "
         f"have failed {len(failing) + 1} are paused 1 are late 0" in overview.words
     )
     # The charts: all that have ended, and the run that was lost.

@@ -72,7 +72,8 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     yield "run", show_number(metrics["in_flight"]), "jobs?status=WRK"
     late = [queue.late for queue in view.glance.queues if queue.paused is None]
     more = "+" if MOST_LATE in late else ""
-    yield "overdue", f"{show_number(metrics['overdue'] + sum(late))}{more}", "jobs?overdue=1"
+    number = f"{show_number(metrics['overdue'] + sum(late))}{more}"
+    yield f"overdue for {show_length(MAX_LAG)}", number, "jobs?overdue=1"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
     yield "are late", show_number(metrics["late"]), "#late" if metrics["late"] else ""
