@@ -9,6 +9,9 @@ from functools import partial
 from redbike.errors import BadSchedule
 from redbike.schedule import parser
 from redbike.schedule.kinds import Schedule
+from tests import surroundings
+
+LIMIT = 0.05  # seconds of the processor of an idle machine
 
 
 def measure(step: Callable[[], object]) -> float:
@@ -20,6 +23,11 @@ def measure(step: Callable[[], object]) -> float:
         return time.thread_time() - began
     finally:
         gc.enable()
+
+
+def is_short(cost: float) -> bool:
+    """Whether so many seconds of the processor are below `LIMIT`, or as much more as it is slower just now."""
+    return cost < LIMIT or cost < LIMIT * surroundings.measure(time.thread_time)
 
 
 def most_of_a_step(text: str) -> float:
