@@ -162,11 +162,12 @@ def test_the_timefile_says_from_when_occurrences_count(client, prefix, tmp_path,
 def test_without_a_timefile_a_new_job_counts_from_now(bike):
     """Whatever Redis says of when a dispatcher ran last."""
     now = bike.store.timeline.read_clock()
+    hourly = f"EVERY:1h@{now - 1800:.0f}"
     for number, until in enumerate((-7200, 400 * 86400)):
         bike.store.timeline.advance(now + until)
-        bike.set(f"{number}:A", "EVERY:1h@0")
+        bike.set(f"{number}:A", hourly)
         assert now < bike.tell(f"{number}:A")["next_run"] <= now + 3601
-        assert [result for _, result in bike.set_many([(f"{number}:B", "EVERY:1h@0")])] == [True]
+        assert [result for _, result in bike.set_many([(f"{number}:B", hourly)])] == [True]
         assert bike.tell(f"{number}:B")["next_run"] == bike.tell(f"{number}:A")["next_run"]
 
 
@@ -254,14 +255,14 @@ def test_a_failure_or_a_run_by_hand_between_missed_ones_drops_none(client, prefi
         bike = Redbike(Recorder(), f"{prefix}-{catchup}", client, catchup=catchup, on_error="retry", backoff=0.0)
         at_first_run(bike, fail)
         now = bike.store.timeline.read_clock()
-        base = now - now % 1000 - 3000
+        base = round(now) - 3500
         missed = [base + 1000, base + 2000, base + 3000] if catchup == "all" else []
-        bike.set("job:A", "EVERY:1000@0", after=base - 1)
+        bike.set("job:A", f"EVERY:1000@{base - 1000}", after=base - 1)
         assert work_all(bike) == [base, base, *missed]
         assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
     bike = Redbike(Recorder(), prefix, client, catchup="all")
     at_first_run(bike, bike.run)
-    bike.set("job:A", "EVERY:1000@0", after=base - 1)
+    bike.set("job:A", f"EVERY:1000@{base - 1000}", after=base - 1)
     assert work_all(bike) == [base, pytest.approx(now, abs=60), *missed]
 
 
@@ -363,10 +364,10 @@ def test_what_stays_in_its_queue_has_skipped_nothing(bike):
 def test_what_a_schedule_has_missed_when_it_is_set_during_a_run_runs_after_that(client, prefix, catchup, runs):
     bike = Redbike(Recorder(), prefix, client, catchup=catchup)
     now = bike.store.timeline.read_clock()
-    base = now - now % 1000
-    at_first_run(bike, lambda jobid: bike.set(jobid, "EVERY:1000@0", after=base - 3500))
+    base = round(now) - 3500
+    at_first_run(bike, lambda jobid: bike.set(jobid, f"EVERY:1000@{base - 1000}", after=base - 500))
     bike.set("job:A", "NOW")
-    assert work_all(bike)[1:] == [base - 3000 + 1000 * number for number in range(runs)]
+    assert work_all(bike)[1:] == [base + 1000 * number for number in range(runs)]
     assert bike.tell("job:A").get("skipped", {}) == ({} if catchup == "all" else {"missed": 3})
 
 
