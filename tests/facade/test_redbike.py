@@ -271,7 +271,8 @@ def test_set_says_that_a_one_off_runs_again(bike, caplog):
     for again in ("", "; it was stopped, and runs again"):
         caplog.clear()
         bike.enter("job:A", "AT:2020-01-01T00:00Z")
-        assert caplog.messages[-1:] == [f"job:A: due at once: its time, 2020-01-01T00:00:00+00:00, is past{again}"]
+        said = [each.getMessage() for each in caplog.records if each.name == "redbike"]
+        assert said[-1:] == [f"job:A: due at once: its time, 2020-01-01T00:00:00+00:00, is past{again}"]
         assert bike.work_one() == "job:A"
     caplog.clear()
     bike.enter("job:A", "AT:4000000000")
