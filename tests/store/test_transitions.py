@@ -615,7 +615,7 @@ def test_a_job_whose_first_occurrence_has_passed_on_the_way_is_not_set(store):
     assert store.at(START + 2).jobs.set([job]) == [], "it counts from an earlier instant, as a file of times may say"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(20, func_only=True)
 @pytest.mark.parametrize("record", ["garbage", "soon work-A", "1050", "", " "])
 def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client, record):
     STATES["queue"](store)
@@ -633,7 +633,7 @@ def test_a_damaged_record_of_a_queue_holds_nobody_up(store, client, record):
     assert place(inspect(store)) == "nothing"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(20, func_only=True)
 @pytest.mark.parametrize("record", ["garbage", "a b c d e f", "1 2 3 4 5 6 7 8", ""])
 def test_a_damaged_record_of_a_run_holds_nobody_up(store, client, record):
     STATES["flight"](store)
