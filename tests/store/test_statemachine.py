@@ -43,7 +43,7 @@ from tests.model import End, Model, Tries, next_of
 from tests.states import list_problems, queue_for
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many
 
-# In-flight keys expire by the real clock, so these are longer than an example takes on a busy machine.
+# In-flight keys expire by the real clock, so these are longer than a step takes on a busy machine.
 TIMEOUTS = {"work-A": 30.0, "work-B": 20.0}
 JOBIDS = ["a:A", "b:A", "c:A", "d:B", "e:B"]
 MODES = [*[SetMode.REPLACE, SetMode.KEEP_PLACE] * 3, *[SetMode.KEEP_SCHEDULE] * 2]
@@ -670,6 +670,13 @@ class Jobs(RuleBasedStateMachine):
         for tag, taken in held.items():
             assert parse_batch(self.client.get(keys.inflight(tag)).decode()) == taken
             assert 0 < self.client.pttl(keys.inflight(tag)) <= LONGEST * 1000
+
+    @invariant()
+    def no_key_expires_by_the_real_clock(self):
+        """However long an example takes. A key that would never expire, or too late, stays as it is."""
+        for tag, batch in self.model.batches.items():
+            if batch.is_held:
+                self.client.pexpire(self.store.keys.inflight(tag), int(LONGEST * 1000), gt=True)
 
     @invariant()
     def each_queue_is_as_the_model_says(self):
