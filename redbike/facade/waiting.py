@@ -61,6 +61,8 @@ def wait_for_run(
     """
     end = math.inf if timeout is None else time.monotonic() + read_duration("timeout", timeout)
     coming = ComingRun(lambda: inspect(jobid))
+    # A run that goes on now, and is not the one to wait for, may end while this begins to listen.
+    coming.look()
     events = store.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened.

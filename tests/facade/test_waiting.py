@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, current_run
-from tests.loops import beside
+from redbike.store.log import Events
+from tests.loops import beside, join, start
 from tests.waiting import wait_until
 
 
@@ -143,6 +144,36 @@ def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jo
         wait_until(lambda: bike.tell("job:one")["working"])
         goes_on.set()
         waiting.join(60)
+    assert results == [2]
+
+
+def test_a_run_that_ends_when_somebody_has_just_begun_to_listen_is_not_the_one_that_was_asked_for(
+    bike, jobs, monkeypatch
+):
+    listens, goes_on, waiting, results = threading.Event(), threading.Event(), [], []
+    listen = Events.listen
+
+    def listen_and_rest(*given, **named):
+        events = listen(*given, **named)
+        listens.set()
+        assert goes_on.wait(60)
+        return events
+
+    monkeypatch.setattr(Events, "listen", listen_and_rest)
+
+    @jobs.job("job", keep_result="yes")
+    def job(number: int) -> int:
+        if number == 1:
+            handle = job.options(key="one").enqueue(2)
+            waiting.append(start(lambda: results.append(handle.wait(60).result)))
+            assert listens.wait(60)
+        return number
+
+    job.options(key="one").enqueue(1)
+    assert bike.work_one() == "job:one"
+    goes_on.set()
+    assert bike.work_one() == "job:one"
+    join(*waiting)
     assert results == [2]
 
 
