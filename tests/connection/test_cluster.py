@@ -14,7 +14,7 @@ from tests.commandline import Shell
 from tests.servers import Cluster
 from tests.test_security import IN_A_SHELL
 from tests.verbs import Quiet
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -168,7 +168,7 @@ def test_a_worker_and_a_dispatcher_stop_at_once_while_a_slot_is_stuck(tmp_path, 
     wait_until(lambda: "the keys are moving" in shell.log("dispatch"), 20)
     for loop in loops:
         loop.terminate()
-    assert [loop.wait(4) for loop in loops] == [0, 0]
+    assert [loop.wait(4 * SLOWNESS + 2) for loop in loops] == [0, 0]
     shell.close()
 
 
