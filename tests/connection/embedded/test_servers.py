@@ -72,6 +72,7 @@ def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeyp
     with pytest.raises(ServerError, match=rf"is suspended \(process {pid}\): kill -CONT {pid} continues it"):
         server.start()
     os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
     assert not server.start()
 
 
