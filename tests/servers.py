@@ -15,7 +15,9 @@ from redis.crc import key_slot
 from redbike.connection.launcher import find_binary
 from tests.waiting import wait_until
 
-NODE_TIMEOUT = 1000  # milliseconds without a sign of life after which the others count a node as gone
+# Milliseconds without a sign of life after which the others count a node as gone: one that is merely slow is not, but
+# where a test kills nodes, others are soon to take their place.
+PATIENT, NODE_TIMEOUT = 60_000, 1000
 # Milliseconds after which a Sentinel counts a server as gone. It pings a new master after a second, and not before.
 DOWN_AFTER = 2000
 SLOTS = 16384
@@ -116,13 +118,15 @@ def make_certificates(folder: Path, **hosts: list[str]) -> None:
 class Cluster:
     """A cluster of `masters` masters, each with `replicas` replicas; `more` is for `Node`."""
 
-    def __init__(self, folder: Path, masters: int = 3, replicas: int = 1, **more: Any) -> None:
+    def __init__(
+        self, folder: Path, masters: int = 3, replicas: int = 1, node_timeout: int = PATIENT, **more: Any
+    ) -> None:
         self.nodes: list[Node] = []
         self._certificates, self._password = more.get("certificates"), more.get("password")
         ports = free_ports(2 * masters * (1 + replicas))
         for number in range(masters * (1 + replicas)):
             port, bus = ports[2 * number : 2 * number + 2]
-            own = ("--cluster-enabled", "yes", "--cluster-port", str(bus), "--cluster-node-timeout", str(NODE_TIMEOUT))
+            own = ("--cluster-enabled", "yes", "--cluster-port", str(bus), "--cluster-node-timeout", str(node_timeout))
             self.nodes.append(Node(folder / str(number), port, *own, *DATA, **more))
         self._join(masters, [ports[1], *ports[3::2]])
 

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from tests.chaos.server import look
-from tests.servers import Cluster, Node, Sentinels
+from tests.servers import NODE_TIMEOUT, Cluster, Node, Sentinels
 from tests.waiting import wait_until
 
 PATIENCE = 60.0  # seconds until servers have come to terms
@@ -25,7 +25,8 @@ class Group:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
-        self.servers: Cluster | Sentinels = (Cluster if kind == "cluster" else Sentinels)(folder / "servers")
+        more: dict[str, Any] = {"node_timeout": NODE_TIMEOUT} if kind == "cluster" else {}
+        self.servers: Cluster | Sentinels = (Cluster if kind == "cluster" else Sentinels)(folder / "servers", **more)
         self.prefix = "{redbike}" if kind == "cluster" else "redbike"
         self.url = self.direct_url = self.servers.url
         self.lock = threading.RLock()

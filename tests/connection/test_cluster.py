@@ -28,7 +28,7 @@ def bike(cluster, prefix):
 
 @pytest.fixture
 def own_cluster(tmp_path):
-    """A cluster whose nodes a test may kill."""
+    """A cluster that a test may leave unusable."""
     cluster = Cluster(tmp_path / "cluster")
     yield cluster
     cluster.stop()

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
-from tests.servers import Cluster, Node, Sentinels
+from tests.servers import NODE_TIMEOUT, Cluster, Node, Sentinels
 from tests.traffic import Traffic
 from tests.waiting import SLOWNESS, wait_until
 
@@ -19,7 +19,8 @@ LONG = 8.0  # seconds without a master after which a lease may be over: it is re
 
 @pytest.fixture(params=[Cluster, Sentinels])
 def servers(request, tmp_path):
-    servers = request.param(tmp_path / "servers")
+    more = {"node_timeout": NODE_TIMEOUT} if request.param is Cluster else {}
+    servers = request.param(tmp_path / "servers", **more)
     yield servers
     servers.stop()
 
