@@ -22,6 +22,7 @@ from redbike.store.names import check_jobid
 from redbike.store.overview import Job, JobPage, JobSearch
 from redbike.store.patterns import escape, is_pattern
 from redbike.store.schedules import read_schedule
+from redbike.store.tokens import Role
 from redbike.web.charts import draw_outcomes
 from redbike.web.pages.parameters import (
     compile_pattern,
@@ -32,6 +33,7 @@ from redbike.web.pages.parameters import (
     read_queue,
     read_text,
 )
+from redbike.web.permits import Permit
 from redbike.web.rendering import quote_part, show_text
 from redbike.web.selection import ALL, FLAGS, Selection
 from redbike.web.site import Site
@@ -43,6 +45,11 @@ STATUSES = {
     Event.STP: "stopped",
     Event.DIE: "failed for good",
     Event.BAD: "bad schedule",
+}
+# What the palette leads to, and who may do it.
+VERBS: dict[str, Role] = {
+    **dict.fromkeys(("run", "pause", "resume", "cancel"), "operate"),
+    **dict.fromkeys(("edit", "unset"), "write"),
 }
 MOST = 10  # of a kind
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
@@ -160,10 +167,21 @@ def find(site: Site, request: Request) -> Response:
         for queue in site.view.get().glance.queues
         if text.lower() in queue.queue.lower()
     ]
+    actions = _find_actions(site, request.state.permit, text)
     jobs, is_more = _find_jobs(site, text)
-    found = [*pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
+    found = [*actions, *pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
     rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(f'*{escape(text)}*')}")
     return JSONResponse({"found": [*found, rest], "is_more": is_more})
+
+
+def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
+    """Return what a text such as ``pause backup`` may mean to somebody who may do that: each leads to its button."""
+    verb, _, named = text.partition(" ")
+    role = VERBS.get(verb.lower())
+    if role is None or not named.strip() or not permit.may(role):
+        return []
+    jobs, _ = _find_jobs(site, named.strip())
+    return [_name(verb.lower(), jobid, f"job?id={quote_part(jobid)}#do-{verb.lower()}") for jobid in jobs]
 
 
 def _name(kind: str, text: str, href: str) -> Found:

@@ -1,5 +1,5 @@
 "use strict";
-// The palette of "/", which finds pages, jobs and queues, and the help of "?". Without this script, the search in the
+// The palette of "/", which finds pages, jobs, queues and actions, and the help of "?". Without this script, the search in the
 // header finds jobs.
 (() => {
   const up = document.body.dataset.up;
@@ -30,7 +30,7 @@
       option.setAttribute("aria-selected", "false");
       option.dataset.href = href;
       const name = document.createElement("span");
-      name.className = kind === "job" || kind === "queue" ? "id" : "";
+      name.className = ["page", "search"].includes(kind) ? "" : "id";
       name.textContent = text;
       const what = document.createElement("span");
       what.className = "kind";
@@ -56,9 +56,21 @@
       note.textContent = "Nothing can be found now: the server does not answer.";
     }
   };
-  const go = (option) => {
-    if (option) location.assign(`${up}${option.dataset.href}`);
+  // The button of an action is ready to be pressed, and in sight.
+  const aim = () => {
+    const aimed = location.hash.startsWith("#do-") && document.getElementById(location.hash.slice(1));
+    if (!aimed) return;
+    const folded = aimed.closest("details");
+    if (folded) folded.open = true;
+    aimed.focus();
   };
+  const go = (option) => {
+    if (!option) return;
+    palette.close();
+    location.assign(`${up}${option.dataset.href}`);
+  };
+  addEventListener("hashchange", aim);
+  aim();
   const openPalette = () => {
     if (palette.open) return;
     help.close();

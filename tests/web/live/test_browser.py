@@ -171,6 +171,18 @@ def test_a_hidden_page_stops_listening_and_times_count_on(busy, visit):
     assert tab.evaluate(times)[1::2] == before[1::2]
 
 
+def test_the_palette_leads_to_a_button(steering, visit):
+    tab = visit(f"{steering.url}log")
+    for verb, button in (("pause", "Pause this job"), ("run", "Run now")):
+        tab.keyboard.press("/")
+        tab.keyboard.type(f"{verb} hell")
+        expect(tab.get_by_role("option").first).to_contain_text(f"hello:A {verb}")
+        tab.keyboard.press("Enter")
+        expect(tab.get_by_role("button", name=button)).to_be_focused()
+    tab.keyboard.press("Enter")
+    expect(tab.locator(".note")).to_contain_text("hello:A")
+
+
 def test_the_palette_by_keyboard(busy, visit):
     tab = visit(busy.url)
     palette = tab.get_by_role("dialog", name="Go to")

@@ -35,6 +35,22 @@ def test_pages_queues_and_jobs_are_found_the_nearest_first(page):
     assert found["is_more"] is False
 
 
+def test_a_verb_and_a_part_of_an_id_lead_to_the_button_of_whom_may_press_it(page, steering):
+    for site in (page, steering):
+        for jobid in ("night:A", "pause night:A"):
+            site.bike.set(jobid, "EVERY:1h")
+    found = ask(steering, "pause nigh")
+    assert found["found"][:2] == [
+        {"kind": "pause", "text": "night:A", "href": "job?id=night%3AA#do-pause"},
+        {"kind": "pause", "text": "pause night:A", "href": "job?id=pause%20night%3AA#do-pause"},
+    ]
+    # It may be a part of an id, too, and for those who may only look it is nothing else.
+    for site in (page, steering):
+        assert names(ask(site, "pause nigh"), "job") == ["pause night:A"]
+    assert ask(steering, "pause ")["found"] == ask(steering, "pause")["found"]
+    assert not {each["kind"] for each in ask(page, "pause nigh")["found"]} - {"job", "search"}
+
+
 def test_any_text_stands_for_itself(page):
     page.bike.set(HOSTILE, "EVERY:1h")
     page.bike.set("abc:A", "EVERY:1h")
