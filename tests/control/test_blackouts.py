@@ -1,7 +1,7 @@
 """Blackouts: jobs, queues and everything are paused at each time of a schedule, beside what people do by hand."""
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -234,24 +234,27 @@ def test_the_command_line_sets_and_ends_them(shell, server_url):
     for jobid in ("job:A", "other:A"):
         bike.set(jobid, "EVERY:1h")
     bike.store.upkeep.add_queue("work-A")
-    done = shell.run("pause", "job:*", "--every=0 2 * * *", "--for=2h", "--reason=backup")
+    # At hours in which none of them is on while the test runs.
+    far = datetime.fromtimestamp(bike.store.timeline.read_clock() + 6 * HOUR, UTC).hour
+    first, second, third = (f"0 {(far + later) % 24} * * *" for later in range(3))
+    done = shell.run("pause", "job:*", f"--every={first}", "--for=2h", "--reason=backup")
     assert (done.returncode, done.stdout) == (0, "job:A\n")
     assert "paused from " in done.stderr
     assert ", for 2 h, and so each time" in done.stderr
     for arguments in (["--queue=A"], ["--all"]):
-        assert shell.run("pause", *arguments, "--every=0 3 * * *", "--for=1h").returncode == 0
-        again = shell.run("pause", *arguments, "--every=0 4 * * *", "--for=1h")
+        assert shell.run("pause", *arguments, f"--every={second}", "--for=1h").returncode == 0
+        again = shell.run("pause", *arguments, f"--every={third}", "--for=1h")
         assert "this takes the place of another blackout" in again.stderr
     assert {each["of"] for each in bike.tell("job:A")["blackouts"]} == {"job", "work-A", "everything"}
     assert {each["of"] for each in bike.tell("other:A")["blackouts"]} == {"work-A", "everything"}
     shown = shell.run("show", "job:A").stdout
-    assert "each time of 0 2 * * * for 2 h" in shown
+    assert f"each time of {first} for 2 h" in shown
     assert "blackout of everything" in shown
     before = dump(bike.store)
     for bad in (["--every=NOW", "--for=1h"], ["--every=@hourly", "--for=1h"], ["--every=@daily"], ["--for=2h"]):
         refused = shell.run("pause", *bad, "job:A")
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    shell.run("pause", "--dry-run", "other:A", "--every=0 2 * * *", "--for=2h")
+    shell.run("pause", "--dry-run", "other:A", f"--every={first}", "--for=2h")
     assert dump(bike.store) == before
     assert shell.run("resume", "--every", "job:A").returncode == 0
     assert shell.run("resume", "--every", "--all").returncode == 0
