@@ -291,8 +291,8 @@ def test_no_exception_in_ended_ends_the_worker(make, working, concurrency, error
     working(bike, concurrency)
     wait_until(lambda: "a:A: ended() of its worker class fails" in caplog.text)
     bike.worker.acts["b:A"] = lambda: wait_until(lambda: bike.worker.told)  # until it overruns
-    bike.set("b:A", "NOW", timeout=0.05)
-    wait_until(lambda: bike.worker.events() == [("b:A", "overrun", TOO_LONG)])
+    bike.set("b:A", "NOW", timeout=2)  # so that it has begun by then
+    wait_until(lambda: bike.worker.events() == [("b:A", "overrun", "overran its timeout of 2 s")])
     wait_until(lambda: count_waiting(bike) == 0)
     assert bike.worker.threads == {"redbike-ended"}, "the heartbeats go on"
 
@@ -356,7 +356,7 @@ def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, mo
 away = raising(Unreachable("the server is away"))
 
 
-def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, now, monkeypatch, caplog):
+def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, monkeypatch, caplog):
     worker = Worker(bike.store, bike.worker, bike.settings)
     monkeypatch.setattr(worker.store.outbox, "forget", away)
     # Only the server knows when it runs next.
@@ -366,7 +366,8 @@ def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, now, mo
     assert "nobody knows when it runs next" in caplog.text
     assert "it will be told again" in caplog.text
     monkeypatch.undo()
-    assert notify_others(bike, now + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
+    ended = bike.store.timeline.read_clock()
+    assert notify_others(bike, ended + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2
 
 
 def test_damaged_entries_are_found_and_removed(bike):
@@ -383,5 +384,6 @@ def test_what_ended_together_and_what_had_to_be_ended_again_is_all_told(bike, no
     bike.set("job:A", "EVERY:2h@0")
     worker = Worker(bike.store, Quiet("A"), bike.settings)
     worker.ends.end([(run, worker.runner.run(run)) for run in runs])
+    ended = bike.store.timeline.read_clock()
     assert notify_others(bike, now + CLAIM_TIMEOUT - 5) == []
-    assert sorted(notify_others(bike, now + CLAIM_TIMEOUT + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]
+    assert sorted(notify_others(bike, ended + CLAIM_TIMEOUT + 1)) == [("job:A", "ok", ""), ("other:A", "ok", "")]
