@@ -190,17 +190,18 @@ def test_what_is_set_while_it_waits_for_its_turn_is_run_and_then_counts(store):
 
     fill(store, 3)
     worker = make_worker(store, act)
-    runs = worker.source.take(MOST)
+    worker.batches.watch.begin = lambda batch: None
+    batch = Batch(worker.source.take(MOST))
     set_job(store, "001:A", "EVERY:1h@0.0", time.time() + 3600)
-    batch = Batch(runs)
-    batch.began += 0.5  # time to begin the first, also on a busy machine
     done = []
     performing = start(lambda: done.extend(worker.batches.run(batch)))
     assert begun.wait(60)
-    wait_until(lambda: store.questions.inspect(["002:A"])[0].queued)
+    # As the thread that watches does.
+    batch.split = True
+    worker.batches.split(batch)
+    assert store.questions.inspect(["002:A"])[0].queued
     leave.set()
     join(performing)
-    worker.batches.watch.stop()
     worker.heartbeat.stop()
     assert worker.runner.worker.worked == ["000:A", "001:A"]
     assert watched == [{"000:A", "001:A"}, {"001:A"}], "each until it is over, even if its end is told before the next"
