@@ -125,7 +125,7 @@ def test_a_dispatcher_ends_a_pause_at_its_instant_and_sleeps_until_then(bike, mo
     with beside(bike.store, bike.dispatch):
         wait_until(lambda: blocked(bike.client))
         set_job(bike.store, "soon:A", "NOW", "now", once=True)
-        until = bike.store.timeline.read_clock() + 0.3
+        until = bike.store.timeline.read_clock() + 2
         bike.pause("soon:A", until=until)
         wait_until(lambda: "paused" not in bike.tell("soon:A"))
         assert until <= bike.store.timeline.read_clock()
