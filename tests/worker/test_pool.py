@@ -201,12 +201,12 @@ def test_a_coroutine_does_not_begin_after_its_deadline(make, caplog):
         blocked.set()
         gate.wait(60)  # it holds up the event loop
 
-    @jobs.job("waits", timeout=0.2)
+    @jobs.job("waits", timeout=2)
     async def waits() -> None:
         waiting.set()
         await asyncio.sleep(60)
 
-    @jobs.job("job", timeout=0.2)
+    @jobs.job("job", timeout=1)
     async def job() -> None:
         begun.append(current_run().jobid)
 

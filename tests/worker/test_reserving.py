@@ -22,7 +22,7 @@ class Hanging(RoundRobin):
             self.go.wait(60)
 
     def timeout(self, queue_name):
-        return 0.3
+        return 1.0
 
 
 @pytest.fixture

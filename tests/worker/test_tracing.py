@@ -173,8 +173,8 @@ def test_a_run_that_is_too_late_is_an_error_and_one_that_is_cancelled_is_none(
         begun.append(True)
         await sleep()
 
-    waits = act if is_cancelled else lambda: time.sleep(0.2)
-    traced.jobs.job("job", timeout=60 if is_cancelled else 0.1)(waits if kind == "sync" else await_it)
+    waits = act if is_cancelled else lambda: time.sleep(1.2)
+    traced.jobs.job("job", timeout=60 if is_cancelled else 1)(waits if kind == "sync" else await_it)
     bike = make(traced.jobs)
     bike.set("job", "NOW")
     with beside(bike.store, bike.work):
