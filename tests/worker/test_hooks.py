@@ -324,7 +324,8 @@ def test_a_signal_during_startup_stops_the_worker_in_order_whatever_shutdown_rai
 @pytest.mark.parametrize(("kind", "hook"), [("def", "startup"), ("async def", "startup"), ("async def", "shutdown")])
 def test_a_hook_that_never_ends_is_named_and_holds_nobody_up(shell, kind, hook):
     hanging = f"    {kind} {hook}(self): print('hangs', flush=True); time.sleep(1000)"
-    worker = begin(shell, hanging, set_lines(leaving__CLOSING=0.3))
+    # The worker has so long from its stop to its shutdown().
+    worker = begin(shell, hanging, set_lines(leaving__CLOSING=3.0 if hook == "shutdown" else 0.3))
     wait_until(lambda: ("hangs" if hook == "startup" else "worked") in shell.log())
     worker.terminate()
     assert worker.wait(60) == 0
