@@ -150,7 +150,7 @@ def test_all_that_is_in_die_is_a_failure_until_it_succeeds(bike, way):
     assert bike.tell("job:A")["failure"] == failure
     last = bike.runs()[0]
     assert last.outcome in ("failed", "overrun", "lost")
-    bike.set("job:A", "EVERY:1h@0")
+    bike.set("job:A", "EVERY:1h@0", timeout=60)  # which is enough, as far as that was the reason
     assert list(bike.failures()) == [failure]
     bike.worker.acts.clear()
     bike.dispatch_due(time.time() + 1e4)
