@@ -26,9 +26,9 @@ def keep_time(*dispatchers):
         dispatcher.timekeeper.keep(until=float("inf"))
 
 
-def go_back(store, seconds):
-    """As if a replica had taken over that had not heard of the last seconds; return that instant."""
-    moment = store.timeline.read_dispatched()[1] - seconds
+def go_back(store, dispatcher, seconds):
+    """As if a replica had taken over that lacks the last seconds of what this dispatcher knows; return that instant."""
+    moment = dispatcher.timekeeper._known - seconds
     store.client.zadd(store.keys.dispatched, {"until": moment})
     return moment
 
@@ -43,7 +43,7 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     first, second = dispatchers = [Dispatcher(store, Settings()) for _ in range(2)]
     keep_time(*dispatchers)
     assert tell(store) == []
-    back = go_back(store, 7)
+    back = go_back(store, first, 7)
     if sooner:
         first.dispatch_due()
     keep_time(first, second, second, first)
