@@ -80,7 +80,7 @@ def test_each_outcome_has_a_line(bike, lines):
 def test_a_run_that_was_late_and_not_the_first_try(bike, lines):
     ended, answers = end(bike)
     run = ended[0][0]
-    run.due -= 90.0
+    run.due = run.start - 90.0
     run.tries = 2
     run.over = run.received + 0.25
     more, _ = end(bike, 1, "other:A")
