@@ -1,6 +1,5 @@
 """The dispatcher: it moves what is due, brings back what is lost, keeps the time, and sleeps."""
 
-import threading
 import time
 from functools import partial
 
@@ -351,9 +350,9 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
             raise Unreachable("it is away")
         moved.append(dispatcher.dispatch_due())
 
-    # As a daemon, because it would go on for ever.
-    threading.Thread(target=dispatcher.loop.retry_until_up, args=[fail_once], daemon=True).start()
-    wait_until(lambda: moved == [0])
+    # In a thread, because it would go on for ever.
+    join(start(lambda: dispatcher.loop.retry_until_up(fail_once)))
+    assert moved == [0]
     assert {place(store, jobid) for jobid in lost} == {"WRK"}
     monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
     dispatcher.dispatch_due()

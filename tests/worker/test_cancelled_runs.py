@@ -94,6 +94,7 @@ def test_a_run_that_is_cancelled_ends_early_and_has_not_failed(work, handler, co
     caplog.set_level(logging.INFO)
     handler = handler()
     told = work(handler, concurrency=concurrency)
+    wait_until(lambda: "redbike-cancel" not in [thread.name for thread in threading.enumerate()])
     assert told["status"].startswith("TML:")
     assert told["skipped"] == {"cancelled": 1}
     assert told.keys() & {"failure", "failures"} == set()
@@ -123,7 +124,7 @@ def test_a_cancelled_run_that_outlives_its_deadline_has_not_failed(client, prefi
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     caplog.set_level(logging.INFO)
     # It does not look whether it is cancelled.
-    handler = Acting(lambda jobid: bike.cancel(JOB) and wait_until(lambda: not bike.is_working(JOB)), timeout=0.5)
+    handler = Acting(lambda jobid: bike.cancel(JOB) and wait_until(lambda: not bike.is_working(JOB)), timeout=3)
     bike = Redbike(handler, prefix, client, on_timeout="stop")
     set_job(bike.store, JOB, "EVERY:10000d@0", "now")
     bike.work_one()
