@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from redbike.worker.source import STALE
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -24,9 +25,9 @@ def test_a_worker_that_was_suspended_begins_nothing_that_has_expired(jobs):
     wait_until(lambda: store.client.info("clients")["blocked_clients"] > 0)
     worker.send_signal(signal.SIGSTOP)
     # The server gives it the job while it waits, and its reply waits in turn.
-    assert jobs.bike.set("once:A", "NOW", expires=EXPIRES, timeout=2)
+    assert jobs.bike.set("once:A", "NOW", expires=EXPIRES, timeout=60)
     began = store.timeline.read_clock()
-    wait_until(lambda: store.timeline.read_clock() > began + 1.5)
+    wait_until(lambda: store.timeline.read_clock() > began + STALE + 0.1)
     worker.send_signal(signal.SIGCONT)
     wait_until(lambda: jobs.bike.tell("once:A")["status"].startswith("STP"))
     assert jobs.bike.tell("once:A")["skipped"] == {"expired": 1}
