@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ABORT_TIMEOUT = 1.0  # seconds from SIGABRT to SIGKILL
+ABORT_TIMEOUT = 5.0  # seconds from SIGABRT to SIGKILL
 
 
 class Manager:
@@ -38,10 +38,12 @@ class Manager:
         return self.heard.count(state)
 
     def stop(self) -> int:
-        """End the command by SIGTERM; its exit status."""
+        """End the command by SIGTERM, and hear all that it tells; its exit status."""
         self._stopping = True
         self.process.terminate()
-        return self.process.wait(20)
+        status = self.process.wait(20)
+        self._thread.join(20)
+        return status
 
     def kill(self) -> None:
         """End it at once, if it still runs."""
@@ -60,18 +62,21 @@ class Manager:
         # As with systemd, the watchdog begins when the process is ready.
         fed_until = float("inf")
         while True:
+            # First: what it has told before its end is there by then.
+            has_ended = self.process.poll() is not None
             with contextlib.suppress(TimeoutError):
                 state = self._socket.recv(4096).decode()
                 self.heard.append(state)
                 if state in ("READY=1", "WATCHDOG=1"):
                     fed_until = time.monotonic() + self._limit
-            if time.monotonic() > fed_until and not self._stopping:
-                self._abort()
-            if self.process.poll() is not None:
+                continue
+            if has_ended:
                 if self._stopping or not self.process.returncode:
                     return
                 fed_until = float("inf")
                 self._start()
+            elif time.monotonic() > fed_until and not self._stopping:
+                self._abort()
 
     def _abort(self) -> None:
         self.process.send_signal(signal.SIGABRT)
