@@ -138,6 +138,7 @@ class Loop:
                 self.retry_until_up(lambda _: turn())
         except Unreachable:
             # Only when it was told to stop while Redis was away: there is nothing left to wait for.
+            self._out = True
             log.warning("stopped while Redis was away")
         finally:
             # Also after an error: other threads run their jobs to the end, or until a second signal.

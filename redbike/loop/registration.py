@@ -34,6 +34,7 @@ log = logging.getLogger("redbike")
 
 LATENESS = 0.5  # seconds by which a turn or a take may be late or early
 RETRY = 1.0  # seconds
+LAST_WORD = 2.0  # seconds for which a process that ends waits for its own thread, if the server has answered lately
 MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
 
 
@@ -113,12 +114,14 @@ class Presence:
         if isinstance(error, Exception):
             # It has failed, and may leave runs behind: so it is to be known by whom.
             return
+        is_away = self._loop.is_settling(0.0)
         if self._thread is not None:
-            self._thread.join(FAREWELL)
+            # It may be about to say that this process stops.
+            self._thread.join(FAREWELL if is_away else LAST_WORD)
             if self._thread.is_alive():
                 # It waits for a server that does not answer.
                 return
-        patience = 0.0 if self._loop.is_settling(0.0) else FAREWELL
+        patience = 0.0 if is_away else FAREWELL
         try:
             self._loop.retry_until_up(lambda _: self._loop.store.workers.unregister(self.owner), patience)
         except RedbikeError as problem:

@@ -4,22 +4,24 @@ import json
 import os
 import signal
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from redbike import Process, Redbike
-from redbike.errors import ServerError
+from redbike.errors import ServerError, Unreachable
 from redbike.loop import registration as presence
+from redbike.loop.loop import FAREWELL
 from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
 from redbike.store.inspection.fsck import fsck
 from redbike.store.processes import LOST, MOST_JOBS
 from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
-from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT
+from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, Workers
 from redbike.text.printable import MAX_HOST, name_host
 from redbike.worker.worker import Worker
-from tests.loops import Acting, beside
+from tests.loops import Acting, beside, join, start
 from tests.proc import children_of
 from tests.states import QUEUE, START
 from tests.verbs import set_job, take_many
@@ -252,6 +254,45 @@ def test_loops_register_and_leave_when_they_are_halted_and_single_passes_do_not(
         assert (dispatcher.queues, worker.queues) == ((), ("work-A",))
         assert {dispatcher.pid, worker.pid} == {os.getpid()}
     assert not bike.client.exists(bike.store.keys.workers, bike.store.keys.seen)
+
+
+@pytest.fixture
+def say_late(monkeypatch):
+    """Lets a worker say that it stops only when this is set, or after a while."""
+    said, register = threading.Event(), Workers.register
+
+    def register_late(*given):
+        if threading.current_thread().name == "redbike-presence":
+            said.wait(said.seconds)
+        return register(*given)
+
+    said.seconds = 2 * FAREWELL
+    monkeypatch.setattr(Workers, "register", register_late)
+    yield said
+    said.set()
+    wait_until(lambda: "redbike-presence" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_a_worker_leaves_when_it_takes_long_to_say_that_it_stops(bike, say_late):
+    with beside(bike.store, bike.work):
+        wait_until(bike.workers)
+    assert bike.workers() == []
+
+
+def test_a_worker_that_stops_while_redis_is_away_says_nothing_more(bike, say_late, monkeypatch):
+    monkeypatch.setattr(presence, "LAST_WORD", 600.0)
+    say_late.seconds = 600.0
+    worker = Worker(bike.store, bike.worker, bike.settings)
+
+    def take(most):
+        worker.loop.stopping.set()
+        worker.loop.when_stopping()
+        time.sleep(2 * FAREWELL)
+        raise Unreachable("it does not answer")
+
+    monkeypatch.setattr(worker.source, "take", take)
+    join(start(worker.work))
+    assert len(bike.workers()) == 1
 
 
 def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
