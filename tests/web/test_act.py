@@ -254,6 +254,17 @@ def test_a_group_of_failures_is_run_again(bike, browser):
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "two:A", "three:A"}
 
 
+def test_failures_that_are_ticked_are_run_again(bike, browser):
+    for jobid in ("one:A", "two:A", "three:A"):
+        fail(bike, jobid)
+    page = press(browser, "/failures?as=list", "Run those again that are selected below", tick=("one:A", "three:A"))
+    assert "Run 2 jobs?" in page.text
+    page = browser.send(page, "Run 2 jobs")
+    assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
+    assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "three:A"}
+    assert page.url.query == b"as=list"
+
+
 def keys(browser):
     """What each form sends besides, on a page of its own."""
     return [pair for pair in browser.get("/").find("Pause everything").fields if pair[0] in ("form", "once", "back")]

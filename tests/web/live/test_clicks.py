@@ -60,6 +60,18 @@ def test_one_job(several, visit, has_script):
     assert read_log(bike) == [(action, "other:B") for action in ("run", "cancel", "pause", "resume")]
 
 
+def test_what_is_done_to_ticked_jobs_stays_in_sight(steered, visit):
+    list(steered.bike.set_many((f"many-{number:02}:A", YEARLY) for number in range(60)))
+    for size in ({"width": 1440, "height": 600}, {"width": 390, "height": 844}):
+        tab = visit(f"{steered.url}jobs?pattern=many", viewport=size)
+        button = tab.locator("#bulk button[value=pause]")
+        for is_ticked in (False, True):
+            if is_ticked:
+                tab.get_by_label("Select many-00:A").check()
+            tab.locator("#jobs tr").last.scroll_into_view_if_needed()
+            expect(button).to_be_in_viewport() if is_ticked else expect(button).not_to_be_in_viewport()
+
+
 def test_jobs_that_are_ticked(several, tab):
     bike = several.bike
     tab.goto(f"{several.url}jobs")
