@@ -25,6 +25,9 @@ LOOPS = {"dispatch", "metrics", "tail", "up", "web", "work"}  # they change the 
 class Shell:
     """Runs ``redbike`` in `folder`; `url` is the server, None for the embedded one of the folder."""
 
+    # Seconds for all that is asked about health, as this machine may be busy; None: as many as a user waits.
+    answer_timeout: float | None = 30.0
+
     def __init__(self, folder: Path, url: str | None) -> None:
         self.folder = folder
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)}
@@ -69,7 +72,7 @@ class Shell:
         """Start it with these descriptors, and its own environment unless another one is given."""
         own = self.environment if environment is None else environment
         if is_plain(own):
-            return FORK_SERVER.start(arguments, self.folder, own, (stdin, stdout, stderr))
+            return FORK_SERVER.start(arguments, self.folder, own, (stdin, stdout, stderr), self.answer_timeout)
         command = self.command(arguments)
         return subprocess.Popen(command, cwd=self.folder, env=own, stdin=stdin, stdout=stdout, stderr=stderr)
 
@@ -104,6 +107,8 @@ class Within(Shell):
             stack.enter_context(patch.dict(os.environ, self.environment, clear=True))
             stack.enter_context(chdir(self.folder))
             stack.enter_context(patch("sys.path", [str(self.folder), *sys.path]))
+            if self.answer_timeout is not None:
+                stack.enter_context(patch("redbike.cli.watch.ANSWER_TIMEOUT", self.answer_timeout))
             # What a test logs later must not go to a descriptor that is another's by then.
             stack.enter_context(patch.object(root, "handlers", root.handlers[:]))
             stack.callback(root.setLevel, root.level)

@@ -105,10 +105,15 @@ class ForkServer:
         self._is_used = False
 
     def start(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], files: Sequence[int]
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        files: Sequence[int],
+        answer_timeout: float | None = None,
     ) -> Process:
-        """Start ``redbike`` with standard input, output and error from `files`."""
-        request = json.dumps([arguments, str(folder), dict(environment), list_ignored()]).encode()
+        """Start ``redbike`` with standard input, output and error from `files`, and this `ANSWER_TIMEOUT` of health."""
+        request = json.dumps([arguments, str(folder), dict(environment), list_ignored(), answer_timeout]).encode()
         status, report = os.pipe()
         try:
             with self._lock:
@@ -196,7 +201,12 @@ def _end_children(reports: dict[int, int]) -> None:
 
 
 def _become(
-    arguments: list[str], folder: str, environment: dict[str, str], ignored: list[int], files: list[int]
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+    ignored: list[int],
+    answer_timeout: float | None,
+    files: list[int],
 ) -> list[str]:
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
@@ -208,6 +218,10 @@ def _become(
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    if answer_timeout is not None:
+        from redbike.cli import watch
+
+        watch.ANSWER_TIMEOUT = answer_timeout
     sys.argv, sys.path[0] = ["redbike", *arguments], folder
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
         old = getattr(sys, f"__{name}__")

@@ -41,7 +41,9 @@ def test_servers_with_tls_and_sentinels_are_configured(shell):
     client = connect(server | {"host": "127.0.0.1"})
     assert client.connection_pool.connection_kwargs["ssl_ca_certs"] == "/etc/redbike/ca.pem"
     for line in find_block("security", "REDBIKE_URL='rediss:"), find_block("security", "REDBIKE_URL='redis+sentinel:"):
-        done = run_line(shell, f"{re.sub('@[^/]*', '@127.0.0.1:1', line.strip())} redbike health")
+        name, _, url = shlex.split(re.sub("@[^/]*", "@127.0.0.1:1", line))[0].partition("=")
+        shell.environment[name] = url
+        done = shell.run("health")
         assert done.returncode == 1
         assert "127.0.0.1:1" in done.stdout
         assert "PASSWORD" not in done.stdout

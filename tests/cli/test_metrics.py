@@ -109,6 +109,7 @@ def test_clients_that_hang_or_go_away(shell, serving):
 @pytest.mark.acceptance
 def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(own):
     own.server.start()
+    own.answer_timeout = None
     serving = serve(own)
     assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
     pid = own.server.status()["pid"]
