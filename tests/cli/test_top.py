@@ -77,9 +77,9 @@ class Screen:
     def end(self, keys=b""):
         """Its exit status, when these were typed; the terminal must be as it was."""
         self.type(keys)
-        # What is not read would hold it up.
+        # What is not read would hold it up. What it has written last may come after it is gone.
         wait_until(lambda: (self.read(), self.process.poll() is not None)[1])
-        assert self.shown.count(BEGIN) == self.shown.count(END) >= 1
+        wait_until(lambda: self.read().count(BEGIN) == self.shown.count(END) >= 1)
         assert self.shown.rindex("\x1b[?25h") > self.shown.rindex("\x1b[?25l")
         assert termios.tcgetattr(self.side) == self.before
         return self.process.returncode
@@ -163,7 +163,7 @@ def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
     screen.wait_for("DUE NEXT")
     screen.process.send_signal(signal.SIGTSTP)
     wait_until(lambda: state(screen.process.pid) == "T")
-    assert screen.read().count(END) == 1
+    wait_until(lambda: screen.read().count(END) == 1)
     assert termios.tcgetattr(screen.side) == screen.before
     screen.process.send_signal(signal.SIGCONT)
     wait_until(lambda: screen.read().count(BEGIN) == 2)
@@ -180,7 +180,7 @@ def test_a_terminal_that_is_closed_ends_it(bike, shell):
     screen.wait_for("DUE NEXT")
     os.close(screen.terminal)
     os.close(screen.side)
-    wait_until(lambda: screen.process.poll() is not None, timeout=5)
+    wait_until(lambda: screen.process.poll() is not None)
 
 
 def test_a_server_that_goes_away_is_named_and_keys_still_count(own):
