@@ -3,17 +3,21 @@
 import os
 import select
 import tempfile
+import time
+from unittest.mock import patch
 
 import pytest
 
 import redbike.commands.worker
 from redbike.commands import Commands
+from redbike.commands.output import Output
 from redbike.config.settings import Settings
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
 from tests.commandline import Within
 from tests.verbs import set_job
+from tests.waiting import wait_until
 
 HOURLY = "EVERY:3600@0.0"
 LONG = 30.0  # seconds that no test may come near, however busy the machine is
@@ -82,6 +86,23 @@ def gate(jobs):
 
 def a_run(jobid="x:A", due=1e9, seconds=LONG, schedule="CONTINUE"):
     return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
+
+
+class OverWhenReady(Output):
+    """Its time is over soon after the first line, whatever its deadline is."""
+
+    def read_until_exit(self, deadline):
+        def has_line():
+            self.read(0.1)
+            return b"\n" in self.tail
+
+        wait_until(has_line)
+        return super().read_until_exit(time.monotonic() + 0.1)
+
+
+def over_when_ready():
+    """The time of a command is over soon after it has printed a line, however long it takes to come to that."""
+    return patch.object(redbike.commands.worker, "Output", OverWhenReady)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
 from redbike.config.file import OF_RUN
 from redbike.errors import BadConfig, CommandFailed, Overrun
-from tests.commands.conftest import LONG, a_run
+from tests.commands.conftest import LONG, a_run, over_when_ready
 from tests.waiting import wait_until
 
 PYTHON = shlex.quote(sys.executable)
@@ -176,16 +176,16 @@ def test_nothing_is_started_without_time(work, tmp_path):
 
 
 def test_sigterm_lets_a_command_clean_up(work, logged):
-    with pytest.raises(Overrun):
-        work("""sh -c 'trap "echo bye; exit 0" TERM; sleep 300 & wait'""", "timeout = 1", grace=5.0)
-    assert logged() == ["x:A: its time is over, it is ended", "x:A: bye"]
+    with over_when_ready(), pytest.raises(Overrun):
+        work("""sh -c 'trap "echo bye; exit 0" TERM; echo ready; sleep 300 & wait'""", "timeout = 60")
+    assert logged() == ["x:A: ready", "x:A: its time is over, it is ended", "x:A: bye"]
 
 
 @pytest.mark.acceptance
 def test_a_grandchild_has_its_grace_when_the_command_is_gone(work, tmp_path):
-    grandchild = """trap "sleep 0.3; echo bye > said; exit" TERM; sleep 300 & wait"""
-    with pytest.raises(Overrun):
-        work(f"sh -c '({grandchild}) & wait'", "timeout = 1\ncwd = .", grace=5.0)
+    grandchild = """trap "sleep 0.3; echo bye > said; exit" TERM; echo ready; sleep 300 & wait"""
+    with over_when_ready(), pytest.raises(Overrun):
+        work(f"sh -c '({grandchild}) & wait'", "timeout = 60\ncwd = .")
     assert (tmp_path / "said").read_text() == "bye\n"
 
 
@@ -194,16 +194,20 @@ def test_a_grandchild_has_its_grace_when_the_command_is_gone(work, tmp_path):
     ("line", "grace"),
     [
         # A command that ignores SIGTERM.
-        ("""sh -c 'trap "" TERM; echo up > lifeline; exec sleep 300 > lifeline'""", 0.2),
+        ("""sh -c 'trap "" TERM; echo up > lifeline; echo ready; exec sleep 300 > lifeline'""", 0.2),
         # Only the grandchild ignores it, without an open pipe.
-        ("""sh -c '(trap "" TERM; echo up; exec sleep 300) > lifeline 2>&1 & exec > /dev/null 2>&1; wait'""", 0.2),
+        (
+            """sh -c '(trap "" TERM; echo up; echo ready >&3; exec sleep 300 3>&-) 3>&1 > lifeline 2>&1 & """
+            """exec > /dev/null 2>&1; wait'""",
+            0.2,
+        ),
         # It prints without end.
         ("""sh -c 'trap "" TERM; exec 3> lifeline; echo up >&3; yes'""", 0.2),
     ],
 )
 def test_an_overrun_ends_the_whole_group(work, lifeline, line, grace):
-    with pytest.raises(Overrun):
-        work(line, "timeout = 1\ncwd = .", grace=grace)
+    with over_when_ready(), pytest.raises(Overrun):
+        work(line, "timeout = 60\ncwd = .", grace=grace)
     lifeline.assert_cut()
 
 

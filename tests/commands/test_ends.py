@@ -11,7 +11,7 @@ import pytest
 
 from redbike.commands.process_group import ProcessGroup
 from redbike.errors import CommandFailed, Overrun
-from tests.commands.conftest import LONG, a_run
+from tests.commands.conftest import LONG, a_run, over_when_ready
 from tests.durations import SOON_AGAIN
 from tests.pages import PAGES, find_block
 from tests.waiting import wait_until
@@ -34,13 +34,13 @@ def test_what_is_a_success_pauses_a_job_that_continues_all_the_same(work):
 
 TRAPS = (
     'for name in TERM INT HUP USR1; do trap "echo $name >got; exit" $name; done; '
-    "echo >ready; while :; do sleep 0.01; done"
+    "echo >ready; echo ready; while :; do sleep 0.01; done"
 )
 
 
 def test_the_signal_asks_it_to_end(work, commands, tmp_path):
-    with pytest.raises(Overrun):
-        work(TRAPS, "shell = /bin/sh\ncwd = .\ntimeout = 1\nsignal = usr1")
+    with over_when_ready(), pytest.raises(Overrun):
+        work(TRAPS, "shell = /bin/sh\ncwd = .\ntimeout = 60\nsignal = usr1")
     assert (tmp_path / "got").read_text() == "USR1\n"
     worker = commands("[commands]\na = true\nb = true\n[b]\nsignal = SIGHUP\n")
     assert [each.signal for each in worker._commands.values()] == [signal.SIGTERM, signal.SIGHUP]
@@ -50,9 +50,8 @@ def test_grace_is_the_time_until_sigkill(work, commands, monkeypatch):
     given = []
     monkeypatch.setattr(ProcessGroup, "end", lambda group, grace, wait: given.append(grace) or group._kill())
     for options, own in [("", ""), ("grace = 1.5", ""), ("grace = 10m", ""), ("grace = 1h", '{"timeout":0.3}')]:
-        run = replace(a_run(seconds=0.3), options=own)
-        with pytest.raises(Overrun):
-            work("sleep 300", f"timeout = 0.1\n{options}", run, grace=5.0)
+        with over_when_ready(), pytest.raises(Overrun):
+            work("sh -c 'echo ready; exec sleep 300'", options, replace(a_run(), options=own), grace=5.0)
     assert given == [5.0, 1.5, 600.0, 5.0], "the slot of a job with a timeout of its own is not held for longer"
     worker = commands("[commands]\na = true\nb = true\n[a]\ntimeout = 60\n[b]\ntimeout = 10\ngrace = 2m\n")
     assert worker.timeout("work-A") == 130, "it has its grace within the deadline of its run"

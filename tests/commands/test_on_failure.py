@@ -12,7 +12,7 @@ from redbike.commands.worker import Commands
 from redbike.facade.redbike import Redbike
 from redbike.store.keys import NOTIFIES
 from redbike.worker.worker import Worker
-from tests.commands.conftest import HOURLY
+from tests.commands.conftest import HOURLY, over_when_ready
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
@@ -55,7 +55,8 @@ def test_a_program_that_is_missing_is_named(fails, caplog):
 
 @pytest.mark.acceptance
 def test_it_runs_after_a_timeout(fails):
-    said = fails("echo one; sleep 300", "timeout = 0.5")
+    with over_when_ready():
+        said = fails("echo one; sleep 300", "timeout = 60")
     wait_until(said.exists)
     assert said.read_text().startswith("x:A|overrun|")
     assert said.read_text().endswith("\none\n")

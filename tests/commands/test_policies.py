@@ -9,7 +9,7 @@ from redbike.loop.policies import count_retries
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
-from tests.commands.conftest import HOURLY
+from tests.commands.conftest import HOURLY, over_when_ready
 from tests.loops import Acting, raising
 from tests.verbs import set_job
 
@@ -68,7 +68,8 @@ def test_a_failure_is_one_line_of_log_and_keeps_the_output(works, caplog):
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert (record.getMessage(), record.exc_info) == ("x:A: exit status 1: two", None)
     assert (failure["error"], failure["output"], failure["traceback"]) == ("exit status 1: two", "one\ntwo", "")
-    late = works("sh -c 'echo half way; exec sleep 300'", "timeout = 0.5\non-timeout = stop")
+    with over_when_ready():
+        late = works("sh -c 'echo half way; exec sleep 300'", "timeout = 60\non-timeout = stop")
     assert late.failure["output"] == "half way"
     assert works(r"sh -c 'printf \\377\\000\\033[31m; exit 1'").failure["output"] == r"\xff\x00\x1b[31m"
 

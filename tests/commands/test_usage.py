@@ -10,7 +10,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.commands.child import Child
-from tests.commands.conftest import LONG
+from tests.commands.conftest import LONG, over_when_ready
 from tests.waiting import wait_until
 
 MIB = 2**20
@@ -18,7 +18,10 @@ PYTHON = shlex.quote(sys.executable)
 
 
 def use(seconds, mib):
-    code = f"import time; x = bytearray({mib} * 2**20); any(iter(lambda: time.process_time() > {seconds}, True))"
+    code = (
+        f"import time; x = bytearray({mib} * 2**20); print('ready', flush=True); "
+        f"any(iter(lambda: time.process_time() > {seconds}, True))"
+    )
     return f"{PYTHON} -c {shlex.quote(code)}"
 
 
@@ -46,7 +49,8 @@ def test_a_peak_below_that_of_the_worker_is_not_known(works, client, prefix):
 
 
 def test_one_that_is_ended_has_it_too(works, client, prefix, much):
-    works(use(1000, much), "timeout = 2")
+    with over_when_ready():
+        works(use(1000, much), "timeout = 60")
     [run] = Redbike(RoundRobin("A"), prefix, client).runs("x:A")
     assert (run.outcome, run.memory > much * MIB, run.cpu > 0) == ("overrun", True, True)
 
