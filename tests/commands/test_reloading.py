@@ -53,7 +53,8 @@ def test_a_broken_file_is_refused_in_one_line_and_the_old_one_stays(write, caplo
     assert handler.name_commands() == ["c"]
 
 
-def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog):
+def test_a_file_that_is_just_written_is_left_to_the_next_look(write, caplog, monkeypatch):
+    monkeypatch.setattr(reloading, "SETTLED", 600.0)
     handler = Commands("A", str(path := write("a = true")))
     assert handler.name_commands() == ["a"]
     path.write_text("[commands]\na = tr")
