@@ -12,7 +12,7 @@ import pytest
 from redbike.commands.process_group import ProcessGroup
 from redbike.errors import CommandFailed, Overrun
 from tests.commands.conftest import LONG, a_run, over_when_ready
-from tests.durations import SOON_AGAIN
+from tests.durations import SOON_AGAIN, set_lines
 from tests.pages import PAGES, find_block
 from tests.waiting import wait_until
 
@@ -62,7 +62,9 @@ def test_a_worker_that_is_ended_uses_the_signal_but_not_a_long_grace(jobs):
         f"[commands]\nx = {TRAPS.replace('exit', ':')}\n[x]\nshell = /bin/sh\ncwd = .\nsignal = INT\ngrace = 1h\n"
     )
     jobs.run("set", "x:A", "NOW")
-    (jobs.folder / "more.py").write_text(f"from redbike.commands import Commands\n{SOON_AGAIN}")
+    # The command has the time to write, however busy the machine is, and nothing else ends the worker before.
+    times = set_lines(process_group__ABORT_GRACE=5.0, leaving__LONGEST_ABORT=600.0)
+    (jobs.folder / "more.py").write_text(f"from redbike.commands import Commands\n{SOON_AGAIN}{times}")
     process = jobs.start("work", "more:Commands('A', 'commands.ini')")
     wait_until((jobs.folder / "ready").exists)
     wait_until(lambda: process.terminate() or process.poll() is not None, LONG)
