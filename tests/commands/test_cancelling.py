@@ -19,12 +19,15 @@ from redbike.commands import Commands
 class Quick(Commands):
     grace = 0.5
 """
-# It notes each SIGTERM, and goes on.
-CHILD = '(trap "echo >> terms" TERM; echo up; echo > started; while true; do sleep 300 & wait; done)'
+# It notes each SIGTERM, for which it has the time that its section gives, and goes on until there is a file `enough`.
+NOTE = "echo >> terms; test ! -e enough || exit"
+CHILD = f'(trap "{NOTE}" TERM; echo up; echo > started; while true; do sleep 300 & wait; done)'
 COMMANDS = f"""
 [commands]
-stubborn = sh -c 'trap "" TERM; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'
+stubborn = sh -c 'trap "" TERM; (echo up; echo > started; sleep 300) > lifeline & wait; sleep 300'
 polite = sh -c 'trap "exit 3" TERM; {CHILD} > lifeline & wait'
+[polite]
+grace = 5
 """
 
 
@@ -56,6 +59,7 @@ def test_a_command_that_is_cancelled_ends_with_its_children(jobs, name, concurre
     assert "WARNING" not in jobs.log()
     if name == "polite":
         assert (jobs.folder / "terms").read_text() == "\n", "it gets SIGTERM once"
+        (jobs.folder / "enough").touch()
     # The worker goes on, and the job does not wait for what it has left behind.
     (jobs.folder / "started").unlink()
     bike.run(jobid)

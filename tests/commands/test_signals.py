@@ -15,7 +15,7 @@ pytestmark = pytest.mark.acceptance
 
 SPEC = "jobs:Commands('A', 'commands.ini')"
 MODULE = f"{SOON_AGAIN}\nfrom redbike.commands import Commands\n"
-STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; sleep 300) > lifeline & echo > started; wait; sleep 300'"""
+STUBBORN = """sh -c 'trap "" TERM HUP INT; (echo up; echo > started; sleep 300) > lifeline & wait; sleep 300'"""
 GATED = "sh -c 'echo > started; read line < limits; echo > ended'"
 
 
