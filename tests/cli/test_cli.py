@@ -8,6 +8,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from tests.commandline import Within, memory_file, read
+from tests.durations import set_lines
 from tests.waiting import wait_until
 
 WORKER = """
@@ -20,6 +21,8 @@ class Worker(RoundRobin):
             raise ValueError("as ordered")
 """
 A_WORKER = "jobs:Worker('A')"
+# Neither the loop nor the dispatcher looks for anything by itself.
+ASLEEP = set_lines(loop__BLOCK=600, loop__SILENCE=700, dispatcher__LONGEST_SLEEP=600.0)
 
 
 def test_set_tell_unset(shell):
@@ -63,7 +66,8 @@ def test_a_csv_file_as_spreadsheets_and_enemies_make_it(shell, content, status, 
 
 
 def test_dispatch_and_work_until_halt(jobs):
-    loops = [jobs.start("dispatch", log="dispatch"), jobs.start("work", A_WORKER, "--concurrency=2")]
+    (jobs.folder / "jobs.py").write_text(ASLEEP + WORKER)
+    loops = [jobs.start("dispatch", A_WORKER, log="dispatch"), jobs.start("work", A_WORKER, "--concurrency=2")]
     jobs.run("set", "job:A", f"AT:{time.time() + 0.5}")
     wait_until(lambda: "worked job:A" in jobs.log())
     jobs.run("set", "bad:A", "NOW")
@@ -74,7 +78,7 @@ def test_dispatch_and_work_until_halt(jobs):
     assert jobs.run("run", "bad:A").returncode == 0
     wait_until(lambda: jobs.log().count("ERROR bad:A: ValueError: as ordered") == 2)
     assert jobs.run("control", "HALT").returncode == 0
-    wait_until(lambda: [loop.poll() for loop in loops] == [0, 0], timeout=4)
+    wait_until(lambda: [loop.poll() for loop in loops] == [0, 0])
     assert "Traceback" not in jobs.log("dispatch")
     later = jobs.start("work", A_WORKER)
     jobs.run("set", "job2:A", "NOW")
