@@ -10,9 +10,12 @@ from redbike import Redbike, RoundRobin
 from redbike.store.store import Store
 from redbike.worker.live import LIMIT, LivePublisher, Tap
 from tests.commands.conftest import LONG, a_run
+from tests.durations import set_lines
 from tests.waiting import wait_until
 
 STEPS = "echo one; read x <limits; echo secret word; read x <limits; printf 'three\\33[2J'; exit $CODE"
+# A worker that does not end a run before all that its command has printed is sent.
+MODULE = f"from redbike.commands import Commands\n{set_lines(live__LAST=LONG)}"
 
 
 @pytest.fixture
@@ -22,15 +25,20 @@ def bike(jobs):
 
 @pytest.fixture
 def begin(jobs, gate, bike):
-    """Starts a worker, and x:A, which prints a line, and a further one each time that the gate is opened."""
+    """Starts a worker, and x:A, which prints a line, and a further one each time that the gate is opened.
 
-    def beginning(code=0):
+    `listen` is called when the job waits for the worker.
+    """
+
+    def beginning(code=0, listen=lambda: None):
         (jobs.folder / "env").write_text("PASSWORD='secret word'")
         (jobs.folder / "commands.ini").write_text(
             f"[commands]\nx = {STEPS}\n[x]\nshell = /bin/sh\ncwd = .\nenv-file = env\nenv.CODE = {code}\n"
         )
         bike.set("x:A", "NOW")
-        jobs.start("work")
+        listen()
+        (jobs.folder / "more.py").write_text(MODULE)
+        jobs.start("work", "more:Commands('A', 'commands.ini')")
         wait_until(lambda: bike.is_working("x:A"))
 
     return beginning
@@ -51,9 +59,15 @@ def test_it_goes_through_a_cluster(cluster, listen):
 
 
 def test_follow_and_tail_show_lines_as_they_come_and_follow_ends_with_the_run(begin, jobs, gate, bike, client):
-    begin(code=3)
-    follow = jobs.start("output", "x:A", "--follow", log="follow")
-    tail = jobs.start("tail", "--output=x:A", "--format=csv", log="tail")
+    listeners = []
+
+    def listen():
+        listeners.append(jobs.start("output", "x:A", "--follow", log="follow"))
+        listeners.append(jobs.start("tail", "--output=x:A", "--format=csv", log="tail"))
+        wait_until(lambda: count_listeners(client, bike) == len(listeners))
+
+    begin(code=3, listen=listen)
+    follow, tail = listeners
     for heard in ("one\n", "one\n***\n"):
         wait_until(lambda heard=heard: jobs.log("follow") == heard)
         wait_until(lambda heard=heard: f",output,x:A,,,,,{heard.split()[-1]}," in jobs.log("tail"))
