@@ -19,12 +19,13 @@ import redbike.commands.file
 import redbike.commands.output
 import redbike.commands.status
 import redbike.commands.worker
+from redbike.commands.child import Child
 from redbike.commands.output import LOG_LIMIT
 from redbike.commands.worker import Commands
 from redbike.config.file import OF_RUN
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from tests.commands.conftest import LONG, a_run, over_when_ready
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -331,7 +332,7 @@ def test_a_line_in_drops_costs_little(work, logged):
     script = "import os; [os.write(1, b'x') for _ in range(70_000)]"
     began = time.process_time()
     work(f'{PYTHON} -c "{script}"')
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 5.0 * SLOWNESS
     assert "left out" in logged()[-1]
 
 
@@ -374,13 +375,14 @@ def test_a_pipe_that_never_runs_dry_does_not_hold_the_worker():
 def test_the_exit_of_a_command_that_has_closed_its_output_is_noticed(work, monkeypatch, has_pidfd):
     if not has_pidfd:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
-    began = time.process_time()
+    looks, poll = [], Child.poll
+    monkeypatch.setattr(Child, "poll", lambda child: looks.append(child) or poll(child))
     assert work("sh -c 'exec > /dev/null 2>&1; sleep 0.2; exit 75'") == 60.0
     assert work("sh -c 'sleep 5 & exit 75'", "timeout = 20") == 60.0
     for line in ("sh -c 'exec > /dev/null 2>&1; sleep 300'", "sleep 300"):
         with pytest.raises(Overrun):
             work(line, "timeout = 0.5")
-    assert time.process_time() - began < 0.6, "it waits, and does not look again and again"
+    assert len(looks) < 1000, "it waits, and does not look again and again"
 
 
 def test_no_file_stays_open(work):
