@@ -166,14 +166,14 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, g
 
 
 def test_the_wait_counts_as_time_of_the_run(jobs, gate, client):
-    (jobs.folder / "commands.ini").write_text(
-        "[commands]\nx = sh -c 'echo >> started; read line < limits'\n[x]\ntimeout = 1\n"
-    )
+    file, text = jobs.folder / "commands.ini", "[commands]\nx = sh -c 'echo >> started; read line < limits'\n[x]\n"
+    file.write_text(f"{text}timeout = 60\n")
     first = jobs.start("work", log="first")
     jobs.run("set", "x:A", "NOW")
     wait_until(lambda: lines(jobs.folder / "started") == 1)
     kill(first)
     recover(client)
+    file.write_text(f"{text}timeout = 1\n")
     jobs.start("work", log="second")
     wait_until(lambda: "has not ended" in jobs.log("second"))
     assert lines(jobs.folder / "started") == 1
