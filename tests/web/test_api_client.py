@@ -67,15 +67,15 @@ const body = { schedule: "EVERY:1h", options: { retries: 2 } };
 check((await client.PUT("/jobs/{id}", { params, body })).data, (job) => job.jobid === "etl/1:A");
 const stream = (await fetch(`${url}/events?pattern=etl*`, { headers })).body!.pipeThrough(new TextDecoderStream());
 let heard = "";
-async function wait(words: string) {
+async function wait(words: RegExp) {
   for await (const part of stream.values({ preventCancel: true })) {
     heard += part;
-    if (heard.includes(words)) return;
+    if (words.test(heard)) return;
   }
 }
-await wait("event: listening");
+await wait(/event: listening/);
 check((await client.POST("/jobs/{id}/run", { params, body: {} })).data, (done) => done.word === "queued");
-await wait("event: run\ndata: ");
+await wait(/event: run\ndata: .*\n/);
 const event: components["schemas"]["Event"] = JSON.parse(heard.split("event: run\ndata: ")[1].split("\n")[0]);
 const runs = check((await client.GET("/jobs/{id}/runs", { params })).data, (page) => page.items.length === 1);
 check(runs.items[0], (run) => run.jobid === event.jobid && run.outcome === event.event);
