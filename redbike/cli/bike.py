@@ -76,14 +76,16 @@ def start_server(server: EmbeddedServer, end: str) -> bool:
     return is_started
 
 
-def open_to_look(config: Config, names_queues: bool = False) -> Redbike:
+def open_to_look(config: Config, names_queues: bool = False, acts: bool = False) -> Redbike:
     """Return the facade for a command that only looks: it starts no server, and needs no worker class.
 
-    With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown.
+    With `names_queues`, the configured one names the queues of jobs; if it cannot be loaded, they stay unknown. With
+    `acts`, what somebody does all the same is noted in the log.
     """
     check_embedded_server(config)
     handler = load_to_look(config) if names_queues else NoWorker()
-    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False)
+    who = name_operator() if acts else None
+    return Redbike.from_settings(handler, config.settings, connect(config.redis), durable=False, noted_as=who)
 
 
 def check_embedded_server(config: Config) -> None:

@@ -117,7 +117,8 @@ Commands:
   workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
   agenda     What will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their jobs.
   log        What people have changed, or have changed of a job, newest first.
-  top        A screen that shows how things are now: lags, queues, processes, what is due next, failures; q ends it.
+  top        A screen that shows how things are now: lags, queues, processes, what is due next, failures. Its last line
+             names the keys that find, show, run, pause, resume and cancel jobs; q ends it.
   tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
              --output=JOBID also shows what the commands of this job print.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].

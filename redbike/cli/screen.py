@@ -6,13 +6,17 @@ from typing import Any, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from redbike.cli.desk import Desk
 from redbike.cli.tables import (
     BUSY,
     DIM,
     GOOD,
+    ODD,
     WRONG,
     Column,
     Width,
+    choose_jobs,
+    list_job_columns,
     list_queue_columns,
     list_worker_columns,
     make_table,
@@ -25,6 +29,7 @@ from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.text.printable import name_number
 
 KEYS = "q ends it"
+TALL = 8  # lines from which on the last one says what one may do
 
 
 class Section(NamedTuple):
@@ -33,16 +38,24 @@ class Section(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Any]
     number: int
+    is_of_jobs: bool = True  # one may choose a row of it
 
 
-def draw(view: View | None, problem: str, title: str, clock: Clock, width: int, height: int) -> Group:
-    """Return what fills a terminal of this size; `problem` is why there was no answer, "" if there was one."""
+def draw(view: View | None, problem: str, title: str, clock: Clock, desk: Desk, width: int, height: int) -> Group:
+    """Return what fills a terminal of this size; `problem` is why there was no answer, "" if there was one.
+
+    The `desk` is told which jobs are on the screen.
+    """
     lines: list[RenderableType] = [_make_title(title, clock, width)]
     if problem:
         lines.append(make_text(problem, WRONG))
     if view is not None:
         lines += _describe(view, clock)
-        lines += _fill(_list_sections(view, clock), width, height - len(lines))
+        footer = [make_text(desk.describe(), ODD if desk.question or desk.said else DIM)] if height >= TALL else []
+        sections = _list_found(view, clock, desk) if view.found is not None else _list_sections(view, clock, desk)
+        shown = _share(sections, height - len(lines) - len(footer))
+        lines += [*_fill(shown, width), *footer]
+        desk.jobids = list(dict.fromkeys(row.jobid for each in shown if each.is_of_jobs for row in each.rows))
     for line in lines:
         if isinstance(line, Text):
             line.no_wrap, line.overflow = True, "ellipsis"
@@ -73,37 +86,57 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
     yield make_text(numbers)
 
 
-def _list_sections(view: View, clock: Clock) -> list[Section]:
+def _list_found(view: View, clock: Clock, desk: Desk) -> list[Section]:
+    """Return the jobs that somebody looks for, in the order that is chosen."""
+    first, *others = list_job_columns(clock)
+    columns = first._replace(title="JOBS", show=lambda job: _name(job.jobid, desk)), *others
+    found = view.found or ()
+    match desk.order:
+        case "their ids":
+            rows = sorted(found, key=lambda job: job.jobid)
+        case "their next run":
+            rows = sorted(found, key=lambda job: (job.next_run is None, job.next_run or 0.0, job.jobid))
+        case _:
+            rows, _ = choose_jobs(found, len(found))
+    return [Section(columns, rows, len(found))]
+
+
+def _name(jobid: str, desk: Desk, style: str = "") -> Text:
+    """Return the id of a job, which stands out if the job is chosen."""
+    return make_text(jobid, f"{style} reverse".strip() if jobid == desk.chosen else style)
+
+
+def _list_sections(view: View, clock: Clock, desk: Desk) -> list[Section]:
     glance = view.glance
     running = (
-        Column("RUNS", lambda run: make_text(run.jobid, WRONG if run.is_slow(clock.now) else BUSY), Width.FOLDED),
+        Column("RUNS", lambda run: _name(run.jobid, desk, WRONG if run.is_slow(clock.now) else BUSY), Width.FOLDED),
         Column("SINCE", lambda run: clock.measure(run.start)),
         Column("USUALLY", lambda run: NOTHING if run.usual is None else format_took(run.usual), is_number=True),
         Column("DONE", lambda run: f"{run.progress.share:.0%}" if run.progress else NOTHING, is_number=True),
         Column("PROGRESS", lambda run: (run.progress and run.progress.text) or NOTHING, Width.CUT),
     )
     soonest = (
-        Column("DUE NEXT", lambda job: job.jobid, Width.FOLDED),
+        Column("DUE NEXT", lambda job: _name(job.jobid, desk), Width.FOLDED),
         Column("DUE", lambda job: make_text(clock.measure(job.next_run), WRONG if job.is_overdue else "")),
         Column("QUEUE", lambda job: job.queue or NOTHING),
         Column("SCHEDULE", lambda job: (job.schedule or NOTHING).splitlines()[-1], Width.CUT),
     )
     failures = (
-        Column("FAILED", lambda failure: make_text(failure.jobid, WRONG), Width.FOLDED),
+        Column("FAILED", lambda failure: _name(failure.jobid, desk, WRONG), Width.FOLDED),
         Column("WHEN", lambda failure: clock.measure(failure.failed)),
         Column("ERROR", lambda failure: failure.error, Width.CUT),
     )
     return [
-        Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues)),
-        Section(list_worker_columns(clock), glance.processes, len(glance.processes)),
+        Section(list_queue_columns(clock), sort_queues(glance.queues), len(glance.queues), False),
+        Section(list_worker_columns(clock), glance.processes, len(glance.processes), False),
         Section(running, view.running, view.in_flight),
         Section(soonest, view.soonest, glance.total.timeline),
         Section(failures, view.failures, glance.total.failing),
     ]
 
 
-def _fill(sections: Sequence[Section], width: int, height: int) -> Iterator[RenderableType]:
-    """Yield the tables, each below an empty line; all get a row in turn for as long as there is room."""
+def _share(sections: Sequence[Section], height: int) -> list[Section]:
+    """Return the tables with those rows for which there is room; all get one in turn for as long as there is some."""
     shown = [0] * len(sections)
     # A table needs three lines at least. Those for which there are none are left out.
     room = height
@@ -114,12 +147,16 @@ def _fill(sections: Sequence[Section], width: int, height: int) -> Iterator[Rend
         for number, section in enumerate(sections):
             if 0 < shown[number] < len(section.rows) and room > 0:
                 shown[number], room = shown[number] + 1, room - 1
-    for have, section in zip(shown, sections, strict=True):
-        if have:
-            first, *others = section.columns
-            more = f" (of {section.number:,})" if section.number > have else ""
-            # Nothing goes on in the next line: each row is one.
-            columns = [first._replace(title=f"{first.title}{more}"), *others]
-            columns = [each._replace(width=Width.CUT) if each.width == Width.FOLDED else each for each in columns]
-            yield Text()
-            yield make_table(columns, section.rows[:have], width)
+    return [each._replace(rows=each.rows[:have]) for have, each in zip(shown, sections, strict=True) if have]
+
+
+def _fill(sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
+    """Yield the tables, each below an empty line."""
+    for section in sections:
+        first, *others = section.columns
+        more = f" (of {section.number:,})" if section.number > len(section.rows) else ""
+        # Nothing goes on in the next line: each row is one.
+        columns = [first._replace(title=f"{first.title}{more}"), *others]
+        columns = [each._replace(width=Width.CUT) if each.width == Width.FOLDED else each for each in columns]
+        yield Text()
+        yield make_table(columns, section.rows, width)

@@ -52,7 +52,7 @@ def show_job(arguments: Arguments, config: Config) -> None:
             writer.writerow(("jobid", jobid))
             writer.writerows((name, _format_value(value)) for name, value in job.items())
         case _:
-            _print(bike, jobid, job)
+            print_job(bike, jobid, job)
 
 
 def _format_value(value: object) -> str:
@@ -61,7 +61,8 @@ def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _print(bike: Redbike, jobid: str, job: Job) -> None:
+def print_job(bike: Redbike, jobid: str, job: Job) -> None:
+    """Print all about a job for a person."""
     # Imported here, as it loads the library for tables.
     from redbike.cli import tables
 

@@ -63,7 +63,17 @@ def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]
 
 def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLines) -> None:
     """Show jobs, which are the first ones of so many, with the command `lines` of those that have one."""
-    columns = [
+    columns = list_job_columns(clock)
+    found = {job.jobid: lines.find(job.jobid, job.queue) for job in jobs}
+    if any(found.values()):
+        columns.append(Column("COMMAND", lambda job: found[job.jobid] or NOTHING, Width.CUT, is_extra=True))
+    more = number - len(jobs)
+    _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
+
+
+def list_job_columns(clock: Clock) -> list[Column]:
+    """Return the columns of a table of jobs."""
+    return [
         Column("JOB", lambda job: job.jobid, Width.FOLDED),
         Column("STATUS", _show_status),
         Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
@@ -71,11 +81,6 @@ def show_jobs(jobs: Sequence[Job], clock: Clock, number: int, lines: CommandLine
         Column("LAST RUN", lambda job: _show_last(job, clock)),
         Column("SCHEDULE", lambda job: job.schedule or NOTHING, Width.CUT),
     ]
-    found = {job.jobid: lines.find(job.jobid, job.queue) for job in jobs}
-    if any(found.values()):
-        columns.append(Column("COMMAND", lambda job: found[job.jobid] or NOTHING, Width.CUT, is_extra=True))
-    more = number - len(jobs)
-    _print(columns, jobs, f"{more:,} more: --limit=N shows them" if more else "")
 
 
 def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) -> None:

@@ -7,25 +7,28 @@ import sys
 import termios
 import threading
 import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
+from redbike.cli.desk import Desk, Request
+from redbike.cli.show import print_job
 from redbike.config.file import Config
 from redbike.connection.check import describe_address
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, BadJobId, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import SignalHandlers, leave_to_others
-from redbike.queries.glance import View, read_view
+from redbike.queries.glance import View, find_jobs, read_view
 from redbike.queries.health import MAX_LAG
 from redbike.schedule.clock import Clock
 
 INTERVAL = 2.0  # seconds
 ROWS = 60  # of a table, at most
-QUIT = b"qQ\x04"  # also Ctrl-D
 
 
 def show_top(arguments: Arguments, config: Config) -> None:
@@ -38,8 +41,8 @@ def show_top(arguments: Arguments, config: Config) -> None:
 
     from redbike.cli.screen import draw
 
-    bike = open_to_look(config, names_queues=True)
-    reader = _Reader(bike)
+    bike, desk = open_to_look(config, names_queues=True, acts=True), Desk()
+    reader = _Reader(bike, desk)
     events = _Events()
     title = f"{bike.prefix} on {describe_address(bike.client)}"
     console = Console(highlight=False)
@@ -51,26 +54,41 @@ def show_top(arguments: Arguments, config: Config) -> None:
         with leave_to_others():
             threading.Thread(target=reader.read_on, args=(events,), daemon=True).start()
         while True:
-            with _keys_come_at_once(), Live(console=console, screen=True, auto_refresh=False) as live:
-                event = b""
-                while event not in (b"q", b"z"):
-                    width, height = console.size
-                    clock = Clock(reader.clock, bike.settings.timezone)
-                    live.update(draw(reader.view, reader.problem, title, clock, width, height), refresh=True)
-                    event = events.wait()
-            if event == b"q":
+            with _keys_come_at_once():
+                with Live(console=console, screen=True, auto_refresh=False) as live:
+                    request = None
+                    while request is None:
+                        width, height = console.size
+                        clock = Clock(reader.clock, bike.settings.timezone)
+                        live.update(draw(reader.view, reader.problem, title, clock, desk, width, height), refresh=True)
+                        request = reader.take(events.wait(desk))
+                if request.verb == "show":
+                    _show(bike, request.jobid)
+                    events.wait_for_key()
+            if request.verb == "quit":
                 return
-            # Ctrl-Z: the shell gets its terminal as it was.
-            os.kill(os.getpid(), signal.SIGSTOP)
+            if request.verb == "stop":
+                # Ctrl-Z: the shell gets its terminal as it was.
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _show(bike: Redbike, jobid: str) -> None:
+    """Print what `show` prints of a job, on the terminal as it was."""
+    try:
+        print_job(bike, jobid, bike.tell(jobid))
+    except (RedbikeError, OSError) as error:
+        print(error)
+    print("\nAny key goes back.", flush=True)
 
 
 class _Reader:
     """Reads what is shown, in a thread of its own: a server that hangs must not hold up the keyboard."""
 
-    def __init__(self, bike: Redbike) -> None:
+    def __init__(self, bike: Redbike, desk: Desk) -> None:
         self.view: View | None = None
         self.problem = "there was no answer yet"
-        self._bike = bike
+        self._bike, self._desk = bike, desk
+        self._requests: SimpleQueue[Request] = SimpleQueue()
 
     @property
     def clock(self) -> float:
@@ -79,14 +97,44 @@ class _Reader:
 
     def read_on(self, events: "_Events") -> None:
         """Read every `INTERVAL` seconds, until the process ends."""
-        pause = threading.Event()
         while True:
             try:
-                self.view, self.problem = read_view(self._bike.store, ROWS, MAX_LAG, self._bike.settings.timezone), ""
+                self.view, self.problem = self._read(), ""
             except (RedbikeError, OSError) as error:
                 self.problem = f"not of now: {error}" if self.view else str(error)
             events.put(b"r")
-            pause.wait(INTERVAL)
+            with suppress(Empty):
+                request = self._requests.get(timeout=INTERVAL)
+                if request.verb != "look":
+                    self._desk.said = self._carry_out(request)
+
+    def take(self, requests: Sequence[Request]) -> Request | None:
+        """Carry out what can be done beside the screen, soon; return what is to be done with it."""
+        for request in requests:
+            if request.verb in ("quit", "show", "stop"):
+                return request
+            self._requests.put(request)
+        return None
+
+    def _read(self) -> View:
+        view = read_view(self._bike.store, ROWS, MAX_LAG, self._bike.settings.timezone)
+        pattern = self._desk.pattern
+        if not pattern:
+            return view
+        try:
+            return replace(view, found=find_jobs(self._bike.store, pattern))
+        except BadJobId as error:
+            self._desk.pattern, self._desk.said = "", str(error)
+            return view
+
+    def _carry_out(self, request: Request) -> str:
+        """Do it, and return what became of the job."""
+        verbs = {"run": self._bike.run, "pause": self._bike.pause, "resume": self._bike.resume}
+        try:
+            steered = list(verbs.get(request.verb, self._bike.cancel)(request.jobid))
+        except (RedbikeError, OSError) as error:
+            return f"{request.jobid}: {error}"
+        return f"{request.verb} {request.jobid}: {steered[0].word if steered else 'there is no such job'}"
 
 
 class _Events:
@@ -103,15 +151,26 @@ class _Events:
         except BlockingIOError:
             return
 
-    def wait(self) -> bytes:
-        """Wait; return q or z if somebody wants to end or to stop it, or else anything."""
+    def wait(self, desk: Desk) -> list[Request]:
+        """Wait; return what keys and signals ask for."""
+        heard, keys = self._hear()
+        if b"q" in heard or keys == b"":
+            return [Request("quit")]
+        return [*([Request("stop")] if b"z" in heard else ()), *desk.press((keys or b"").decode(errors="replace"))]
+
+    def wait_for_key(self) -> None:
+        """Wait for a key, or a signal that ends or stops the program, which is heard again then."""
+        while True:
+            heard, keys = self._hear()
+            if keys is not None or set(heard) & set(b"qz"):
+                self.put(b"q" if keys == b"" else heard)
+                return
+
+    def _hear(self) -> tuple[bytes, bytes | None]:
+        """Wait; return events, and the keys that were pressed: None for none, b"" if the terminal is gone."""
         ready, _, _ = select.select([self._reader, sys.stdin], [], [])
         heard = os.read(self._reader, 1000) if self._reader in ready else b""
-        if sys.stdin in ready:
-            keys = os.read(sys.stdin.fileno(), 1000)
-            # The terminal is gone if there is nothing to read.
-            heard += b"q" if not keys or set(keys) & set(QUIT) else b""
-        return b"q" if b"q" in heard else b"z" if b"z" in heard else heard
+        return heard, os.read(sys.stdin.fileno(), 1000) if sys.stdin in ready else None
 
     @contextmanager
     def hear(self, number: signal.Signals, event: bytes) -> Iterator[None]:

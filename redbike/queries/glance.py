@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from redbike.loop.alerts.late import Late, find_late
 from redbike.queries.running import Running, list_running
-from redbike.store.overview import Job
+from redbike.store.cursors import Cursor
+from redbike.store.overview import Job, JobSearch
 from redbike.store.past_runs import Dead, Failure
+from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
 from redbike.store.processes import Process
 from redbike.store.questions import Refusal
 from redbike.store.store import Store
@@ -48,6 +50,7 @@ class View:
     failures: Sequence[Failure]  # those of dead jobs, and then the newest ones
     running: Sequence[Running]  # the oldest first
     in_flight: int  # runs in all
+    found: Sequence[Job] | None = None  # those that somebody looks for; None if nobody does
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, timezone: str = "UTC") -> Glance:
@@ -76,6 +79,13 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
         is_pending = job.timeline is not None or job.waiting is not None
         if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
             yield job.jobid, queue
+
+
+def find_jobs(store: Store, text: str) -> Sequence[Job]:
+    """Return some jobs that fit a pattern, or with a part of their ids. Raise `BadJobId` for a bad one."""
+    pattern = text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
+    search = JobSearch(pattern=pattern, matches=compile_patterns([pattern]))
+    return store.overview.read_page(search, Cursor()).jobs
 
 
 def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "UTC") -> View:

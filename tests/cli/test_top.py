@@ -8,14 +8,18 @@ import select
 import signal
 import struct
 import termios
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
 from redbike import Redbike, RoundRobin
+from redbike.cli.desk import ORDERS, VERBS, Desk
 from redbike.cli.screen import draw
-from redbike.queries.glance import read_view
+from redbike.queries.glance import find_jobs, read_view
 from redbike.schedule.clock import Clock
 from redbike.store.run import NextState
 from redbike.worker.worker import Worker
@@ -68,7 +72,7 @@ class Screen:
         return [line.rstrip() for line in lines]
 
     def _drawn(self):
-        drawn = COLOUR.sub("", self.read()).partition(END)[0].rpartition(CLEAR)[2]
+        drawn = COLOUR.sub("", self.read()).rpartition(BEGIN)[2].partition(END)[0].rpartition(CLEAR)[2]
         return drawn.replace("\r", "").split("\n")
 
     def type(self, keys):
@@ -208,14 +212,93 @@ def test_it_starts_no_server(tmp_path):
     os.close(side)
 
 
+def test_a_job_is_chosen_and_is_acted_on_after_a_question(bike, shell, prefix):
+    screen = Screen(shell, columns=120, lines=40)
+    screen.wait_for("DUE NEXT")
+    screen.type(b"p")
+    screen.wait_for("No job is chosen")
+    screen.type(b"\x1b[B\x1b[B\x1b[Bp")
+    screen.wait_for("? y: yes, any other key: no")
+    [jobid] = re.findall(r"Pause (\S+)\? y", "\n".join(screen.last()))
+    screen.type(b"n")
+    screen.wait_for(f"{jobid}: nothing was done.")
+    assert "paused" not in bike.tell(jobid)
+    screen.type(b"py")
+    wait_until(lambda: "paused" in bike.tell(jobid))
+    screen.wait_for(f"pause {jobid}: ")
+    screen.type(b"uy")
+    wait_until(lambda: "paused" not in bike.tell(jobid))
+    assert screen.end(b"q") == 0
+    assert [(entry.action, entry.jobid) for entry in bike.log()][:2] == [("resume", jobid), ("pause", jobid)]
+
+
+def test_jobs_are_found_and_shown(bike, shell):
+    screen = Screen(shell, columns=120, lines=40)
+    screen.wait_for("DUE NEXT")
+    screen.type(b"/29x\x7f\r")
+    screen.wait_for("Jobs like 29")
+    wait_until(lambda: "DUE NEXT" not in "\n".join(screen.last()))
+    assert [line.split()[0] for line in screen.last() if ":B" in line] == ["29:B"]
+    screen.type(b"\x1b[B\r")
+    screen.wait_for("Any key goes back.")
+    shown = COLOUR.sub("", screen.read()).rpartition(END)[2]
+    assert shown.strip().startswith("29:B")
+    assert "Every hour" in shown
+    screen.type(b" ")
+    wait_until(lambda: screen.read().count(BEGIN) == 2)
+    screen.type(b"\x1b")
+    wait_until(lambda: "DUE NEXT" in "\n".join(screen.last()))
+    screen.type(b"/[\r")
+    screen.wait_for("bad pattern")
+    assert screen.end(b"q") == 0
+
+
+KEYS = st.sampled_from(["q", "s", "/", "y", "n", "x", "\r", "\x1b", "\x7f", "\x1b[A", "\x1b[B", *VERBS, "é", "\x00"])
+
+
+@given(st.lists(KEYS, max_size=40), st.lists(st.sampled_from(["a:A", "b:A", "c:A"]), unique=True))
+def test_nothing_is_asked_for_without_a_job_and_a_yes(keys, jobids):
+    desk = Desk(jobids)
+    for key in keys:
+        question, is_typing = desk.question, desk.typed is not None
+        for request in desk.press(key):
+            if request.verb in VERBS.values():
+                assert (key, request) == ("y", question)
+            if request.verb in (*VERBS.values(), "show"):
+                assert request.jobid in jobids
+            assert request.verb != "quit" or (key == "q" and not is_typing and not question)
+        assert desk.chosen in ("", *jobids)
+        assert desk.describe()
+
+
 # What is drawn
+
+
+def test_a_job_that_is_chosen_stands_out_and_jobs_that_are_found_are_sorted(bike):
+    view = read_view(bike.store, 60)
+    desk = Desk(chosen="3:B")
+
+    def names():
+        console = Console(width=100, height=50, highlight=False, force_terminal=True)
+        with console.capture() as capture:
+            console.print(draw(view, "", "here", Clock(view.glance.now, "UTC"), desk, 100, 50))
+        assert len(re.findall(r"\x1b\[7m3:B", capture.get())) == 1
+        return desk.jobids
+
+    assert {"bad:A", "3:B"} <= set(names())
+    view = replace(view, found=find_jobs(bike.store, "*"))
+    for order, key in zip(ORDERS[1:], (lambda jobid: (bike.tell(jobid)["next_run"] or 9e9, jobid), str), strict=True):
+        desk.order = order
+        assert list(names()) == sorted(names(), key=key)
+    desk.order = ORDERS[0]
+    assert names()[0] == "bad:A"
 
 
 def drawn(bike, width, height, problem=""):
     view = read_view(bike.store, 60)
     console = Console(width=width, height=height, highlight=False)
     with console.capture() as capture:
-        console.print(draw(view, problem, "here", Clock(view.glance.now, "Europe/Berlin"), width, height))
+        console.print(draw(view, problem, "here", Clock(view.glance.now, "Europe/Berlin"), Desk(), width, height))
     return capture.get().rstrip("\n").split("\n")
 
 
