@@ -3,16 +3,14 @@
 import heapq
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
+from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
 from redbike.control.sync.changes import Change
 from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.store.enums import Difference, Event, Outcome
@@ -22,33 +20,13 @@ from redbike.store.overview import Job
 from redbike.store.processes import CommandLines, Process
 from redbike.store.tokens import Token
 from redbike.store.totals import Queue
-from redbike.text.printable import escape, format_size
+from redbike.text.printable import format_size
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for
 WIDE = 200  # columns of a table that goes to a pipe or a file
-GAP = 2  # columns of the terminal between two of the table
-GOOD, BUSY, ODD, WRONG, DIM = "green", "cyan", "yellow", "red", "dim"
 EVENTS = {Event.DIE: WRONG, Event.BAD: WRONG, Event.WRK: BUSY, Event.ENQ: BUSY, Event.STP: DIM}
 DIFFERENCES = {Difference.ADDED: GOOD, Difference.CHANGED: ODD, Difference.REMOVED: WRONG}
 OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are wrong
-
-
-class Width(Enum):
-    """What becomes of a column where the terminal is narrow."""
-
-    WHOLE = 0  # it keeps its width
-    FOLDED = 12  # it goes on in the next line, from this width on
-    CUT = 10  # it is cut, down to this width
-
-
-class Column(NamedTuple):
-    """A column of a table: its title, and what it shows of a row."""
-
-    title: str
-    show: Callable[[Any], Text | str]
-    width: Width = Width.WHOLE
-    is_number: bool = False
-    is_extra: bool = False  # it is left out where there is no room for it
 
 
 def choose_jobs(jobs: Iterable[Job], limit: int | None) -> tuple[list[Job], int]:
@@ -257,15 +235,6 @@ def _show_last(job: Job, clock: Clock) -> Text:
     )
 
 
-def make_text(text: str, style: str = "") -> Text:
-    """Return a text without anything that could control the terminal."""
-    return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
-
-
-def _make_cell(shown: Text | str) -> Text:
-    return shown if isinstance(shown, Text) else make_text(shown)
-
-
 def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
     if not rows:
@@ -274,44 +243,3 @@ def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> No
     console.print(make_table(columns, rows, console.width))
     if rest:
         console.print(rest)
-
-
-def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Table:
-    """Return a table that is at most `room` columns of the terminal wide."""
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    cells = [[_make_cell(column.show(row)) for row in rows] for column in columns]
-    natural = [
-        max([cell_len(column.title), *(text.cell_len for text in own)])
-        for column, own in zip(columns, cells, strict=True)
-    ]
-    chosen = _fit(columns, natural, room)
-    for number, width in chosen.items():
-        table.add_column(
-            columns[number].title,
-            width=width,
-            justify="right" if columns[number].is_number else "left",
-            overflow="fold" if columns[number].width == Width.FOLDED else "ellipsis",
-            no_wrap=columns[number].width != Width.FOLDED,
-        )
-    for row in zip(*(cells[number] for number in chosen), strict=True):
-        table.add_row(*row)
-    return table
-
-
-def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts."""
-    chosen = dict(enumerate(natural))
-    extras = [number for number, column in enumerate(columns) if column.is_extra]
-    while True:
-        excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
-        while excess > 0:
-            # The widest one first, so that short texts stay whole.
-            slack = {n: width for n, width in chosen.items() if width > columns[n].width.value > 0}
-            if not slack:
-                break
-            chosen[max(slack, key=slack.__getitem__)] -= 1
-            excess -= 1
-        if excess <= 0 or not extras:
-            return chosen
-        left_out = extras.pop()
-        chosen = {n: natural[n] for n in chosen if n != left_out}

@@ -1,0 +1,82 @@
+"""Make tables for a terminal: a table fits into its width, and nothing in it controls the terminal."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from redbike.text.printable import escape
+
+GAP = 2  # columns of the terminal between two of the table
+GOOD, BUSY, ODD, WRONG, DIM = "green", "cyan", "yellow", "red", "dim"
+
+
+class Width(Enum):
+    """What becomes of a column where the terminal is narrow."""
+
+    WHOLE = 0  # it keeps its width
+    FOLDED = 12  # it goes on in the next line, from this width on
+    CUT = 10  # it is cut, down to this width
+
+
+class Column(NamedTuple):
+    """A column of a table: its title, and what it shows of a row."""
+
+    title: str
+    show: Callable[[Any], Text | str]
+    width: Width = Width.WHOLE
+    is_number: bool = False
+    is_extra: bool = False  # it is left out where there is no room for it
+
+
+def make_text(text: str, style: str = "") -> Text:
+    """Return a text without anything that could control the terminal."""
+    return Text(escape(text.encode(errors="surrogateescape")).replace("\t", " "), style)
+
+
+def _make_cell(shown: Text | str) -> Text:
+    return shown if isinstance(shown, Text) else make_text(shown)
+
+
+def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Table:
+    """Return a table that is at most `room` columns of the terminal wide."""
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    cells = [[_make_cell(column.show(row)) for row in rows] for column in columns]
+    natural = [
+        max([cell_len(column.title), *(text.cell_len for text in own)])
+        for column, own in zip(columns, cells, strict=True)
+    ]
+    chosen = _fit(columns, natural, room)
+    for number, width in chosen.items():
+        table.add_column(
+            columns[number].title,
+            width=width,
+            justify="right" if columns[number].is_number else "left",
+            overflow="fold" if columns[number].width == Width.FOLDED else "ellipsis",
+            no_wrap=columns[number].width != Width.FOLDED,
+        )
+    for row in zip(*(cells[number] for number in chosen), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[int, int]:
+    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts."""
+    chosen = dict(enumerate(natural))
+    extras = [number for number, column in enumerate(columns) if column.is_extra]
+    while True:
+        excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
+        while excess > 0:
+            # The widest one first, so that short texts stay whole.
+            slack = {n: width for n, width in chosen.items() if width > columns[n].width.value > 0}
+            if not slack:
+                break
+            chosen[max(slack, key=slack.__getitem__)] -= 1
+            excess -= 1
+        if excess <= 0 or not extras:
+            return chosen
+        left_out = extras.pop()
+        chosen = {n: natural[n] for n in chosen if n != left_out}
