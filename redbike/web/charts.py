@@ -19,7 +19,7 @@ from redbike.web.rendering import show_number, show_took
 
 HEIGHT = 24  # of a small chart, in the units of its picture
 RUN, TALL, MARK = 8, 48, 8  # the width of a run, the height of the longest one, and of the mark above one
-AXIS, BELOW = 36, 10  # the width of what the height means, and the height of what the width means
+AXIS, BELOW = 64, 10  # the width of what the height means, and the height of what the width means
 LEAST = 2.0  # height of a run that took no time
 MOST_RUNS = 100  # in a chart
 MOST_OUTCOMES, CELL, CELL_HEIGHT, LOW = 20, 4, 16, 8  # runs in a strip, the size of one, and the height of a good one

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from redbike.queries.lanes import Kind, Lane, Lanes
+from redbike.queries.lanes.model import Kind, Lane, Lanes
 from redbike.text.printable import name_number
+from redbike.web.rendering import show_text
 
 PARTS = 180  # of the time, into which the runs of a queue are put
 WIDTH, HEIGHT = 900, 20  # of a lane, in the units of its picture
@@ -34,7 +35,7 @@ def draw_lanes(found: Lanes) -> list[DrawnLane]:
     most = max((sum(counts) for lane in found.lanes for _, *counts in _list_parts(lane)), default=1)
     drawn = []
     for lane in found.lanes:
-        words = "; ".join([count_kinds(lane.counts), *dict.fromkeys(band.text for band in lane.bands)])
+        words = show_text("; ".join([count_kinds(lane.counts), *dict.fromkeys(band.text for band in lane.bands)]))
         runs = _draw_events(found, lane) if found.question.by_job else _draw_parts(lane, most)
         picture = _draw_frame(found, "lane", words, [*_draw_bands(found, lane), *runs])
         drawn.append(DrawnLane(lane.name, picture, words))

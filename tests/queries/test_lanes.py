@@ -8,8 +8,9 @@ import pytest
 from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.control.blackouts import make_blackout, set_for_jobs
-from redbike.queries import lanes as module
-from redbike.queries.lanes import Kind, Question, find_lanes
+from redbike.queries.lanes import finder
+from redbike.queries.lanes.finder import find_lanes
+from redbike.queries.lanes.model import LISTED, Kind, Question
 from redbike.store.enums import Outcome
 from tests.queries import kept
 from tests.queries.test_forecast import NOW, SCHEDULES, count_one_by_one, look, set_some
@@ -59,7 +60,7 @@ def test_each_lane_has_the_runs_that_went_on_in_the_time(bike, by_job):
     assert found.counts == sum(expected.values(), Counter())
     assert (found.more, found.hidden, found.continuous, found.cuts) == (0, set(), 0, [])
     # What is listed: the failures first, of which there are fewer than are listed.
-    assert len(found.listed) == min(module.LISTED, found.events)
+    assert len(found.listed) == min(LISTED, found.events)
     assert sum(event.kind is Kind.FAILED for event in found.listed) == found.counts[Kind.FAILED]
     assert [event.start for event in found.listed] == sorted(event.start for event in found.listed)
     assert all(event.run.jobid == event.jobid and event.run.started == event.start for event in found.listed)
@@ -108,8 +109,8 @@ def test_a_run_in_flight_is_drawn_until_now_and_its_job_has_its_past(bike):
 
 @pytest.mark.parametrize("held", [1, 1000])
 def test_of_very_many_jobs_those_that_failed_come_first_and_then_those_that_run(bike, monkeypatch, held):
-    monkeypatch.setattr(module, "LANES", 4)
-    monkeypatch.setattr(module, "KEPT", held)
+    monkeypatch.setattr(finder, "LANES", 4)
+    monkeypatch.setattr(finder, "KEPT", held)
     for number in range(30):
         remember(bike, f"past{number:02}:A", -60)
         bike.set(f"plan{number:02}:A", "EVERY:1h", after=NOW)
@@ -124,17 +125,34 @@ def test_of_very_many_jobs_those_that_failed_come_first_and_then_those_that_run(
     assert found.counts == {Kind.OK: 30, Kind.FAILED: 2, Kind.RUNNING: 1, Kind.PLANNED: 30 * 4}
 
 
+def test_a_job_that_runs_often_hides_no_other_one_in_the_list(bike):
+    for number in range(200):
+        remember(bike, "often:A", -60 * (200 - number))
+    for number in range(90):
+        remember(bike, f"rare{number}:A", -30)
+    bike.set("fast:A", "EVERY:30s", after=NOW)
+    listed = Counter(event.jobid for event in find(bike).listed)
+    assert {f"rare{number}:A" for number in range(90)} <= set(listed)
+    assert (listed["often:A"], listed["fast:A"]) == (5, 5)
+    assert len(find(bike, until=0, fits=lambda jobid: jobid == "often:A").listed) == 10, "all that is kept"
+
+
 def test_what_runs_more_often_may_be_left_out_but_for_its_tries(bike):
     for number in range(5):
         remember(bike, "often:A", 60 * (number - 5))
         remember(bike, "hourly:A", HOUR * (number - 5) + HOUR)
         kept.remember(bike.store, NOW - 999, number, 1.0, Outcome.FAILED, "", "tried:A", "work-A", number + 1)
+    remember(bike, "often:A", -1, outcome=Outcome.FAILED)
     bike.set("fast:B", "EVERY:30s", after=NOW)
     bike.set("slow:B", "EVERY:1h", after=NOW)
     found = find(bike, by_job=True, every=300.0)
-    assert {lane.name for lane in found.lanes} == {"hourly:A", "tried:A", "slow:B"}
+    assert {lane.name for lane in found.lanes} == {"hourly:A", "tried:A", "slow:B", "often:A"}
     assert found.hidden == {"often:A", "fast:B"}
-    assert found.counts == {Kind.OK: 5, Kind.FAILED: 5, Kind.PLANNED: 4}
+    assert found.counts == {Kind.OK: 5, Kind.FAILED: 6, Kind.PLANNED: 4}
+    # What comes just as often is shown, whatever was run besides.
+    bike.set("even:B", "EVERY:5m", after=NOW)
+    bike.run("even:B")
+    assert "even:B" not in find(bike, by_job=True, every=300.0).hidden
 
 
 def test_a_queue_and_a_pattern_choose(bike):

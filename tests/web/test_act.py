@@ -130,7 +130,7 @@ def test_several_jobs_that_are_ticked(bike, browser):
     assert bike.tell("nightly:B")["next_run"] == 4e9
     with unchanged(bike.store):
         # A selection without a job is no selection of all.
-        assert press(browser, "/jobs", "Unset").notes == ["No job fits any more, so nothing was done."]
+        assert press(browser, "/jobs", "Unset").notes == ["No job was selected, so nothing was done."]
 
 
 def test_all_jobs_that_match(bike, browser):
@@ -257,6 +257,8 @@ def test_a_group_of_failures_is_run_again(bike, browser):
 def test_failures_that_are_ticked_are_run_again(bike, browser):
     for jobid in ("one:A", "two:A", "three:A"):
         fail(bike, jobid)
+    page = press(browser, "/failures?as=list", "Run those again that are selected below")
+    assert page.notes == ["No job was selected, so nothing was done."]
     page = press(browser, "/failures?as=list", "Run those again that are selected below", tick=("one:A", "three:A"))
     assert "Run 2 jobs?" in page.text
     page = browser.send(page, "Run 2 jobs")

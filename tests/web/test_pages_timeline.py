@@ -2,6 +2,7 @@
 
 import functools
 import re
+import time
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -9,6 +10,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.web import app
+from tests.waiting import SLOWNESS
 from tests.web import test_pages_forecast as forecast
 from tests.web.conftest import BASE, Failing, TestClient
 from tests.web.html import listed, read
@@ -32,13 +34,13 @@ show = functools.partial(forecast.show, path="timeline")
 def test_each_queue_and_each_job_has_a_lane(page, jobs):
     found = show(page, "?span=30m")
     assert "1 failed, 2 ok," in found.words
-    assert "In words changes, lost 6 changes work-A 2 ok work-B 1 failed" in found.words
+    assert "In words changes, lost 6 changes 6 changes work-A 2 ok 2 ok work-B 1 failed" in found.words
     labels = [a["aria-label"] for tag, a in found.tags if tag == "svg" and "lane" in a["class"]]
     assert labels == ["6 changes", "2 ok", "1 failed"]
     assert [a["class"] for tag, a in found.tags if tag == "path"] == ["change", "ok", "failed"]
     assert len([a for tag, a in found.tags if tag == "line" and a["class"] == "now"]) == 3
     found = show(page, "?lanes=job")
-    assert re.search(r"bad:B 1 failed, \d planned good:A 2 ok, \d planned later:A \d planned", found.words)
+    assert re.search(r"bad:B 1 failed, \d planned .*good:A 2 ok, \d planned .*later:A \d planned", found.words)
     assert {"good:A", "bad:B", "later:A"} == set(listed(found))
 
 
@@ -53,6 +55,8 @@ def test_its_list_leads_to_the_runs_and_says_what_went_wrong(page, jobs):
 
 def test_its_links_lead_to_a_part_of_the_time_and_to_other_times(page, jobs):
     found = show(page, "?lanes=job&pattern=good")
+    # The narrowest time has no parts that could be opened.
+    assert len({link for link in show(page, "?span=5m").links if "span=5m" in link and "at=" in link}) == 2
     slots = [link for link in found.links if "span=1h" in link]
     assert len(slots) == 8
     assert all("pattern=good" in link and "lanes=job" in link for link in slots)
@@ -78,7 +82,7 @@ def test_a_time_is_the_nearest_such_one_in_the_zone_of_the_page(bike, zone, hour
 
 
 def test_what_is_bad_is_refused_in_one_line(page, jobs):
-    for query in ("at=soon", "span=2h", "lanes=all", "every=2m", "queue=%00"):
+    for query in ("at=9999-12-30", "at=soon", "span=2h", "lanes=all", "every=2m", "queue=%00"):
         found = read(page.get(f"/timeline?{query}"), 400)
         assert "bad " in found.words
 
@@ -87,10 +91,44 @@ def test_it_leaves_out_what_runs_often_and_says_so(page, bike):
     bike.set("fast:A", "EVERY:10s")
     bike.set("round:A", "CONTINUE")
     found = show(page, "?every=5m")
-    assert "Left out: 1 job that runs more often than every 5m." in found.words
+    assert "Left out: 1 job that runs more often than every 5m, but for what has failed." in found.words
     assert "Not drawn ahead: 1 with CONTINUE" in found.words
     assert "nothing, " in found.words
     assert "Nothing of these jobs ran in this time" in found.words
+    assert "redbike set" not in found.words, "there are jobs"
+
+
+def test_a_queue_that_is_paused_has_a_lane_that_says_so(page, jobs):
+    jobs.pause_queue("B", reason="the printer")
+    jobs.unset("bad:B")
+    found = show(page, "?span=30m&queue=B")
+    assert "work-B nothing; queue work-B paused: the printer" in found.words
+    assert [a["class"] for tag, a in found.tags if tag == "rect"] == ["band"]
+
+
+def test_a_time_far_away_costs_no_more_with_a_blackout(page, jobs):
+    list(jobs.pause("good:A", every="*/5 * * * *", lasting="1m"))
+    now = jobs.store.timeline.read_clock()
+    spent = time.process_time()
+    found = show(page, f"?at={now + 360 * 86400:.0f}&span=1h&lanes=job")
+    assert time.process_time() - spent < 1.0 * SLOWNESS
+    assert "3 planned," in found.words
+
+
+@pytest.mark.parametrize(
+    ("at", "span", "first", "last"),
+    [
+        ("2027-03-28 12:00", "24h", "00:00:00", "01:00:00"),  # the day has 23 hours
+        ("2026-10-25 12:00", "24h", "00:00:00", "23:00:00"),
+        ("2026-10-25 02:30", "3h", "01:00:00", "03:00:00"),
+    ],
+)
+def test_on_a_day_of_daylight_saving_the_time_is_round(bike, at, span, first, last):
+    bike = Redbike(Failing("A"), bike.prefix, bike.client, timezone="Europe/Berlin")
+    found = show(TestClient(app(bike), base_url=BASE), f"?at={at}&span={span}")
+    slots = [a["title"].split(" to ") for tag, a in found.tags if " to " in a.get("title", "")]
+    assert (slots[0][0][11:19], slots[-1][1][11:19]) == (first, last)
+    assert len(set(map(tuple, slots))) == len(slots), "of an hour that comes twice, it is said which"
 
 
 def test_a_lane_of_a_queue_leads_to_those_of_its_jobs(page, jobs):

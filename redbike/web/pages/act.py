@@ -23,6 +23,7 @@ MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names
 ASKED, BAD, CHANGED = 200, 400, 409  # statuses
 NONE = Note("No job fits any more, so nothing was done.", is_problem=True)
+UNSELECTED = Note("No job was selected, so nothing was done.", is_problem=True)
 TOO_MANY = Note(
     f"More than {MOST:,} jobs match, or it takes too long to find them. That is too much for one step, so nothing was "
     "done. Narrow the filter, or use the command line.",
@@ -61,7 +62,7 @@ def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Respo
 def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
     found = _find(sent, order)
     if not found.jobids:
-        return sent.lead_back(NONE)
+        return sent.lead_back(UNSELECTED if order.target.selection.is_empty else NONE)
     if found.is_more:
         return sent.lead_back(TOO_MANY)
     is_other = bool(order.digest) and order.digest != found.digest

@@ -3,7 +3,7 @@
 The palette finds jobs, queues and pages by a part of their names.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote
@@ -50,6 +50,10 @@ STATUSES = {
 VERBS: dict[str, Role] = {
     **dict.fromkeys(("run", "pause", "resume", "cancel"), "operate"),
     **dict.fromkeys(("edit", "unset"), "write"),
+}
+APPLIES: dict[str, Callable[[Job], bool]] = {
+    "resume": lambda job: job.paused is not None,
+    "cancel": lambda job: job.is_running or job.status == Event.ENQ,
 }
 MOST = 10  # of a kind
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
@@ -169,7 +173,9 @@ def find(site: Site, request: Request) -> Response:
     ]
     actions = _find_actions(site, request.state.permit, text)
     jobs, is_more = _find_jobs(site, text)
-    found = [*actions, *pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
+    if actions:
+        return JSONResponse({"found": actions, "is_more": False})
+    found = [*pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
     rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(f'*{escape(text)}*')}")
     return JSONResponse({"found": [*found, rest], "is_more": is_more})
 
@@ -181,7 +187,11 @@ def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
     if role is None or not named.strip() or not permit.may(role):
         return []
     jobs, _ = _find_jobs(site, named.strip())
-    return [_name(verb.lower(), jobid, f"job?id={quote_part(jobid)}#do-{verb.lower()}") for jobid in jobs]
+    # A button that would do nothing is not there.
+    fits = APPLIES.get(verb.lower())
+    known = site.bike.store.overview.read_named(jobs, {}) if jobs else ()
+    found = [job.jobid for job in known if fits is None or fits(job)]
+    return [_name(verb.lower(), jobid, f"job?id={quote_part(jobid)}#do-{verb.lower()}") for jobid in found]
 
 
 def _name(kind: str, text: str, href: str) -> Found:

@@ -27,7 +27,7 @@ def read_choice(request: Request, name: str, *choices: str) -> str:
     """Return one of `choices`; the first one if none is asked for. Raise `BadConfig`."""
     text = read_text(request, name) or choices[0]
     if text not in choices:
-        raise BadConfig(f"bad {name} {text!r:.40}: {', '.join(filter(None, choices))} are allowed")
+        raise BadConfig(f"bad {name} {text!r:.40}: {', '.join(filter(None, dict.fromkeys(choices)))} are allowed")
     return text
 
 

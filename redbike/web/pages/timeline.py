@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
-from redbike.queries.lanes import Kind, Lanes, Question, find_lanes
+from redbike.errors import BadConfig
+from redbike.queries.lanes.finder import find_lanes
+from redbike.queries.lanes.model import Kind, Lanes, Question
 from redbike.schedule.clock import Clock
 from redbike.text.parsing import measure_duration
 from redbike.web.background import Report
@@ -34,12 +36,12 @@ SPANS = {
     "6h": (21600, 3600), "8h": (28800, 3600), "24h": (86400, 10800), "48h": (172800, 21600),
 }  # fmt: skip
 DEFAULTS = {"span": "8h", "lanes": "queue"}  # if nobody says
-DATED = 21600  # seconds of a part from which on its date is told
+FURTHEST = 366  # days from now to what may be asked for: what is to come is counted from now on
 EVERY = ("", "1m", "5m", "15m", "1h")  # what comes more often may be left out
 
 
 class Slot(NamedTuple):
-    """A part of the time: when it begins, what it is, and a link that shows it alone."""
+    """A part of the time: when it begins, what it is, and a link that shows it alone; "" if nothing is narrower."""
 
     label: str
     words: str
@@ -84,8 +86,12 @@ class Asked(NamedTuple):
 def show_timeline(site: Site, request: Request) -> Response:
     """Show the time that is asked for, as somebody has looked at it; that is done in the background."""
     clock = site.read_clock()
+    at, said = read_nearest(request, "at", clock)
+    if at is not None and at > clock.now + FURTHEST * 86400:
+        raise BadConfig(f"bad at {said!r:.40}: at most {FURTHEST} days to come are shown")
     asked = Asked(
-        *read_nearest(request, "at", clock),
+        at,
+        said,
         read_choice(request, "span", DEFAULTS["span"], *SPANS),
         read_choice(request, "lanes", DEFAULTS["lanes"], "job"),
         read_queue(site, request),
@@ -120,7 +126,7 @@ def show_timeline(site: Site, request: Request) -> Response:
 def _align(at: float, span: str, zone: str) -> tuple[float, float]:
     """Return from when until when so much time is around an instant, from a round local time on."""
     width, step = SPANS[span]
-    offset = datetime.fromtimestamp(at, ZoneInfo(zone)).utcoffset()
+    offset = datetime.fromtimestamp(max(0.0, at - width / 2), ZoneInfo(zone)).utcoffset()
     seconds = offset.total_seconds() if offset else 0.0
     since = max(0.0, math.floor((at - width / 2 + step / 2 + seconds) / step) * step - seconds)
     return since, since + width
@@ -131,18 +137,21 @@ def _list_slots(question: Question, asked: Asked, clock: Clock) -> Iterator[Slot
     narrower = next(name for name, (seconds, _) in SPANS.items() if seconds >= step)
     for number in range(width // step):
         start = question.since + number * step
-        first, last = clock.format(start), clock.format(start + step)
-        label = first[5:16] if step >= DATED else first[11:16]
-        yield Slot(label, f"{first[:16]} to {last[:16]}", asked.link(at=format_utc(start + step / 2), span=narrower))
+        time = clock.format(start)
+        label = time[5:10] if time[11:16] == "00:00" else time[11:16]
+        href = asked.link(at=format_utc(start + step / 2), span=narrower) if narrower != asked.span else ""
+        yield Slot(label, f"{clock.name(start)} to {clock.name(start + step)}", href)
 
 
 def _list_moves(question: Question, asked: Asked) -> list[Move]:
     middle, half = (question.since + question.until) / 2, (question.until - question.since) / 2
     names = list(SPANS)
-    wider = names[names.index(asked.span) + 1 :][:1]
+    place = names.index(asked.span)
+    wider, narrower = names[place + 1 :][:1], names[:place][-1:]
     return [
         Move("Earlier", "prev", asked.link(at=format_utc(max(0.0, middle - half)))),
         *(Move("Wider", "", asked.link(at=format_utc(middle), span=each)) for each in wider),
+        *(Move("Narrower", "", asked.link(at=format_utc(middle), span=each)) for each in narrower),
         Move("Now", "", asked.link(at="")),
         Move("Later", "next", asked.link(at=format_utc(middle + half))),
     ]

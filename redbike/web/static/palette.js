@@ -10,7 +10,7 @@
   const note = document.getElementById("palette-note");
   if (!palette || !palette.showModal) return;
   const PAUSE = 120; // milliseconds without a key after which it is looked for
-  let asked = 0, timer = 0, request = null, chosen = -1;
+  let asked = 0, timer = 0, request = null, chosen = -1, known = null;
 
   const choose = (number) => {
     const options = list.children;
@@ -49,7 +49,10 @@
       const answer = await fetch(`${up}find?q=${encodeURIComponent(field.value)}`, { signal: request.signal });
       if (!answer.ok || !answer.headers.get("content-type")?.startsWith("application/json")) throw new Error("no list");
       const result = await answer.json();
-      if (number === asked) draw(result);
+      if (number === asked) {
+        draw(result);
+        known = field.value;
+      }
     } catch (error) {
       if (number !== asked || error.name === "AbortError") return;
       draw({ found: [], is_more: false });
@@ -76,8 +79,17 @@
     help.close();
     palette.showModal();
     field.value = "";
+    known = null;
     field.focus();
     search();
+  };
+  // What is shown may still be of what was typed before.
+  const enter = async () => {
+    if (known !== field.value) {
+      clearTimeout(timer);
+      await search();
+    }
+    if (known === field.value && palette.open) go(list.children[chosen]);
   };
   field.addEventListener("input", () => {
     clearTimeout(timer);
@@ -88,9 +100,9 @@
     if (event.key in steps) {
       event.preventDefault();
       choose(chosen + steps[event.key]);
-    } else if (event.key === "Enter") {
+    } else if (event.key === "Enter" && !event.isComposing) {
       event.preventDefault();
-      go(list.children[chosen]);
+      enter();
     }
   });
   list.addEventListener("click", (event) => go(event.target.closest("[role=option]")));

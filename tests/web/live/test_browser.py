@@ -181,6 +181,12 @@ def test_the_palette_leads_to_a_button(steering, visit):
         expect(tab.get_by_role("button", name=button)).to_be_focused()
     tab.keyboard.press("Enter")
     expect(tab.locator(".note")).to_contain_text("hello:A")
+    # What was found before does not count.
+    tab.keyboard.press("/")
+    expect(tab.get_by_role("option")).to_have_count(9)
+    tab.keyboard.type("failures")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Failures")
 
 
 def test_the_palette_by_keyboard(busy, visit):

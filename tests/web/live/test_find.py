@@ -39,14 +39,17 @@ def test_a_verb_and_a_part_of_an_id_lead_to_the_button_of_whom_may_press_it(page
     for site in (page, steering):
         for jobid in ("night:A", "pause night:A"):
             site.bike.set(jobid, "EVERY:1h")
+    steering.bike.pause("night:A")
+    assert [each["text"] for each in ask(steering, "resume nigh")["found"]] == ["night:A"]
+    assert ask(steering, "cancel nigh")["found"][0]["kind"] == "search", "nothing of it could be cancelled"
     found = ask(steering, "pause nigh")
     assert found["found"][:2] == [
         {"kind": "pause", "text": "night:A", "href": "job?id=night%3AA#do-pause"},
         {"kind": "pause", "text": "pause night:A", "href": "job?id=pause%20night%3AA#do-pause"},
     ]
     # It may be a part of an id, too, and for those who may only look it is nothing else.
-    for site in (page, steering):
-        assert names(ask(site, "pause nigh"), "job") == ["pause night:A"]
+    assert names(ask(page, "pause nigh"), "job") == ["pause night:A"]
+    assert names(ask(steering, "pause nightly"), "search")
     assert ask(steering, "pause ")["found"] == ask(steering, "pause")["found"]
     assert not {each["kind"] for each in ask(page, "pause nigh")["found"]} - {"job", "search"}
 

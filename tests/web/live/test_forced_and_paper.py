@@ -65,7 +65,7 @@ def test_what_colours_say_is_seen_in_forced_ones(steering, visit):
     # Nor is a refusal told by its colour alone.
     tab.goto(f"{steering.url}jobs")
     press(tab, "Unset")
-    expect_note(tab, "No job fits any more, so nothing was done.")
+    expect_note(tab, "No job was selected, so nothing was done.")
     assert "▲" in tab.locator(".note").evaluate("each => getComputedStyle(each, '::before').content")
 
 
