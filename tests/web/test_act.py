@@ -272,6 +272,16 @@ def keys(browser):
     return [pair for pair in browser.get("/").find("Pause everything").fields if pair[0] in ("form", "once", "back")]
 
 
+def test_each_queue_leads_to_its_form(bike, browser):
+    bike.run("hourly:A")
+    bike.set("other:B", "NOW")
+    page = browser.get("/queues")
+    assert 'href="queues?queue=work-B#act-until">Pause it' in page.html
+    page = press(browser, "/queues?queue=work-B", "Pause it")
+    assert page.notes == ["The queue work-B is paused."]
+    assert 'href="queues?queue=work-B#act-until">Resume it' in page.html
+
+
 def test_a_queue_is_paused_resumed_and_limited(bike, browser):
     bike.run("hourly:A")
     page = press(browser, "/queues", "Pause it", until="4000000000", reason="full")

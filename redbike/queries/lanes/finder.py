@@ -22,6 +22,7 @@ from redbike.store.store import Store
 
 LANES = 30  # that are drawn
 MOST_IN_FLIGHT = 1000
+PAGE = 100  # jobs between two reports
 KEPT = 20  # times as many are held as are kept, while they are chosen
 
 
@@ -43,7 +44,8 @@ def find_lanes(
             jobid = runs[0].jobid
             collector.add(jobid, [*map(_make_event, runs), *running.pop(jobid, ())])
         done += 1
-        report(done, max(done, number))
+        if done % PAGE == 0:
+            report(done, max(done, number))
     for jobid, events in running.items():
         collector.add(jobid, events)
     if question.until > now:

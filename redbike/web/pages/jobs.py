@@ -191,7 +191,19 @@ def _find_actions(site: Site, permit: Permit, text: str) -> list[Found]:
     fits = APPLIES.get(verb.lower())
     known = site.bike.store.overview.read_named(jobs, {}) if jobs else ()
     found = [job.jobid for job in known if fits is None or fits(job)]
-    return [_name(verb.lower(), jobid, f"job?id={quote_part(jobid)}#do-{verb.lower()}") for jobid in found]
+    queues = site.view.get().glance.queues if verb.lower() in ("pause", "resume") else ()
+    held = [
+        each.queue
+        for each in queues
+        if named.strip().lower() in each.queue.lower() and (each.paused is not None) is (verb.lower() == "resume")
+    ]
+    return [
+        *(_name(verb.lower(), jobid, f"job?id={quote_part(jobid)}#do-{verb.lower()}") for jobid in found),
+        *(
+            _name(f"{verb.lower()} queue", queue, f"queues?queue={quote_part(queue)}#act-until")
+            for queue in held[:MOST]
+        ),
+    ]
 
 
 def _name(kind: str, text: str, href: str) -> Found:

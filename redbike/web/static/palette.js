@@ -61,7 +61,7 @@
   };
   // The button of an action is ready to be pressed, and in sight.
   const aim = () => {
-    const aimed = location.hash.startsWith("#do-") && document.getElementById(location.hash.slice(1));
+    const aimed = /^#(do|act)-/.test(location.hash) && document.getElementById(location.hash.slice(1));
     if (!aimed) return;
     const folded = aimed.closest("details");
     if (folded) folded.open = true;

@@ -42,6 +42,9 @@ def test_a_verb_and_a_part_of_an_id_lead_to_the_button_of_whom_may_press_it(page
     steering.bike.pause("night:A")
     assert [each["text"] for each in ask(steering, "resume nigh")["found"]] == ["night:A"]
     assert ask(steering, "cancel nigh")["found"][0]["kind"] == "search", "nothing of it could be cancelled"
+    wait_for_queues(steering)
+    [queue] = names(ask(steering, "pause work-a"), "pause queue")
+    assert (queue, names(ask(steering, "resume work-a"), "resume queue")) == ("work-A", [])
     found = ask(steering, "pause nigh")
     assert found["found"][:2] == [
         {"kind": "pause", "text": "night:A", "href": "job?id=night%3AA#do-pause"},
