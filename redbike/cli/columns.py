@@ -64,19 +64,27 @@ def make_table(columns: Sequence[Column], rows: Sequence[Any], room: int) -> Tab
 
 
 def _fit(columns: Sequence[Column], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts."""
+    """Return the numbers of the columns for which there is room, and their widths; `natural` are those of the texts.
+
+    What may be cut is cut first, then extra columns are left out, and only then what may go on in the next line does.
+    """
     chosen = dict(enumerate(natural))
     extras = [number for number, column in enumerate(columns) if column.is_extra]
-    while True:
-        excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
-        while excess > 0:
-            # The widest one first, so that short texts stay whole.
-            slack = {n: width for n, width in chosen.items() if width > columns[n].width.value > 0}
-            if not slack:
-                break
-            chosen[max(slack, key=slack.__getitem__)] -= 1
-            excess -= 1
-        if excess <= 0 or not extras:
-            return chosen
+    while _shrink(columns, chosen, room, Width.CUT) > 0 and extras:
         left_out = extras.pop()
         chosen = {n: natural[n] for n in chosen if n != left_out}
+    _shrink(columns, chosen, room, Width.FOLDED)
+    return chosen
+
+
+def _shrink(columns: Sequence[Column], chosen: dict[int, int], room: int, width: Width) -> int:
+    """Make columns of this kind narrower, as far as they may be; return by how much the table is still too wide."""
+    excess = sum(chosen.values()) + GAP * (len(chosen) - 1) - room
+    while excess > 0:
+        # The widest one first, so that short texts stay whole.
+        slack = {n: now for n, now in chosen.items() if columns[n].width is width and now > width.value}
+        if not slack:
+            break
+        chosen[max(slack, key=slack.__getitem__)] -= 1
+        excess -= 1
+    return excess

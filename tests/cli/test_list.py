@@ -143,6 +143,12 @@ def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
 # For people
 
 
+def test_an_id_stays_whole_where_other_columns_can_be_cut(bike, shell):
+    bike.set("billing:reminders-month:A", "0 9 * * MON-FRI", note="n" * 60)
+    lines = plain(run_on_terminal(shell, "jobs", columns=80))
+    assert "billing:reminders-month:A" in [line.split()[0] for line in lines if line]
+
+
 @pytest.mark.parametrize(("command", "columns"), [*((each, 40) for each in COMMANDS), ("jobs", 80), ("jobs", 200)])
 def test_a_table_fits_the_terminal(bike, shell, command, columns):
     bike.set(f"{'long-' * 20}:A", "FREQ=MONTHLY;BYDAY=2TU,3WE,4FR,-1SU;BYHOUR=9,10,11,12,13,14,15;BYMINUTE=0,10,20")
