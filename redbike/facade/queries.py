@@ -22,7 +22,7 @@ from redbike.queries.health import MAX_LAG, MOST_LAG, Health, check_health
 from redbike.queries.hosts import find_next, list_hosts
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
-from redbike.schedule.moments import DurationLike, InstantLike, read_instant
+from redbike.schedule.moments import DurationLike, InstantLike, read_duration, read_instant
 from redbike.store.enums import Event, EventName
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
@@ -231,14 +231,15 @@ class Queries(Part):
 
     def agenda(
         self, *patterns: str, hours: float = 24, after: InstantLike | None = None, queue: str | None = None,
-        report: Callable[[int, int], None] | None = None, tag: TagLike | None = None
+        report: Callable[[int, int], None] | None = None, tag: TagLike | None = None,
+        every: DurationLike | None = None
     ) -> Forecast:  # fmt: skip
         """What will run in the next `hours`, or from `after` on: by quarters, and the densest minutes.
 
         Of all jobs, or of those that `patterns` and `tag` name, and of `queue` alone, as `jobs` takes them. It ends
         with a whole quarter of an hour. `report` hears now and then how many jobs of how many were looked at. What
-        matches nothing is left out. Raises `BadJobId`, `BadQueueName`, and `BadConfig` for bad hours, at most a week,
-        or an instant that is past.
+        matches nothing is left out, and so are jobs that run more often than `every`, such as ``5m``. Raises
+        `BadJobId`, `BadQueueName`, and `BadConfig` for bad hours, at most a week, or an instant that is past.
         """
         if not is_number(hours) or not 0 < hours <= MOST_HOURS:
             raise BadConfig(f"bad hours {quote(hours)}: a number up to {MOST_HOURS} is needed")
@@ -253,7 +254,8 @@ class Queries(Part):
         start = max(now, math.floor(start / 60) * 60)
         jobids = self._find(patterns, tag)
         name = None if queue is None else self._find_queue(queue)
-        return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings)
+        seconds = 0.0 if every is None else read_duration("every", every)
+        return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings, seconds)
 
     def check(self, report: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong with the stored jobs, and what one should know of them, streamed; nothing is changed.

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import pairwise
 
 from redbike.errors import BadSchedule
 from redbike.queries.blackouts import Calendar, Held
@@ -40,6 +41,15 @@ class Group:
     seconds: float = 0.0  # that one run of each of these takes, if that is known
     unknown: int = 0  # those of which it is not
     samples: list[str] = field(default_factory=list)
+    is_frequent: bool | None = None  # whether it comes sooner than is asked for; None if nobody has looked
+
+    def comes_sooner(self, every: float) -> bool:
+        """Tell whether most of what these jobs run comes sooner than every so many seconds."""
+        if not every:
+            return False
+        found = (self.minutes or Minutes()).items()
+        dues = ((minute + place / number) * MINUTE for minute, number in found for place in range(min(number, MINUTE)))
+        return comes_sooner(dues, every)
 
     def add(self, job: ComingJob) -> None:
         self.jobs += 1
@@ -68,15 +78,28 @@ class Load:
             self.jobs[jobid] = None
 
 
+def comes_sooner(dues: Iterable[float], every: float) -> bool:
+    """Tell whether most of the distances between different instants are clearly less than so many seconds."""
+    gaps = sorted(later - first for first, later in pairwise(sorted(set(dues))))
+    return bool(every and gaps) and gaps[len(gaps) // 2] < 0.9 * every
+
+
 class Counting:
     """Counts the runs of jobs from `start` to `end`; it is `now`. `name_queue` returns "" if nobody knows the queue.
 
-    `calendar` has the blackouts, if there are any.
+    `calendar` has the blackouts, if there are any. Jobs that run more often than `every` so many seconds are left out.
     """
 
     def __init__(
-        self, start: float, end: float, now: float, name_queue: Callable[[str], str], calendar: Calendar | None = None
+        self,
+        start: float,
+        end: float,
+        now: float,
+        name_queue: Callable[[str], str],
+        calendar: Calendar | None = None,
+        every: float = 0.0,
     ) -> None:
+        self._every, self.hidden = every, 0
         self._start, self._end, self._now = start, end, now
         self.base = math.floor(start / QUARTER) * QUARTER  # where the first minute and the first quarter begin
         self._name_queue, self.calendar = name_queue, calendar
@@ -89,8 +112,17 @@ class Counting:
     def add(self, job: ComingJob) -> None:
         """Count a job. One with a bad schedule does not run."""
         group = self.find_group(job)
-        if group is not None:
+        if group is None:
+            return
+        if self._every and self._is_frequent(group):
+            self.hidden += 1
+        else:
             group.add(job)
+
+    def _is_frequent(self, group: Group) -> bool:
+        if group.is_frequent is None:
+            group.is_frequent = group.comes_sooner(self._every)
+        return group.is_frequent
 
     def find_group(self, job: ComingJob) -> Group | None:
         """Return the jobs that run in the same minutes as this one, which is not counted; None if it does not run."""

@@ -93,6 +93,7 @@ class Forecast:
     runs: int
     continuous: int  #: jobs that run again as soon as they have run, which are not counted
     paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
+    hidden: int = 0  #: jobs that run more often than was asked for, and are left out
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)
@@ -107,15 +108,16 @@ def make_forecast(
     report: Callable[[int, int], None] | None = None,
     queue: str | None = None,
     settings: Settings | None = None,
+    every: float = 0.0,
 ) -> Forecast:
     """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
 
     `report` hears how many jobs of how many were looked at. The `settings` say what becomes of what falls into a
-    blackout.
+    blackout. Jobs that run more often than `every` so many seconds are left out, if it is not 0.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
     calendar = Calendar(store.blackouts.list_all(), settings or Settings(), now, end)
-    counting = Counting(start, end, now, store.name_queue, calendar)
+    counting = Counting(start, end, now, store.name_queue, calendar, every)
     paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes
     numbers = nlargest(DENSEST, range(len(minutes)), key=lambda minute: (minutes[minute], -minute))
@@ -133,6 +135,7 @@ def make_forecast(
         runs=counting.runs,
         continuous=counting.continuous,
         paused=paused,
+        hidden=counting.hidden,
     )
 
 
@@ -204,7 +207,7 @@ def _list_quarters(counting: Counting) -> Iterator[Quarter]:
 def _list_plans(counting: Counting) -> list[Plan]:
     found = dict[str, Plan]()
     for group in counting.groups.values():
-        if group.minutes:
+        if group.jobs and group.minutes:
             first = float(counting.base + min(group.minutes) * MINUTE)
             before = found.get(group.schedule, Plan(Share(group.schedule, 0, ()), first, 0))
             runs = before.runs + group.jobs * group.minutes.total()
@@ -225,7 +228,7 @@ def _find_shares(counting: Counting, minute: int) -> dict[str, Share]:
     """Return the jobs that run in a minute, by their schedules."""
     found = dict[str, Share]()
     for group in counting.groups.values():
-        if minute in (group.minutes or ()):
+        if group.jobs and minute in (group.minutes or ()):
             found[group.schedule] = _add(found.get(group.schedule, Share(group.schedule, 0, ())), group)
     return found
 

@@ -16,7 +16,7 @@ from redbike.errors import RedbikeError
 
 log = logging.getLogger("redbike.web")
 
-KEPT = 5.0  # seconds for which a result is kept
+KEPT = 10.0  # seconds for which a result is kept
 SHARE = 10  # or this many times what it took to compute, if that is more
 RETRY = 5.0  # seconds after which it is tried again if it was not possible
 MOST_RESULTS, MOST_WAITING = 8, 4  # that are kept, and that wait for the thread

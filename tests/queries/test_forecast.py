@@ -38,6 +38,17 @@ def look(bike, *patterns, now=NOW, **more):
         bike.store = before
 
 
+def test_what_runs_more_often_than_it_is_asked_for_is_left_out(bike):
+    for number, schedule in enumerate(("EVERY:1m", "EVERY:5m", "*/5 * * * *", "EVERY:20s", "EVERY:1h", "CONTINUE")):
+        set_some(bike, 2, schedule, f"{number}.")
+    for every, hidden in ((None, 0), ("1m", 2), ("5m", 4), ("10m", 8)):
+        found = look(bike, hours=1, every=every)
+        assert found.hidden == hidden
+        assert (found.jobs, found.continuous) == (10 - hidden, 2)
+    with pytest.raises(BadConfig, match="bad every"):
+        look(bike, every="soon")
+
+
 def set_some(bike, number, schedule, name="", queue="A", **more):
     """Set jobs alike."""
     for n in range(number):

@@ -79,6 +79,15 @@ def test_it_may_be_of_one_queue_or_of_a_pattern(page, jobs):
     assert "pattern=hour" in next(link for link in found.links if "queue=" in link)
 
 
+def test_jobs_that_run_often_may_be_left_out(page, jobs):
+    jobs.set("fast:A", "EVERY:1m")
+    found = show(page, "?every=15m")
+    assert "64 runs of 41 jobs" in found.words
+    assert "Left out: 1 job that runs more often than every 15m." in found.words
+    assert all("every=15m" in link for link in found.links if link.startswith("timeline?"))
+    assert "bad every" in read(page.get("/agenda?every=2m"), 400).words
+
+
 def test_it_says_how_far_it_is(page, jobs, monkeypatch):
     may_go_on, whole = threading.Event(), Redbike.agenda
 

@@ -9,7 +9,7 @@ from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
-from redbike.web.pages.jobs import FLAGS, STATUSES
+from redbike.web.pages.jobs import FLAGS, SORTS, STATUSES
 from tests.verbs import set_job, take_one
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
@@ -60,7 +60,7 @@ def test_the_form_shows_what_is_asked_for(page, some):
     assert boxes == [(name, name == "paused") for name in FLAGS]
     assert [a["value"] for tag, a in found.tags if a.get("id") == "pattern"] == ["ta"]
     options = [attributes["value"] for tag, attributes in found.tags if tag == "option"]
-    assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next"]
+    assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next", *SORTS]
     assert re.search(r"paused (now|\d+ s ago)", found.words)
     for words in ("until in 2", "the <b>disk</b> is full"):
         assert words in found.words
@@ -79,7 +79,7 @@ def test_a_queue_with_any_name_can_be_chosen_and_any_text_searched(page, bike, c
     # The exact job comes alone, and leads to those that have its id in theirs.
     found = read(page.get("/jobs?pattern=a:A"))
     assert listed(found) == ["a:A"]
-    [more] = [link for link in found.links if "pattern=" in link]
+    [more] = [link for link in found.links if "pattern=" in link and "sort=" not in link]
     assert listed(read(page.get(f"/{more}"))) == ["a:A", "aa:A"]
 
 
@@ -180,6 +180,27 @@ def test_the_overview_shows_what_runs_the_oldest_first_and_what_takes_long(page,
     assert "the run –" in words[2]
     assert all("web1:7:" in each for each in words)
     assert len([link for link in found.links if link.startswith("run?id=")]) == 3
+
+
+def test_each_header_sorts(page, bike):
+    for jobid in ("a:B", "b:A"):
+        bike.set(jobid, "EVERY:1h")
+        bike.run(jobid)
+        bike.work_one()
+    bike.set("c:A", "NOW")
+    for sort, jobids in (
+        ("id", ["a:B", "b:A", "c:A"]),
+        ("status", ["a:B", "b:A", "c:A"]),
+        ("last", ["b:A", "a:B", "c:A"]),
+        ("queue", ["b:A", "c:A", "a:B"]),
+    ):
+        found = read(page.get(f"/jobs?sort={sort}"))
+        assert listed(found) == jobids, sort
+        assert len([a for _, a in found.tags if "aria-sort" in a]) == 1
+    assert {f"jobs?sort={sort}" for sort in ("id", "status", "next", "last", "queue")} <= set(
+        read(page.get("/jobs")).links
+    )
+    assert "bad sort" in read(page.get("/jobs?sort=x"), 400).words
 
 
 def test_the_overview_counts_what_waits_in_a_queue_for_long_as_overdue(page, bike):

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nsmallest
-from itertools import pairwise
 from operator import itemgetter
 
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar
-from redbike.queries.counting import MINUTE, Counting, Group
+from redbike.queries.counting import Counting, Group, comes_sooner
 from redbike.queries.forecast import list_coming
 from redbike.queries.lanes.model import EACH, LISTED, Event, Kind, Lane, Lanes, Plan, Question
 from redbike.queries.lanes.remarks import add_bands, add_marks, list_held
@@ -77,7 +76,7 @@ class _Collector:
         events = [event for event in events if question.is_in(event.start, event.end)]
         if not events or not question.has(jobid, queue):
             return
-        if _is_frequent((event.due for event in events), question.every):
+        if comes_sooner((event.due for event in events), question.every):
             found.hidden.add(jobid)
             events = [event for event in events if event.kind is Kind.FAILED]
         if not events:
@@ -179,13 +178,6 @@ class _Collector:
                 lane.events += plan.list_events(job.jobid, job.duration or 0.0)
 
 
-def _is_frequent(dues: Iterable[float], every: float) -> bool:
-    """Tell whether half of what is due comes sooner than every so many seconds; tries of one occurrence are one."""
-    ordered = sorted(set(dues))
-    gaps = sorted(later - first for first, later in pairwise(ordered))
-    return bool(every and gaps) and gaps[len(gaps) // 2] < 0.9 * every
-
-
 def _make_event(run: PastRun) -> Event:
     kind = Kind.FAILED if run.has_failed else Kind.OK
     return Event(run.started, get_end(run), kind, run.jobid, run.due, run=run)
@@ -225,10 +217,4 @@ def _list_planned(store: Store, found: Lanes, settings: Settings) -> Iterator[li
 
 
 def _make_plan(group: Group, base: float, start: float, every: float) -> Plan:
-    minutes = group.minutes or Counter()
-    dues = (
-        minute * MINUTE + MINUTE * place / number
-        for minute, number in minutes.items()
-        for place in range(min(number, MINUTE))
-    )
-    return Plan(group.queue, minutes, base, start, _is_frequent(dues, every) if every else False)
+    return Plan(group.queue, group.minutes or Counter(), base, start, group.comes_sooner(every))

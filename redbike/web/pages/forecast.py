@@ -16,22 +16,23 @@ from redbike.web.pages.parameters import list_queues, make_link, read_choice, re
 from redbike.web.rendering import format_utc
 from redbike.web.site import Site
 
+EVERY = ("", "1m", "5m", "15m", "1h")  # what comes more often may be left out
 AGAIN, LATER = 1, 10  # seconds after which a browser looks again while it is counted, if it has something to show
 
 
 def show_forecast(site: Site, request: Request) -> Response:
     """Show what will run when, as somebody has counted it; it is counted in the background."""
     span = cast(Span, read_choice(request, "span", "day", "week"))
-    queue, pattern = read_queue(site, request), read_pattern(request)
+    queue, pattern, every = read_queue(site, request), read_pattern(request), read_choice(request, "every", *EVERY)
 
     def count(report: Report) -> Forecast:
         patterns = (pattern,) if pattern else ()
-        return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report)
+        return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report, every=every or None)
 
-    task = site.background.get(("agenda", span, pattern, queue), count)
+    task = site.background.get(("agenda", span, pattern, queue, every), count)
     forecast: Forecast | None = task.result
     clock = site.read_clock()
-    given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern")}
+    given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern"), "every": every}
     counted = {quarter.queue for quarter in forecast.quarters} if forecast else set[str]()
     return site.answer(
         request,
@@ -45,6 +46,8 @@ def show_forecast(site: Site, request: Request) -> Response:
         grid=make_grid(forecast, span, clock.zone) if forecast else None,
         strips=_draw(forecast, span, clock) if forecast else [],
         open_cell=lambda cell: _link_cell(cell, span, {**given, "span": None}),
+        every=every,
+        choices=EVERY,
         queue=queue,
         queues=list_queues(site, queue, *counted),
         given=given,

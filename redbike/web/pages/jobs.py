@@ -46,6 +46,13 @@ STATUSES = {
     Event.DIE: "failed for good",
     Event.BAD: "bad schedule",
 }
+# By what the jobs of a page are sorted; by their next run, all jobs are.
+SORTS: dict[str, Callable[[Job], tuple[bool, float, str]]] = {
+    "id": lambda job: (False, 0.0, job.jobid),
+    "status": lambda job: (False, list(STATUSES).index(job.status) if job.status else -1.0, job.jobid),
+    "last": lambda job: (job.last_started is None, -(job.last_started or 0.0), job.jobid),
+    "queue": lambda job: (not job.queue, 0.0, f"{job.queue} {job.jobid}"),
+}
 # What the palette leads to, and who may do it.
 VERBS: dict[str, Role] = {
     **dict.fromkeys(("run", "pause", "resume", "cancel"), "operate"),
@@ -64,7 +71,7 @@ Found = dict[str, str]
 
 def show_jobs(site: Site, request: Request) -> Response:
     """Show those jobs that the parameters name."""
-    asked, sort = _read_selection(request), read_choice(request, "sort", "", "next")
+    asked, sort = _read_selection(request), read_choice(request, "sort", "", "next", *SORTS)
     flags = {name: getattr(asked, name) for name in FLAGS}
     given = {"pattern": asked.pattern, "queue": asked.queue, "status": asked.status, "sort": sort, **flags}
     given["tag"] = asked.tag
@@ -82,7 +89,11 @@ def show_jobs(site: Site, request: Request) -> Response:
         "jobs.html",
         site.read_clock(),
         here="jobs",
-        jobs=page.jobs if is_ordered else sorted(page.jobs, key=_rank),
+        jobs=sorted(page.jobs, key=SORTS[sort])
+        if sort in SORTS
+        else page.jobs
+        if is_ordered
+        else sorted(page.jobs, key=_rank),
         page=page,
         tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
         runs=_describe_runs(site, page.jobs),
@@ -97,6 +108,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         queues=list_queues(site, named.queue),
         queue=named.queue,
         words=STATUSES,
+        is_sorted_here=sort in SORTS and (page.following is not None or cursor != Cursor()),
         link=lambda **changes: make_link("jobs", given, **changes),
     )
 

@@ -16,7 +16,7 @@ from redbike.schedule.clock import Clock
 from redbike.text.parsing import measure_duration
 from redbike.web.background import Report
 from redbike.web.lane_charts import PARTS, count_kinds, draw_lanes, draw_marks
-from redbike.web.pages.forecast import AGAIN, LATER
+from redbike.web.pages.forecast import AGAIN, EVERY, LATER
 from redbike.web.pages.parameters import (
     compile_pattern,
     list_queues,
@@ -37,7 +37,6 @@ SPANS = {
 }  # fmt: skip
 DEFAULTS = {"span": "8h", "lanes": "queue"}  # if nobody says
 FURTHEST = 366  # days from now to what may be asked for: what is to come is counted from now on
-EVERY = ("", "1m", "5m", "15m", "1h")  # what comes more often may be left out
 
 
 class Slot(NamedTuple):
