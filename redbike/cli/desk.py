@@ -9,7 +9,7 @@ QUIT = ("q", "Q")
 CTRL_D, ENTER, ESCAPE, BACKSPACE = "\x04", ("\r", "\n"), "\x1b", ("\x7f", "\b")
 ARROWS = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}
 VERBS = {"r": "run", "p": "pause", "u": "resume", "c": "cancel"}
-ORDERS = ("what needs a person", "their next run", "their ids")  # of the jobs that were found
+BY_NEED, BY_NEXT, BY_ID = ORDERS = "what needs a person", "their next run", "their ids"  # of jobs that were found
 LONGEST = 200  # characters that are typed
 HELP = "↓↑ choose  Enter show  r run  p pause  u resume  c cancel  / find  q end"
 
@@ -30,7 +30,7 @@ class Desk:
     jobids: Sequence[str] = ()  # on the screen, from its top
     chosen: str = ""
     pattern: str = ""  # which jobs are shown; "" for the usual ones
-    order: str = ORDERS[0]
+    order: str = BY_NEED
     typed: str | None = None  # of a pattern; None while none is typed
     question: Request | None = None
     said: str = ""  # what became of the last request

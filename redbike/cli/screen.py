@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
-from redbike.cli.desk import Desk
+from redbike.cli.desk import BY_ID, BY_NEXT, Desk
 from redbike.cli.tables import choose_jobs, list_job_columns, list_queue_columns, list_worker_columns, sort_queues
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, judge
@@ -77,13 +77,12 @@ def _list_found(view: View, clock: Clock, desk: Desk) -> list[Section]:
     first, *others = list_job_columns(clock)
     columns = first._replace(title="JOBS", show=lambda job: _name(job.jobid, desk)), *others
     found = view.found or ()
-    match desk.order:
-        case "their ids":
-            rows = sorted(found, key=lambda job: job.jobid)
-        case "their next run":
-            rows = sorted(found, key=lambda job: (job.next_run is None, job.next_run or 0.0, job.jobid))
-        case _:
-            rows, _ = choose_jobs(found, len(found))
+    if desk.order == BY_ID:
+        rows = sorted(found, key=lambda job: job.jobid)
+    elif desk.order == BY_NEXT:
+        rows = sorted(found, key=lambda job: (job.next_run is None, job.next_run or 0.0, job.jobid))
+    else:
+        rows, _ = choose_jobs(found, len(found))
     return [Section(columns, rows, len(found))]
 
 

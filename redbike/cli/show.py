@@ -41,9 +41,7 @@ def show_job(arguments: Arguments, config: Config) -> None:
     """Print all about a job: for people, or as ``--format`` says."""
     shown_as = find_format(arguments)
     bike, jobid = open_to_look(config, names_queues=True), arguments["<JOBID>"]
-    job = bike.tell(jobid)
-    if not (job["status"] or job["schedule"] or job["working"]):
-        raise NoSuchJob(f"no such job: {jobid!r}")
+    job = read_job(bike, jobid)
     match shown_as:
         case "json":
             print(json.dumps({"jobid": jobid, **job}, indent=2, ensure_ascii=False))
@@ -53,6 +51,14 @@ def show_job(arguments: Arguments, config: Config) -> None:
             writer.writerows((name, _format_value(value)) for name, value in job.items())
         case _:
             print_job(bike, jobid, job)
+
+
+def read_job(bike: Redbike, jobid: str) -> Job:
+    """Return what `Redbike.tell` has of a job. Raise `NoSuchJob`."""
+    job = bike.tell(jobid)
+    if not (job["status"] or job["schedule"] or job["working"]):
+        raise NoSuchJob(f"no such job: {jobid!r}")
+    return job
 
 
 def _format_value(value: object) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.desk import Desk, Request
-from redbike.cli.show import print_job
+from redbike.cli.show import print_job, read_job
 from redbike.config.file import Config
 from redbike.connection.check import describe_address
 from redbike.errors import BadConfig, BadJobId, RedbikeError
@@ -75,7 +75,7 @@ def show_top(arguments: Arguments, config: Config) -> None:
 def _show(bike: Redbike, jobid: str) -> None:
     """Print what `show` prints of a job, on the terminal as it was."""
     try:
-        print_job(bike, jobid, bike.tell(jobid))
+        print_job(bike, jobid, read_job(bike, jobid))
     except (RedbikeError, OSError) as error:
         print(error)
     print("\nAny key goes back.", flush=True)

@@ -11,7 +11,7 @@ from redbike.queries.running import Running, list_running
 from redbike.store.cursors import Cursor
 from redbike.store.overview import Job, JobSearch
 from redbike.store.past_runs import Dead, Failure
-from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
+from redbike.store.patterns import compile_patterns, make_search
 from redbike.store.processes import Process
 from redbike.store.questions import Refusal
 from redbike.store.store import Store
@@ -83,7 +83,7 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
 
 def find_jobs(store: Store, text: str) -> Sequence[Job]:
     """Return some jobs that fit a pattern, or with a part of their ids. Raise `BadJobId` for a bad one."""
-    pattern = text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
+    pattern = make_search(text)
     search = JobSearch(pattern=pattern, matches=compile_patterns([pattern]))
     return store.overview.read_page(search, Cursor()).jobs
 

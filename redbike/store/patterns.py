@@ -65,6 +65,11 @@ def check_pattern(text: str) -> str:
     return text
 
 
+def make_search(text: str) -> str:
+    """Return a pattern for what somebody looks for: the text itself, or one of ids that have it in them."""
+    return text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
+
+
 def expand(
     questions: Questions,
     texts: Iterable[str],

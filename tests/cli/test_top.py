@@ -246,6 +246,12 @@ def test_jobs_are_found_and_shown(bike, shell):
     assert "Every hour" in shown
     screen.type(b" ")
     wait_until(lambda: screen.read().count(BEGIN) == 2)
+    # It may be gone when somebody asks for it.
+    bike.unset("29:B")
+    screen.type(b"\r")
+    screen.wait_for("no such job: '29:B'")
+    screen.type(b" ")
+    wait_until(lambda: screen.read().count(BEGIN) == 3)
     screen.type(b"\x1b")
     wait_until(lambda: "DUE NEXT" in "\n".join(screen.last()))
     screen.type(b"/[\r")

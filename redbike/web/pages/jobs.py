@@ -60,7 +60,7 @@ VERBS: dict[str, Role] = {
 }
 APPLIES: dict[str, Callable[[Job], bool]] = {
     "resume": lambda job: job.paused is not None,
-    "cancel": lambda job: job.is_running or job.status == Event.ENQ,
+    "cancel": lambda job: job.is_running or job.status == Event.ENQ or job.has_failed,  # it may be tried again
 }
 MOST = 10  # of a kind
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
@@ -89,11 +89,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         "jobs.html",
         site.read_clock(),
         here="jobs",
-        jobs=sorted(page.jobs, key=SORTS[sort])
-        if sort in SORTS
-        else page.jobs
-        if is_ordered
-        else sorted(page.jobs, key=_rank),
+        jobs=_sort(page.jobs, sort, is_ordered),
         page=page,
         tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
         runs=_describe_runs(site, page.jobs),
@@ -111,6 +107,12 @@ def show_jobs(site: Site, request: Request) -> Response:
         is_sorted_here=sort in SORTS and (page.following is not None or cursor != Cursor()),
         link=lambda **changes: make_link("jobs", given, **changes),
     )
+
+
+def _sort(jobs: Sequence[Job], sort: str, is_ordered: bool) -> Sequence[Job]:
+    if sort in SORTS:
+        return sorted(jobs, key=SORTS[sort])
+    return jobs if is_ordered else sorted(jobs, key=_rank)
 
 
 def _rank(job: Job) -> tuple[bool, str]:

@@ -10,7 +10,7 @@ from redbike.loop.worker_class import find_queue
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import NOW
 from redbike.store.names import check_queue_name
-from redbike.store.patterns import check_pattern, compile_patterns, escape, is_pattern
+from redbike.store.patterns import compile_patterns, make_search
 from redbike.web.rendering import encode_all
 from redbike.web.requests import read_moment
 from redbike.web.site import Site
@@ -65,9 +65,7 @@ def read_nearest(request: Request, name: str, clock: Clock) -> tuple[float | Non
 def read_pattern(request: Request) -> str:
     """Return the pattern that is asked for; of a text without a wildcard, one for ids that have it in them."""
     text = read_text(request, "pattern")
-    if not text:
-        return ""
-    return text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
+    return make_search(text) if text else ""
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
