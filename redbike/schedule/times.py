@@ -1,8 +1,8 @@
-"""Read times as people say them: ``22:45``, ``mon 9:00``, ``tomorrow 6:00``, ``+1h``, ``24 dec 18:00``.
+"""Read times as people say them: ``22:45``, ``noon``, ``mon 9:00``, ``tomorrow 6:00``, ``+1h``, ``2h ago``.
 
 A time that comes again and again means the next such instant, or the last one for a command that looks back. A day
-without a time of day means its first instant. What could mean two things, such as ``1/2``, means nothing. A number is
-epoch seconds.
+without a time of day means its first instant. What could mean two things, such as ``1/2`` or ``mon midnight``, means
+nothing. A number is epoch seconds.
 
 Local times are in a zone. In the hour that clocks skip, the offset before it counts; of two, the first one. Only a time
 that comes again and again may also be the second of two; and a command that looks back finds no time that was skipped.
@@ -34,8 +34,10 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 # Numbers that are epoch seconds of 1970, but for people a time, a year or a date: it is said which instant they are.
 _DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}(?:\.\d+)?|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
 _STEP = re.compile(r"(?:now ?)?([+-]) ?(\w[\w.]*)", re.ASCII)
+_AGO = re.compile(r"(\d[\w.]*?) ?(seconds?|minutes?|hours?|days?|[smhd]) ago", re.ASCII)
+_NAMED = {"noon": "12:00", "midnight": "0:00"}
 _HALF = r"(?:0?[1-9]|1[0-2])(?::\d\d(?::\d\d)?)? ?[ap]m"  # of a day
-_CLOCK = rf"(?:{_HALF}|\d{{1,2}}:\d\d(?::\d\d)?)"
+_CLOCK = rf"(?:{_HALF}|\d{{1,2}}:\d\d(?::\d\d)?|noon)"
 _PARTS = re.compile(
     rf"(?P<clock>{_CLOCK})(?: (?P<day>.+))?|(?P<first>.+?)(?:(?: at)? (?P<then>{_CLOCK}))?", re.ASCII | re.DOTALL
 )
@@ -99,10 +101,10 @@ def _is_exact(text: str) -> bool:
 
 
 def _read_step(said: str, now: float) -> float | None:
-    """Return the instant of ``now``, ``+1h`` or ``now -2h``; None for another text. A step needs a unit."""
+    """Return the instant of ``now``, ``+1h``, ``now -2h`` or ``2h ago``; None for another text. A step needs a unit."""
     if said == NOW:
         return now
-    found = _STEP.fullmatch(said)
+    found = _STEP.fullmatch(_AGO.sub(lambda ago: f"-{ago[1]}{ago[2][0]}", said))
     if found is None or EPOCH.fullmatch(found[2]):
         return None
     seconds = measure_duration(found[2])
@@ -111,11 +113,12 @@ def _read_step(said: str, now: float) -> float | None:
 
 def _read_local(said: str, now: float, timezone: str, looks_back: bool) -> float | None:
     """Return the instant of a day, a time of day, or both; None for another text, and for a day that never is."""
-    parts = _PARTS.fullmatch(said)
+    # With a day, midnight could be its beginning or its end.
+    parts = _PARTS.fullmatch(_NAMED.get(said, said))
     if parts is None:
         return None
     clock, day = parts["clock"] or parts["then"], parts["day"] or parts["first"]
-    moment = parse(clock, default=_EPOCH).time() if clock else time()
+    moment = parse(_NAMED.get(clock, clock), default=_EPOCH).time() if clock else time()
     today = datetime.fromtimestamp(now, load_zone_info(timezone)).date()
     days = _find_days(day, today, -1 if looks_back else 1)
     if days is None:

@@ -24,6 +24,8 @@ def read(text, now=THURSDAY, looks_back=False, zone="Europe/Berlin"):
         ("+1h", "2026-11-26T11:30", "2026-11-26T11:30"),
         ("-2h", "2026-11-26T08:30", "2026-11-26T08:30"),
         ("now + 1h30m", "2026-11-26T12:00", "2026-11-26T12:00"),
+        ("1h30m ago", "2026-11-26T09:00", "2026-11-26T09:00"),
+        ("2 days ago", "2026-11-24T10:30", "2026-11-24T10:30"),
         # A day that is named is that day, past or not; without a time it is its beginning.
         ("today", "2026-11-26T00:00", "2026-11-26T00:00"),
         ("Tomorrow 6:00", "2026-11-27T06:00", "2026-11-27T06:00"),
@@ -34,6 +36,9 @@ def read(text, now=THURSDAY, looks_back=False, zone="Europe/Berlin"):
         ("22:45", "2026-11-26T22:45", "2026-11-25T22:45"),
         ("9:00", "2026-11-27T09:00", "2026-11-26T09:00"),
         ("10:30", "2026-11-26T10:30", "2026-11-26T10:30"),
+        ("noon", "2026-11-26T12:00", "2026-11-25T12:00"),
+        ("Midnight", "2026-11-27T00:00", "2026-11-26T00:00"),
+        ("tomorrow noon", "2026-11-27T12:00", "2026-11-27T12:00"),
         ("12:30 am", "2026-11-27T00:30", "2026-11-26T00:30"),
         ("mon 9:00", "2026-11-30T09:00", "2026-11-23T09:00"),
         ("thu 9:00", "2026-12-03T09:00", "2026-11-26T09:00"),
@@ -98,7 +103,7 @@ def test_a_number_that_may_be_meant_as_something_else_does_not_say_which_instant
 @pytest.mark.parametrize(
     "text",
     ["", " ", "soon", "monday morning", "mon tue", "today now", "may", "24/12", "1.2.", "24 foo", "31 feb", "0 jan",
-     "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1h", "at 9:00", "22:45 utc", "22:45Z",
+     "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1h", "at 9:00", "mon midnight", "5 ago", "1 mays ago", "22:45 utc", "22:45Z",
      "2026-13-01", "\u0663:\u0660\u0665", "x" * 9000, "24 dec 1969", "+1e9d", "+9999999999h", "a\nb"],
 )  # fmt: skip
 def test_what_means_nothing_or_two_things_is_quoted(text):
