@@ -391,7 +391,7 @@ def asks(bike, helper):
     assert store.past.read_runs(RunSearch(), ["broken:A"]).runs
     assert not store.past.read_runs_of_many(RunSearch(), Cursor()).following
     assert store.questions.read_pauses(["job:A"]) == {}
-    assert next(store.log.list_until(None))
+    assert next(store.log.list_entries())
     set_job(other, "due:A", "EVERY:1h", 1.0)
     assert [job.jobid for job in bike.jobs("bad:A", "due:A", overdue=True)] == ["due:A"]
     assert "due:A" in [job.jobid for job in bike.jobs(overdue=True)]

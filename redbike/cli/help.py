@@ -106,6 +106,7 @@ redbike workers  Who is there, who is lost, and who runs what.
 redbike agenda  The next 24 hours, and where too much comes together.
 redbike agenda 'report:*' --hours=168 --format=csv  When some jobs run this week, for a program.
 redbike log backup:A  Who set, paused or ran it.
+redbike log --since=yesterday --who=amy  What somebody has changed since then.
 redbike top  Live, until you press q.
 redbike tail  All that happens.
 redbike tail 'mail:*' --format=json  What happens to some jobs, an object a line.

@@ -103,9 +103,10 @@ def print_agenda(arguments: Arguments, config: Config) -> None:
 
 def print_log(arguments: Arguments, config: Config) -> None:
     """Print what people have changed, the newest first."""
-    limit = _parse_limit(arguments)
+    since, limit = parse_time(arguments["--since"], config, looks_back=True), _parse_limit(arguments)
     bike = open_to_look(config)
-    return _print(arguments, bike, islice(bike.log(arguments["<JOBID>"]), limit), LOG, "show_log")
+    entries = bike.log(arguments["<JOBID>"], since, arguments["--who"])
+    return _print(arguments, bike, islice(entries, limit), LOG, "show_log")
 
 
 def _parse_limit(arguments: Arguments) -> int | None:

@@ -46,7 +46,7 @@ Usage:
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
-  redbike [options] log [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
+  redbike [options] log [--since=<TIMESTAMP>] [--who=<NAME>] [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
   redbike [options] tail [--output=<JOBID>] [--tag=<TAG>] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] run [--dry-run] [--] (<JOBID>... | --tag=<TAG> [<JOBID>...] | --failed [--tag=<TAG>] [<PATTERN>])
@@ -209,7 +209,8 @@ Options:
   --never-ran              Only jobs of which no run is known; see --history.
   --failed                 With jobs those whose last run failed, with runs those that went wrong,
                            with run all jobs that have failed for good.
-  --since=<TIMESTAMP>      Only runs that started then or later.
+  --since=<TIMESTAMP>      Only runs that started then or later, and with log what was changed then or later.
+  --who=<NAME>             Only what those have changed in whose names this is a part, such as amy or web1.
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
   --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
                            events a second [default is 1000].

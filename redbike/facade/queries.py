@@ -27,7 +27,7 @@ from redbike.store.enums import Event, EventName
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobDetails, JobState
-from redbike.store.log import LogEntry
+from redbike.store.log import LogEntry, LogSearch, check_who
 from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.namespace import split
 from redbike.store.overview import Job, JobSearch
@@ -270,13 +270,17 @@ class Queries(Part):
             pass
         return JobsCheck(self.store, worker.queues, worker.needed).run(report)
 
-    def log(self, jobid: str | None = None) -> Iterator[LogEntry]:
+    def log(
+        self, jobid: str | None = None, since: InstantLike | None = None, who: str | None = None
+    ) -> Iterator[LogEntry]:
         """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
 
-        That is what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are
-        kept, each of up to 100 jobs that were changed together.
+        Only since an instant, and with `who` only by those in whose names it is a part, in upper or lower case. That is
+        what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are kept, each
+        of up to 100 jobs that were changed together. Raises `BadJobId`, and `BadConfig` for another bad argument.
         """
-        return self.store.log.list_entries(None if jobid is None else check_known_jobid(jobid))
+        one, name = None if jobid is None else check_known_jobid(jobid), check_who(who, "who") or ""
+        return self.store.log.list_entries(LogSearch(one, read_instant("since", since), who=name))
 
 
 def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:

@@ -26,6 +26,7 @@ from redbike.text.printable import escape
 
 MAX_WHO = 200  # characters
 PAGE = 100  # entries in one request; each may name as many jobs
+SLACK = 3600.0  # seconds by which a clock that was set back may have put an entry out of its order
 
 # As `describe_pause` has it: at the beginning, or behind what is paused.
 _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
@@ -44,6 +45,28 @@ class LogEntry:
     action: str  #: the name of the command
     jobid: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogSearch:
+    """Which entries are looked for: those for which everything that is given here holds."""
+
+    jobid: str | None = None
+    since: float | None = None  # epoch seconds
+    until: float | None = None  # and up to then
+    who: str = ""  # a part of who it was, in any case
+
+    def holds(self, moment: float) -> bool:
+        """Tell whether an entry of this time may be one of them."""
+        return (self.until is None or moment <= self.until) and (self.since is None or moment >= self.since)
+
+    def is_over(self, moment: float) -> bool:
+        """Tell whether nothing that stands behind an entry of this time is one of them."""
+        return self.since is not None and moment < self.since - SLACK
+
+    def fits(self, entry: LogEntry) -> bool:
+        """Tell whether an entry of such a time is one of them."""
+        return self.jobid in (None, entry.jobid) and self.who.lower() in entry.who.lower()
 
 
 @dataclass(slots=True)
@@ -67,23 +90,26 @@ class Tally:
 class Log(Part):
     """Reads the log, and adds what no script has noted because many scripts did it."""
 
-    def list_entries(self, jobid: str | None = None) -> Iterator[LogEntry]:
-        """Yield what was changed, or what was changed of `jobid`; the newest first. Pass over damaged entries."""
-        for _, entries in self.list_until(None, jobid):
+    def list_entries(self, search: LogSearch = LogSearch()) -> Iterator[LogEntry]:
+        """Yield what was changed, as far as it is looked for; the newest first. Pass over damaged entries."""
+        for _, entries in self.list_moments(search):
             yield from entries
 
-    def list_until(self, until: float | None, jobid: str | None = None) -> Iterator[tuple[float, list[LogEntry]]]:
-        """Yield what was changed by `until` (epoch seconds), as `list_entries` does, by entries.
+    def list_moments(self, search: LogSearch) -> Iterator[tuple[float, list[LogEntry]]]:
+        """Yield the same by entries, each with its time.
 
         Also where nothing of an entry is wanted, yield its time: so one may stop there, and go on later.
         """
         for kept in self._list_kept():
             found = _TIME.match(kept)
-            # Most are passed over by that alone, as an entry may have a hundred jobs.
-            if found is None or (until is not None and float(found[1]) > until):
+            if found is None:
                 continue
-            entries = parse_entry(kept) or ()
-            yield float(found[1]), [entry for entry in entries if jobid is None or entry.jobid == jobid]
+            moment = float(found[1])
+            if search.is_over(moment):
+                return
+            # Most are passed over by that alone, as an entry may have a hundred jobs.
+            if search.holds(moment):
+                yield moment, list(filter(search.fits, parse_entry(kept) or ()))
 
     def list_bad(self) -> Iterator[tuple[str, bytes, str]]:
         """Yield what is damaged, each once: the key, the entry, and in words what is wrong with it."""
@@ -165,11 +191,11 @@ def describe_pause(until: float | None, reason: str, subject: str = "") -> str:
     return ": ".join(part for part in (f"{subject} {end}".strip(), reason) if part)
 
 
-def check_who(who: str | None) -> str | None:
-    """Return `who` if it is None or a line of text of limited length. Raise `BadConfig`."""
+def check_who(who: str | None, subject: str = "noted_as") -> str | None:
+    """Return `who` if it is None or a line of text of limited length. Raise `BadConfig`, which names the `subject`."""
     if who is None or (isinstance(who, str) and who.isprintable() and 1 <= len(who) <= MAX_WHO):
         return who
-    raise BadConfig(f"bad noted_as {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")
+    raise BadConfig(f"bad {subject} {who!r:.80}: one line of 1 to {MAX_WHO} characters is needed")
 
 
 class Silence:

@@ -106,6 +106,17 @@ def test_jobs_are_chosen(bike, shell, words, expected):
     assert sorted(row[0] for row in shell.list_rows("jobs", *words)) == expected
 
 
+def test_changes_are_chosen(bike, shell):
+    everything = shell.list_rows("log")
+    assert shell.list_rows("log", "--who=ADA", "--since=1h ago") == everything
+    assert shell.list_rows("log", "--who=bob") == shell.list_rows("log", "--since=now") == []
+    [row] = shell.list_rows("log", "--since=1h ago", "--limit=1", "paused:B")
+    assert row[2] == "pause"
+    done = shell.run("log", "--who=a\nb")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bad who 'a\\nb'" in done.stderr
+
+
 def test_nothing_is_no_error(shell, client):
     for command, fields in COMMANDS.items():
         assert shell.run(command).stdout == f"{','.join(fields)}\n"

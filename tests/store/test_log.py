@@ -6,7 +6,7 @@ import pytest
 
 from redbike.store import log
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
-from redbike.store.log import LogEntry, parse_entry
+from redbike.store.log import LogEntry, LogSearch, parse_entry
 from tests.states import JOB, NEW, NOW, OLD, QUEUE
 from tests.verbs import set_one
 
@@ -63,6 +63,40 @@ def test_what_one_command_does_job_by_job_shares_entries(store):
     store.at(NOW).noted_as(ME).jobs.run([f"{n}:A" for n in range(250)])
     assert store.client.llen(store.keys.log) == 3
     assert [row.jobid for row in store.log.list_entries()] == [f"{n}:A" for n in reversed(range(250))]
+
+
+def test_entries_are_looked_for_by_job_time_and_a_part_of_who(store):
+    names = ("amy@web1", "bob@web1", "Amy@web2")
+    # The clock was set back by half an hour between the second and the third.
+    moments = (NOW, NOW + 3000, NOW + 1200, NOW + 9000)
+    for number, moment in enumerate(moments):
+        set_as(store, f"{number % 2}:A", now=moment, who=names[number % 3], schedule=(OLD, NEW)[number // 2])
+    kept = list(store.log.list_entries())
+    assert [entry.time for entry in kept] == list(reversed(moments))
+    for search in (
+        LogSearch(jobid, since, until, who)
+        for jobid in (None, "0:A")
+        for since in (None, NOW + 1200, NOW + 1201, NOW + 9001)
+        for until in (None, NOW + 3000)
+        for who in ("", "AMY", "web1", "nobody")
+    ):
+        wanted = [
+            entry
+            for entry in kept
+            if (search.jobid is None or entry.jobid == search.jobid)
+            and (search.since is None or entry.time >= search.since)
+            and (search.until is None or entry.time <= search.until)
+            and search.who.casefold() in entry.who.casefold()
+        ]
+        assert list(store.log.list_entries(search)) == wanted
+
+
+def test_what_is_long_past_is_not_read_for_what_is_of_late(store):
+    push_old(store, 1000)
+    set_as(store, now=NOW + 10_000)
+    store.client.config_resetstat()
+    assert [entry.jobid for entry in store.log.list_entries(LogSearch(since=NOW + 9000))] == [JOB]
+    assert store.client.info("commandstats")["cmdstat_lrange"]["calls"] == 1
 
 
 @pytest.mark.parametrize(
@@ -181,7 +215,7 @@ def test_a_damaged_entry_counts_as_none_however_often_it_is_there(store, monkeyp
     store.client.rpush(store.keys.log, damaged, good, damaged, damaged, damaged, good, damaged, damaged)
     rows = [LogEntry(1.0, "me", "set", jobid, "x") for jobid in ("b:A", "a:A")]
     assert list(store.log.list_entries()) == rows * 2
-    assert list(store.log.list_entries("a:A")) == rows[1:] * 2
+    assert list(store.log.list_entries(LogSearch("a:A"))) == rows[1:] * 2
     [(key, entry, _)] = store.log.list_bad()
     assert entry == damaged
     store.upkeep.discard(key, entry)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -116,6 +117,9 @@ def test_a_list_is_read_by_its_cursor_and_nothing_is_left_out(bike, api):
         assert [each["queue"] for each in read("/queues")] == ["work-A", "work-B"]
         log = read("/log")
         assert (len(log), log[0]["action"], {entry["jobid"] for entry in log}) == (len(ids) + 1, "resume", ids)
+        who = quote(log[0]["who"][1:].upper())
+        assert read(f"/log?since=1h%20ago&who={who}") == log
+        assert read("/log?since=now&who=nobody") == []
 
 
 def test_a_secret_of_a_job_is_told_only_with_show_data(bike):

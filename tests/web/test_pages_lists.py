@@ -144,7 +144,24 @@ def test_the_log_says_who_did_what(page, client, bike):
     assert found.words.count("ann@example.org") == 3
     assert "no <b>disk</b>" in found.words
     assert read(page.get("/log?id=one:A")).words.count("ann@example.org") == 2
-    assert "Nothing yet" in read(page.get("/log?id=other:A")).words
+    assert "No change that is kept fits." in read(page.get("/log?id=other:A")).words
+
+
+def test_the_log_is_looked_for_by_time_and_by_who(page, bike):
+    now = bike.store.timeline.read_clock()
+    for number, (ago, who) in enumerate([(90000, "ann@web1"), (1800, "bob@web1"), (60, "Ann (page@::1)")]):
+        entry = [f"{now - ago:.6f}", who, "set", "@daily", f"job{number}:A"]
+        bike.client.lpush(bike.store.keys.log, json.dumps(entry))
+    first = read(page.get("/log"))
+    assert listed(first) == ["job2:A", "job1:A", "job0:A"]
+    assert listed(read(page.get("/log?who=ann"))) == ["job2:A", "job0:A"]
+    assert listed(read(page.get("/log?since=1h%20ago"))) == ["job2:A", "job1:A"]
+    assert listed(read(page.get("/log?since=1h%20ago&who=ANN"))) == ["job2:A"]
+    # What the page offers.
+    [hour] = [link for link in first.links if "1h%20ago" in link]
+    assert listed(read(page.get(f"/{hour}"))) == ["job2:A", "job1:A"]
+    for bad in ("since=soon", "who=" + "x" * 201):
+        assert page.get(f"/log?{bad}").status_code == 400
 
 
 def test_all_times_of_the_log_are_in_the_zone_that_is_set(client, prefix):

@@ -12,6 +12,7 @@ from redbike.queries.forecast import MOST_HOURS
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
+from redbike.store.log import LogSearch, check_who
 from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.overview import JobSearch
 from redbike.store.past_runs import Failure, RunSearch
@@ -138,9 +139,11 @@ def list_log(call: Call) -> Answer:
         check_known_jobid(jobid)
     cursor = read_cursor(call.query.get("cursor"), float, int, int)
     until, entry, skip = cursor or (None, 0, 0)
+    who = check_who(call.query.get("who"), "who") or ""
+    search = LogSearch(jobid, call.get_time("since", looks_back=True), until, who)
     items: list[Row] = []
     same, last, end = 0, None, time.monotonic() + PATIENCE
-    for moment, found in call.site.bike.store.log.list_until(until, jobid):
+    for moment, found in call.site.bike.store.log.list_moments(search):
         same, last = same + 1 if moment == last else 1, moment
         if moment == until and same < entry:
             continue

@@ -58,6 +58,11 @@ PAGE = (
 SINCE = Given("since", TEXT, "Only runs that started then or later")
 FAILED = Given("failed", FLAG, "Only what went wrong")
 FLAGS = tuple(Given(name, FLAG, f"Only jobs that are {name.replace('_', ' ')}") for name in lists.FLAGS)
+CHANGES = (
+    Given("jobid", TEXT, "Only changes of this job"),
+    Given("since", TEXT, "Only what was changed then or later"),
+    Given("who", TEXT, "Only by those in whose names this is a part, in upper or lower case"),
+)
 COUNT_OF_NEXT = Given("count", COUNT | {"minimum": 1, "maximum": jobs.MOST_COUNT}, "How many instants")
 AFTER = Given("after", TEXT, "From when on")
 HOURS = Given("hours", COUNT | {"minimum": 1, "maximum": MOST_HOURS}, "How far to look ahead")
@@ -203,7 +208,7 @@ ROUTES = (
         lists.list_log,
         "What people have changed",
         "LogEntryPage",
-        (PATTERN, Given("jobid", TEXT, "Only changes of this job"), *PAGE),
+        (PATTERN, *CHANGES, *PAGE),
     ),
     Route("GET", "/health", "read", lists.show_health, "Whether all is well", "Health", (PATTERN,), is_whole=True),
 )

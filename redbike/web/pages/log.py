@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from redbike.errors import BadConfig
-from redbike.store.log import LogEntry, localize
+from redbike.store.log import LogEntry, LogSearch, check_who, localize
 from redbike.store.names import check_known_jobid
-from redbike.web.pages.parameters import make_link, read_number, read_text
+from redbike.web.pages.parameters import make_link, read_last, read_number, read_text
 from redbike.web.site import Site
 
 ROWS = 100
@@ -21,13 +21,13 @@ LOOK_TIMEOUT = 0.02  # and for those beside what else it shows
 
 
 def show_log(site: Site, request: Request) -> Response:
-    """Show what people have changed, or what they have changed of one job."""
-    jobid = request.query_params.get("id", "")
-    until = _read_until(request)
+    """Show what people have changed: all of it, of one job, since an instant, or by some."""
+    clock, jobid, who = site.read_clock(), request.query_params.get("id", ""), read_text(request, "who")
+    until, (since, said) = _read_until(request), read_last(request, "since", clock)
+    search = LogSearch(check_known_jobid(jobid) if jobid else None, since, until, check_who(who or None, "who") or "")
     skip = read_number(request, "skip", 1, MOST_SKIPPED) - 1
-    kept = site.bike.store.log.list_until(until, check_known_jobid(jobid) if jobid else None)
-    entries, following = _read(kept, until, skip)
-    given, clock = {"id": jobid}, site.read_clock()
+    entries, following = _read(site.bike.store.log.list_moments(search), until, skip)
+    given = {"id": jobid, "since": said, "who": who}
     return site.answer(
         request,
         "log.html",
@@ -38,6 +38,7 @@ def show_log(site: Site, request: Request) -> Response:
         looked_back=following[0] if following else None,
         is_first=until is None,
         jobid=jobid,
+        given=given,
         following=make_link("log", given, until=repr(following[0]), skip=following[1] + 1) if following else "",
         link=lambda **changes: make_link("log", given, **changes),
     )
@@ -53,8 +54,8 @@ class Changes(NamedTuple):
 def list_changes(site: Site, jobid: str, until: float, since: float = 0.0) -> Changes:
     """Return `FEW` changes of a job from `since` to `until`, as far as there is time to look for them."""
     end, found = time.monotonic() + LOOK_TIMEOUT, list[LogEntry]()
-    for moment, entries in site.bike.store.log.list_until(until, jobid):
-        if moment < since or len(found) >= FEW:
+    for _, entries in site.bike.store.log.list_moments(LogSearch(jobid, since, until)):
+        if len(found) >= FEW:
             break
         if time.monotonic() > end:
             return Changes(found, is_known=False)
