@@ -7,6 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from redbike.queries.lanes.model import Kind, Lane, Lanes
+from redbike.schedule.clock import Clock
 from redbike.text.printable import name_number
 from redbike.web.rendering import show_text
 
@@ -30,12 +31,14 @@ def count_kinds(counts: Mapping[Kind, int]) -> str:
     return ", ".join(f"{counts[kind]:,} {kind}" for kind in Kind if counts.get(kind)) or "nothing"
 
 
-def draw_lanes(found: Lanes) -> list[DrawnLane]:
+def draw_lanes(found: Lanes, clock: Clock) -> list[DrawnLane]:
     """Return the lanes with their pictures; all have the same scale."""
     most = max((sum(counts) for lane in found.lanes for _, *counts in _list_parts(lane)), default=1)
     drawn = []
     for lane in found.lanes:
-        words = show_text("; ".join([count_kinds(lane.counts), *dict.fromkeys(band.text for band in lane.bands)]))
+        kept = [] if lane.kept_from is None else [f"not all runs before {clock.format(lane.kept_from)[:-3]} are kept"]
+        texts = count_kinds(lane.counts), *kept, *dict.fromkeys(band.text for band in lane.bands)
+        words = show_text("; ".join(texts))
         runs = _draw_events(found, lane) if found.question.by_job else _draw_parts(lane, most)
         picture = _draw_frame(found, "lane", words, [*_draw_bands(found, lane), *runs])
         drawn.append(DrawnLane(lane.name, picture, words))
@@ -67,6 +70,10 @@ def _draw_frame(found: Lanes, kind: str, words: str, paths: Iterable[Markup]) ->
 
 
 def _draw_bands(found: Lanes, lane: Lane) -> Iterator[Markup]:
+    if lane.kept_from is not None:
+        yield Markup('<line class="unkept" x1="0" x2="{0:.1f}" y1="{1}" y2="{1}"/>').format(
+            _place(found, lane.kept_from), HEIGHT // 2
+        )
     for band in lane.bands:
         left, right = _place(found, band.start), _place(found, band.end)
         yield Markup('<rect class="band" x="{:.1f}" y="0" width="{:.1f}" height="{}"/>').format(

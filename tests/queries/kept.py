@@ -20,7 +20,9 @@ def register(store, kind, number=1, queues=None, now=NOW, since="", **more):
     store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
 
 
-def remember(store, due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB, queue=QUEUE, attempt=1):
-    """An ended run, which is not archived yet."""
+def remember(
+    store, due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB, queue=QUEUE, attempt=1, history=10
+):
+    """An ended run, which is not archived yet, of a job of which so many are kept."""
     run = pack_run(due, waited, took, outcome, attempt, error)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, 10, run)]))
+    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, history, run)]))

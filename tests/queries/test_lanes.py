@@ -66,6 +66,28 @@ def test_each_lane_has_the_runs_that_went_on_in_the_time(bike, by_job):
     assert all(event.run.jobid == event.jobid and event.run.started == event.start for event in found.listed)
 
 
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_lane_says_from_when_on_all_its_runs_are_kept(bike, is_archived):
+    past = {
+        ("few:A", 3): [-3, -2.5, -2, -1],  # one is gone
+        ("none-gone:A", 5): [-3.5, -3, -2, -1],
+        ("older:B", 2): [-5, -1],  # the last one that is kept began before the time that is shown
+        ("usual:B", 10): [-3 + each / 10 for each in range(10)],
+    }
+    for (jobid, history), hours in past.items():
+        options = {} if history == 10 else {"history": history}
+        bike.set(jobid, "EVERY:1d", after=NOW, **options)
+        for ended in hours:
+            remember(bike, jobid, ended * HOUR, history=history)
+    if is_archived:
+        list(bike.store.archiver.archive())
+    known = {"few:A": NOW - 2.5 * HOUR - 1, "none-gone:A": None, "older:B": None, "usual:B": NOW - 3 * HOUR - 1}
+    assert {lane.name: lane.kept_from for lane in find(bike, by_job=True).lanes} == known
+    by_queue = {lane.name: lane.kept_from for lane in find(bike).lanes}
+    assert by_queue == {"work-A": known["few:A"], "work-B": known["usual:B"]}
+    assert [lane.kept_from for lane in find(bike, fits=lambda jobid: "none" in jobid).lanes] == [None]
+
+
 def test_a_part_of_a_queue_has_what_went_on_in_it(bike):
     made = remember_many(bike, 60, 3)
     found, size = find(bike), 8 * HOUR / PARTS

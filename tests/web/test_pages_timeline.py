@@ -98,6 +98,17 @@ def test_it_leaves_out_what_runs_often_and_says_so(page, bike):
     assert "redbike set" not in found.words, "there are jobs"
 
 
+def test_a_lane_is_dotted_as_long_as_not_all_of_its_runs_are_kept(page, bike):
+    bike.set("last:A", "NOW", history=1)
+    bike.set("all:B", "NOW")
+    while bike.work_one():
+        pass
+    found = show(page, "?span=30m")
+    assert re.search(r"(1 ok; not all runs before \d{4}-\d\d-\d\d \d\d:\d\d are kept ){2}work-B 1 ok 1 ok$",
+                     found.words.partition("In words")[2].partition(" What ran")[0])  # fmt: skip
+    assert [a["x1"] for tag, a in found.tags if tag == "line" and a["class"] == "unkept"] == ["0"]
+
+
 def test_a_queue_that_is_paused_has_a_lane_that_says_so(page, jobs):
     jobs.pause_queue("B", reason="the printer")
     jobs.unset("bad:B")

@@ -14,7 +14,7 @@ from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import Counting, Group, comes_sooner
 from redbike.queries.forecast import list_coming
 from redbike.queries.lanes.model import EACH, LISTED, Event, Kind, Lane, Lanes, Plan, Question
-from redbike.queries.lanes.remarks import add_bands, add_marks, list_held
+from redbike.queries.lanes.remarks import Horizon, add_bands, add_marks, list_held
 from redbike.store.coming import ComingJob
 from redbike.store.history import PastRun, get_end
 from redbike.store.store import Store
@@ -37,10 +37,11 @@ def find_lanes(
     found = Lanes(question, now, parts)
     collector = _Collector(found, store)
     number, done = store.journal.count_jobs() + sum(store.coming.count(question.until)), 0
-    running = _list_running(store, found)
+    running, horizon = _list_running(store, found), Horizon(store, question, settings.history)
     for runs in store.journal.list_since(question.since):
         if runs:
             jobid = runs[0].jobid
+            horizon.add(runs)
             collector.add(jobid, [*map(_make_event, runs), *running.pop(jobid, ())])
         done += 1
         if done % PAGE == 0:
@@ -54,6 +55,9 @@ def find_lanes(
             done += len(page)
             report(done, max(done, number))
     collector.finish()
+    begins = horizon.finish()
+    for lane in found.lanes:
+        lane.kept_from = begins.get(lane.name)
     add_bands(store, found)
     add_marks(store, found, settings.timezone)
     return found

@@ -62,6 +62,7 @@ class Lane:
     events: list[Event] = field(default_factory=list)  #: of a job
     parts: dict[Kind, Counter[int]] = field(default_factory=dict)  #: of a queue: how many go on in each part
     bands: list[Band] = field(default_factory=list)
+    kept_from: float | None = None  #: before that, not all runs are kept; None: all of the time they are
     coming: tuple[ComingJob, "Plan"] | None = None  # what is planned of a job, until it is known which lanes are drawn
 
     @property

@@ -1,20 +1,54 @@
-"""What is said of lanes: when they are held, what was changed, and which processes were lost."""
+"""What is said of lanes: when they are held, since when runs are kept, what was changed, which processes were lost."""
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from redbike.config.options import parse_options
 from redbike.queries.incident import read_changes
 from redbike.queries.lanes.model import Band, Lanes, Mark, Question
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.windows import join_windows
 from redbike.store.blackouts import EVERYTHING, OF_JOB, OF_QUEUE
+from redbike.store.history import PastRun
 from redbike.store.log import localize
+from redbike.store.namespace import PAGE
 from redbike.store.records import Pause
 from redbike.store.store import Store
 
 MOST_MARKS = 200
 PATIENCE = 2.0  # seconds for which changes are read
+
+
+class Horizon:
+    """Finds from when on all runs of a lane are kept: each job keeps as many as its option ``history`` says."""
+
+    def __init__(self, store: Store, question: Question, default: int) -> None:
+        self._store, self._question, self._default = store, question, default
+        self._begins: dict[str, float] = {}
+        self._full: list[tuple[str, PastRun, int]] = []  # jobs with their oldest runs, and how many they have
+
+    def add(self, runs: Sequence[PastRun]) -> None:
+        """Look at all runs of a job that are kept, the newest first."""
+        if runs[-1].started > self._question.since:
+            self._full.append((runs[0].jobid, runs[-1], len(runs)))
+        if len(self._full) >= PAGE:
+            self._judge()
+
+    def finish(self) -> dict[str, float]:
+        """Return by lane from when on all runs are kept, if that is not all of the time."""
+        self._judge()
+        return self._begins
+
+    def _judge(self) -> None:
+        jobids = [jobid for jobid, _, _ in self._full]
+        stored = self._store.questions.read_schedules(jobids) if jobids else ()
+        for (jobid, oldest, number), (_, options) in zip(self._full, stored, strict=True):
+            queue, most = self._store.name_queue(jobid), parse_options(options).get("history", self._default)
+            if number >= int(most) and self._question.has(jobid, queue):
+                lane = jobid if self._question.by_job else queue
+                self._begins[lane] = max(self._begins.get(lane, 0.0), oldest.started)
+        self._full = []
 
 
 def list_held(store: Store, question: Question) -> Iterator[str]:

@@ -108,7 +108,7 @@ def show_timeline(site: Site, request: Request) -> Response:
         task=task,
         again=AGAIN if found is None else LATER,
         found=found,
-        lanes=draw_lanes(found) if found else [],
+        lanes=draw_lanes(found, clock) if found else [],
         marks=draw_marks(found) if found else None,
         counted=count_kinds(found.counts) if found else "",
         slots=list(_list_slots(found.question, asked, clock)) if found else [],
