@@ -28,7 +28,7 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
     bike = open_to_look(config, names_queues=True)
-    flags = ("queue", "tag", "status", "failed", "paused", "overdue", "never-ran", "late")
+    flags = ("queue", "tag", "status", "failed", "paused", "overdue", "never-ran", "planned", "late")
     chosen = {name.replace("-", "_"): arguments[f"--{name}"] for name in flags}
     if choose_format(arguments):
         jobs = bike.jobs(*arguments["<PATTERN>"], **chosen)

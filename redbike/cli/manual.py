@@ -28,7 +28,7 @@ Usage:
   redbike [options] next [--count=<N>] [--after=<TIMESTAMP>] [--tz=<ZONE>] [--except=<ICS>] [--] <SCHEDULE>
   redbike [options] failures [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] jobs [--queue=<QUEUE>] [--tag=<TAG>] [--status=<CODE>] [--failed] [--paused] [--overdue]
-                         [--never-ran] [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
+                         [--never-ran] [--planned] [--late] [--limit=<N>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] show [--format=<FORMAT>] [--] <JOBID>
   redbike [options] output [--run=<N>] [--failed] [--follow] [--] <JOBID>
   redbike [options] why [--at=<TIMESTAMP>] [--] <JOBID>
@@ -207,6 +207,7 @@ Options:
   --overdue                Only jobs that are due, and neither run nor are paused.
   --late                   Only jobs that have not begun, or not ended, in the time that their options give them.
   --never-ran              Only jobs of which no run is known; see --history.
+  --planned                Only jobs that have a time for their next run.
   --failed                 With jobs those whose last run failed, with runs those that went wrong,
                            with run all jobs that have failed for good.
   --since=<TIMESTAMP>      Only runs that started then or later, and with log what was changed then or later.

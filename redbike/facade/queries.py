@@ -133,20 +133,22 @@ class Queries(Part):
     def jobs(
         self, *patterns: str, queue: str | None = None, status: Event | EventName | None = None,
         failed: bool = False, paused: bool = False, overdue: bool = False, never_ran: bool = False, late: bool = False,
-        report: Callable[[int, int], None] | None = None, with_data: bool = False, tag: TagLike | None = None
+        report: Callable[[int, int], None] | None = None, with_data: bool = False, tag: TagLike | None = None,
+        planned: bool = False
     ) -> Iterator[Job]:  # fmt: skip
         """Jobs as they are, streamed, in no order: all, or those that `patterns` name and for which all else holds.
 
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
-        known of a run. `late`: not begun, or not ended, in the time that its options give it. Where all jobs have to be
+        known of a run. `late`: not begun, or not ended, in the time that its options give it. `planned`: it has a due
+        time. Where all jobs have to be
         read, `report` hears now and then how many of how many were looked at. `with_data`: with the data of each. `tag`
         is a tag, or several of which a job has one: a text or a list. What matches nothing is left out. Raises
         `BadConfig` for another status, `BadQueueName`, and while it is read `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         event = None if status is None else _find_event(status)
-        search = JobSearch(name, event, failed, paused, overdue, never_ran, read_filter(tag))
+        search = JobSearch(name, event, failed, paused, overdue, never_ran, planned, read_filter(tag))
         jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
             found = [each.jobid for each in find_late(self.store, self.settings.timezone)]

@@ -64,7 +64,7 @@ class Step(NamedTuple):
 class Source(NamedTuple):
     """Where jobs may be that fit."""
 
-    kind: Literal["hash", "due", "next", "failures"]
+    kind: Literal["hash", "due", "planned", "next", "failures"]
     key: str
     only: str = ""  # what the value in a hash begins with, of those that may fit
     without: str = ""  # a sorted set that has jobs of another source

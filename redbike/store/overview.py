@@ -4,6 +4,7 @@ They are listed as a whole, or page by page. A page takes a limited amount of wo
 however few of them fit. Where it ends, there is a `Cursor` from which the next one goes on.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -71,10 +72,11 @@ class JobSearch:
     paused: bool = False
     overdue: bool = False
     never_ran: bool = False
+    planned: bool = False  # it has a due time, which may be past
     tags: Set[str] = frozenset()  # one of them, if there are any
     pattern: str | None = None  # of ids, for the server
     matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
-    by_next: bool = False  # only those on the timeline, in the order in which they are due
+    by_next: bool = False  # those on the timeline first, in the order in which they are due
 
     def fits(self, job: Job) -> bool:
         """Tell whether `job` is one of them, if its id is."""
@@ -85,6 +87,7 @@ class JobSearch:
             and (job.paused is not None or not self.paused)
             and (job.is_overdue or not self.overdue)
             and (job.never_ran or not self.never_ran)
+            and (job.next_run is not None or not self.planned)
         )
 
 
@@ -170,11 +173,13 @@ class JobLister(Part):
         counts, found, scanned = list(map(self._count, sources)), list[Job](), 0
         total, done = sum(counts), sum(counts[: cursor.source])
         for number in range(cursor.source, len(sources)):
+            if number > 0 and not counts[number]:
+                continue
             start = cursor if number == cursor.source else Cursor(number)
             for step in self._walk(sources[number], start, search):
                 found += filter(search.fits, self.read_named(step.names, newest or {}))
                 scanned += step.scanned
-                following = step.following or (Cursor(number + 1) if number + 1 < len(sources) else None)
+                following = step.following or (Cursor(number + 1) if any(counts[number + 1 :]) else None)
                 if following and (len(found) >= rows or scanned >= most or time.monotonic() >= until):
                     return JobPage(self._add_last_runs(found, newest), min(done + step.done, total), total, following)
             done += counts[number]
@@ -189,33 +194,34 @@ class JobLister(Part):
 
     def _list_sources(self, search: JobSearch) -> list[Source]:
         """Return where those may be that are looked for: a small index, if there is one."""
-        keys = self._namespace.keys
+        keys, only = self._namespace.keys, f"{search.status}:" if search.status else ""
+        rest = partial(Source, "hash", keys.statuses)
         indexes = (
-            (search.by_next, Source("next", keys.timeline)),
+            (search.planned, Source("planned", keys.timeline)),
+            (search.by_next, Source("next", keys.timeline), rest(only, keys.timeline)),
             (search.paused, Source("hash", keys.pauses)),
             (search.overdue, Source("due", keys.timeline), Source("hash", keys.queued)),
-            (
-                search.failed,
-                Source("failures", keys.failure_times),
-                Source("hash", keys.statuses, f"{Event.DIE}:", keys.failure_times),
-            ),
+            (search.failed, Source("failures", keys.failure_times), rest(f"{Event.DIE}:", keys.failure_times)),
             (search.status == Event.WRK, Source("hash", keys.running)),
             (search.status == Event.ENQ, Source("hash", keys.queued)),
             (bool(search.tags), Source("hash", keys.options)),
         )
-        everywhere = [Source("hash", keys.statuses, f"{search.status}:" if search.status else "")]
-        return next((sources for is_needed, *sources in indexes if is_needed), everywhere)
+        return next((sources for is_needed, *sources in indexes if is_needed), [rest(only)])
 
     def _count(self, source: Source) -> int:
-        return int(self._namespace.ask("hlen" if source.kind == "hash" else "zcard", source.key))
+        number = int(self._namespace.ask("hlen" if source.kind == "hash" else "zcard", source.key))
+        # What is also in another source is looked at there.
+        return max(0, number - int(self._namespace.ask("zcard", source.without))) if source.without else number
 
     def _walk(self, source: Source, cursor: Cursor, search: JobSearch) -> Iterator[Step]:
         if source.kind == "hash":
             select = partial(self._select, source=source, search=search)
             yield from walk_hash(self._namespace, source.key, cursor, search.pattern, select)
             return
-        now = self._namespace.read_clock() if source.kind == "due" else float("inf")
-        for step in walk_ranks(Ranks(self._namespace, source.key), cursor, now, source.kind == "failures"):
+        # What waits for other jobs has no due time yet.
+        end = math.nextafter(AWAITED, 0.0) if source.kind == "planned" else math.inf
+        until = self._namespace.read_clock() if source.kind == "due" else end
+        for step in walk_ranks(Ranks(self._namespace, source.key), cursor, until, source.kind == "failures"):
             names = self._questions.keep_tagged(filter(search.matches, step.names), search.tags)
             yield step._replace(names=list(names))
 

@@ -20,6 +20,7 @@ _CLOSED = re.compile(r"(?:[^\\\[]|\\.|\[(?:[^\\\]]|\\.)+\])*", re.DOTALL)
 _WILD = re.compile(r"[*?\[\\]")
 _SETS = {"*": "[*]", "?": "[?]", "[": "[[]", "\\": r"[\\]"}  # what `escape` puts in place of each
 _SET = re.compile(r"\[([*?\[]|\\\\)\]")  # one of them
+LONG = 100  # characters, of which a pattern for both cases would have four times as many
 _ANY = frozenset(range(256))
 _Token = frozenset[int] | None  # the bytes that fit, or None for any number of any bytes
 
@@ -66,8 +67,20 @@ def check_pattern(text: str) -> str:
 
 
 def make_search(text: str) -> str:
-    """Return a pattern for what somebody looks for: the text itself, or one of ids that have it in them."""
-    return text if is_pattern(check_pattern(text)) else f"*{escape(text)}*"
+    """Return a pattern for what somebody looks for: the text itself, or one of ids that have it in them.
+
+    That takes letters of ASCII in either case, unless the text is very long.
+    """
+    return text if is_pattern(check_pattern(text)) else find_within(text)
+
+
+def find_within(text: str) -> str:
+    """Return the pattern of ids that have this text in them, as `make_search` does."""
+    return f"*{''.join(map(_take_both_cases, text)) if len(text) <= LONG else escape(text)}*"
+
+
+def _take_both_cases(char: str) -> str:
+    return f"[{char.lower()}{char.upper()}]" if char.isascii() and char.isalpha() else escape(char)
 
 
 def expand(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
+from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Skip
 from redbike.store.journal import Journal
 from redbike.store.namespace import PAGE, Namespace, Part, read_json, split
@@ -26,7 +27,7 @@ class Total:
 
     now: float
     jobs: int  # that have a schedule
-    timeline: int
+    timeline: int  # that have a due time there
     due: int  # of those on the timeline
     first_due: float | None  # the due time of the first of these
     paused: int
@@ -43,7 +44,7 @@ class Totals(Part):
         keys, now = self._namespace.keys, self._namespace.read_clock()
         jobs, timeline, due, first, paused, failing, unarchived, dispatched = self._namespace.ask_all(
             ("hlen", keys.schedules),
-            ("zcard", keys.timeline),
+            ("zcount", keys.timeline, "-inf", f"({AWAITED!r}"),  # not what waits for other jobs
             ("zcount", keys.timeline, "-inf", f"({now - max_lag!r}" if max_lag else now),
             ("zrange", keys.timeline, 0, 0, False, True),  # with the score
             ("hlen", keys.pauses),

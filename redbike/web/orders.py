@@ -117,6 +117,9 @@ class Order:
     @classmethod
     def read(cls, form: Form) -> Self:
         """Read a form. Raise `BadConfig` for another action, and what `Target.read` raises."""
+        if jobid := form.get("cancel"):
+            # A button beside a run says both in one.
+            form = Form([*form.multi_items(), ("action", "cancel"), ("id", jobid)])
         named, target = form.get("action", ""), Target.read(form)
         action = "run" if named == "run-failed" else named
         known = SAYS[target.of]

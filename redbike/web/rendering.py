@@ -24,6 +24,7 @@ ASSETS = {
     "live.js": "text/javascript; charset=utf-8",
     "set.js": "text/javascript; charset=utf-8",
     "palette.js": "text/javascript; charset=utf-8",
+    "ticks.js": "text/javascript; charset=utf-8",
     "timeline.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

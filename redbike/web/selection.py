@@ -27,7 +27,7 @@ from redbike.web.rendering import show_text
 ALL = "*"
 TEXTS = ("pattern", "queue", "status", "tag")
 KINDS = ("jobs", "queue", "all")  # of targets
-FLAGS = ("failed", "paused", "overdue", "never_ran")
+FLAGS = ("failed", "paused", "overdue", "late", "never_ran", "planned")
 MOST_IDS = 1000  # in one request
 SEARCH_TIMEOUT = 20.0  # seconds for which jobs that match are looked for
 SOME = 100  # ids between two looks at the time
@@ -60,7 +60,9 @@ class Selection:
     failed: bool = False
     paused: bool = False
     overdue: bool = False
+    late: bool = False
     never_ran: bool = False
+    planned: bool = False
     tag: str = ""  # or several, of which each job has one
 
     @classmethod

@@ -95,6 +95,7 @@ def test_the_fields_of_a_job(bike, shell):
         (["--failed"], ["bad,one:A"]),
         (["--paused"], ["paused:B"]),
         (["--overdue"], ["waiting:B"]),
+        (["--planned"], ["cron:A", TOKYO]),
         (["--queue=B"], ["paused:B", "waiting:B"]),
         (["--status=bad"], ["broken:A"]),
         (["--never-ran", "--queue=work-A"], ["broken:A", "cron:A", TOKYO]),

@@ -61,7 +61,7 @@ WORKER = "from redbike import RoundRobin as Worker\n"
         ("top", "top needs a terminal; "),
         ("up 'jobs:Worker(\"A\")' --schedules=", "bad --schedules '': the name of a file is needed"),
         ("why hourly:A --at=4000000000", "bad --at: 2096-10-02 07:06:40 UTC is to come"),
-        ("why hourly:A --at=noon", "'noon'"),
+        ("why hourly:A --at=soon", "'soon'"),
         ("work", "no worker"),
         ("work 'jobs:Worker(\"A\")' --concurrency=0", "0"),
         ("work 'jobs:Worker(\"A\")' --processes=many", "many"),

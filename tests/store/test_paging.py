@@ -178,6 +178,7 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
         (JobSearch(paused=True), ["held:B"]),
         (JobSearch(overdue=True), ["due:B", "late:B", "queued:A"]),
         (JobSearch(never_ran=True), ["bad:B", "due:B", "held:B", "late:B", "later:B", "queued:A"]),
+        (JobSearch(planned=True), ["due:B", "later:B"]),
         (JobSearch(status=Event.ENQ), ["late:B", "queued:A"]),
         (JobSearch(status=Event.TML, queue="work-B"), ["due:B", "held:B", "later:B"]),
         (JobSearch(status=Event.WRK), []),

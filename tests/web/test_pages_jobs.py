@@ -33,7 +33,8 @@ def some(bike):
 def test_each_filter_shows_its_jobs(page, some):
     for query, jobs in [
         ("", ["bad:A", "failing:A", "alpha:A", "beta:B", "gamma:A", "queued:A"]),
-        ("?sort=next", ["gamma:A", "alpha:A"]),
+        ("?sort=next", ["gamma:A", "alpha:A", "bad:A", "beta:B", "failing:A", "queued:A"]),
+        ("?planned=1", ["gamma:A", "alpha:A"]),
         ("?queue=B", ["beta:B"]),
         ("?status=ENQ", ["queued:A"]),
         ("?status=bad", ["bad:A"]),
@@ -56,8 +57,8 @@ def test_the_form_shows_what_is_asked_for(page, some):
     found = read(page.get("/jobs?pattern=ta&queue=B&status=TML&paused=1"))
     chosen = [attributes["value"] for tag, attributes in found.tags if tag == "option" and "selected" in attributes]
     assert chosen == ["work-B", "TML"]
-    boxes = [(a["name"], "checked" in a) for tag, a in found.tags if a.get("type") == "checkbox"]
-    assert boxes == [(name, name == "paused") for name in FLAGS]
+    boxes = {a["name"]: "checked" in a for tag, a in found.tags if a.get("type") == "checkbox"}
+    assert boxes == {name: name == "paused" for name in FLAGS}
     assert [a["value"] for tag, a in found.tags if a.get("id") == "pattern"] == ["ta"]
     options = [attributes["value"] for tag, attributes in found.tags if tag == "option"]
     assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next", *SORTS]
@@ -122,7 +123,7 @@ def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     assert "no dispatcher is running (see who works)" in found.words
     assert "work-A has 1 job and no worker (first queued:A) (see the queues)" in found.words
     # Every number leads to what it counts.
-    queries = ("status=ENQ", "status=WRK", "overdue=1", "paused=1", "sort=next")
+    queries = ("status=ENQ", "status=WRK", "overdue=1", "paused=1", "planned=1")
     assert {*(f"jobs?{query}" for query in queries), "failures", "workers", "queues"} <= set(found.links)
     for link in found.links:
         if link.startswith("jobs?"):
@@ -225,8 +226,47 @@ def test_the_overview_lists_what_is_late(page, bike):
     page.app.routes[0].endpoint.args[0].drop_seen()
     found = page.get("/")
     assert "<late>:A was to end by 1970-01-01 00:16:41 UTC" in read(found).words
-    assert 'href="#late"' in found.text
     assert 'id="late"' in found.text
+    assert "jobs?late=1" in read(found).links
+
+
+def test_jobs_that_are_late_are_on_the_pages_that_follow_one_another(page, bike):
+    jobids = [f"late{number:03}:{'AB'[number % 2]}" for number in range(120)]
+    list(bike.set_many((jobid, f"AT:{1000 + n}", {"finish_within": "1s"}) for n, jobid in enumerate(jobids)))
+    bike.set("tagged:A", "AT:1", finish_within="1s", tags="eu")
+    bike.set("fine:A", "EVERY:1h", finish_within="1s")
+    pages = follow(page, "/jobs?late=1", "cursor=")
+    assert [listed(each) for each in pages] == [["tagged:A", *jobids[:49]], jobids[49:99], jobids[99:]]
+    assert "121 were looked at" in pages[-1].words
+    for query, found in (
+        ("queue=B", jobids[1::2]),
+        ("tag=eu", ["tagged:A"]),
+        ("pattern=LATE01", jobids[10:20]),
+        ("paused=1", []),
+    ):
+        pages = follow(page, f"/jobs?late=1&{query}", "cursor=")
+        assert [jobid for each in pages for jobid in listed(each)] == found, query
+    # As the command line has it.
+    assert sorted(job.jobid for job in bike.jobs(late=True)) == sorted(["tagged:A", *jobids])
+
+
+def test_a_queue_that_never_was_is_named_and_not_offered(page, some):
+    found = read(page.get("/jobs?queue=nonesuch"))
+    assert "No job fits. Nothing ever waited in a queue work-nonesuch." in found.words
+    assert "Nothing ever waited" not in read(page.get("/jobs?queue=A&status=STP")).words
+
+
+def test_tags_of_the_jobs_that_are_shown_are_offered(page, some):
+    tags = [link for link in read(page.get("/jobs")).links if link.startswith("jobs?tag=")]
+    assert {"jobs?tag=eu", "jobs?tag=night"} <= set(tags)
+    assert listed(read(page.get(f"/{tags[0]}"))) == ["gamma:A"]
+
+
+def test_what_is_kept_of_no_run_is_said_to_be_unknown(page, bike):
+    bike.set("quiet:A", "NOW", history=0)
+    assert bike.work_one() == "quiet:A"
+    found = read(page.get("/jobs?never_ran=1"))
+    assert (listed(found), "history=0 no run is kept" in found.words) == (["quiet:A"], True)
 
 
 def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page, bike):
@@ -239,7 +279,7 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
     found = read(page.get("/"))
     dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
     assert found.words.index(dead) < found.words.index("no dispatcher is running")
-    assert found.words.index("What failed lately dead:A") > 0
+    assert found.words.index("What failed lately All that failed in the last hour dead:A") > 0
 
 
 def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page):

@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from redbike import BadConfig, BadJobId, Redbike
-from redbike.web.selection import MOST_IDS, Found, Selection, make_digest
+from redbike.web.selection import FLAGS, MOST_IDS, Found, Selection, make_digest
 from tests.verbs import Quiet, set_job
 
 JOBS = ["nightly:A", "nightly:B", "hourly:A", "star*:A", "<b>&\"':A", "é:B"]
@@ -58,12 +58,15 @@ def test_a_query_names_jobs(bike):
     assert find(bike, "paused=1") == ["nightly:A", "nightly:B"]
     assert find(bike, "paused=1&queue=B") == ["nightly:B"]
     assert find(bike, "overdue=1") == ["late:A"]
+    assert find(bike, "planned=1&queue=B") == ["é:B"]
+    bike.set("missed:A", "AT:1000", finish_within="1s")
+    assert find(bike, "late=1") == find(bike, "late=1&pattern=m*") == ["missed:A"]
     assert find(bike, "failed=1") == []
     assert find(bike, "status=BAD") == find(bike, "pattern=b*") == find(bike, "id=bad:A") == ["bad:A"]
 
 
 def test_it_is_carried_on_as_it_is():
-    flags = "failed=1&paused=1&overdue=1&never_ran=1"
+    flags = "&".join(f"{name}=1" for name in FLAGS)
     for query in ("id=a:A&id=b%26%3D:B", f"pattern=n%2A&queue=B&status=TML&tag=a+b&{flags}", ""):
         selection = Selection.read(QueryParams(query))
         assert sorted(selection.params()) == sorted(parse_qsl(query))

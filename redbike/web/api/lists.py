@@ -6,9 +6,11 @@ from dataclasses import fields
 from typing import Any
 
 from redbike.errors import BadConfig
+from redbike.loop.alerts.late import find_late
 from redbike.loop.worker_class import find_queue
 from redbike.queries.fields import AGENDA, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.queries.forecast import MOST_HOURS
+from redbike.queries.late import read_late_page
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
@@ -25,18 +27,19 @@ from redbike.web.background import Report
 HOURS = 24  # of the agenda, if nothing else is asked for
 STEP = 100  # runs, or failures, that are read at once
 AGENDA_TIMEOUT, NAP = 20.0, 0.05  # seconds: for a forecast, and between two looks at it
+LATE = "late"
 # The filters of jobs that are true or false.
-FLAGS = tuple(each.name for each in fields(JobSearch) if each.default is False and each.name != "by_next")
+FLAGS = LATE, *(each.name for each in fields(JobSearch) if each.default is False and each.name != "by_next")
 
 
 def list_jobs(call: Call) -> Answer:
     """Return a page of jobs."""
-    overview, fits, patterns = call.site.bike.store.overview, call.compile(), call.patterns
+    store, fits, patterns = call.site.bike.store, call.compile(), call.patterns
     status = (call.query.get("status") or "").upper()
     if status and status not in Event.__members__:
         raise BadConfig(f"bad status {status!r:.40}: {', '.join(Event)} are allowed")
     one = patterns[0] if len(patterns) == 1 else None
-    flags: dict[str, Any] = {name: call.get_flag(name) for name in FLAGS}
+    flags: dict[str, Any] = {name: call.get_flag(name) for name in FLAGS if name != LATE}
     search = JobSearch(
         _read_queue(call),
         Event[status] if status else None,
@@ -46,10 +49,15 @@ def list_jobs(call: Call) -> Answer:
         **flags,
     )
     newest = call.site.newest.get() if search.never_ran else None
+    late = find_late(store, call.site.settings.timezone) if call.get_flag(LATE) else None
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
-        # One request of the server, so that the same place means the same step again.
-        page = overview.read_page(search, Cursor.parse(place), newest, rows=1, patience=0.0)
+        cursor = Cursor.parse(place)
+        if late is None:
+            # One request of the server, so that the same place means the same step again.
+            page = store.overview.read_page(search, cursor, newest, rows=1, patience=0.0)
+        else:
+            page = read_late_page(store, late, search, cursor)
         rows = [(job.jobid, show(job, JOBS)) for job in page.jobs if fits(job.jobid)]
         return rows, page.following and page.following.format()
 

@@ -3,9 +3,11 @@
 The palette finds jobs, queues and pages by a part of their names.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -14,17 +16,19 @@ from starlette.responses import JSONResponse, Response
 
 from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, BadJobId
+from redbike.queries.late import read_late_page
 from redbike.queries.unusual import Durations, measure_durations
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.names import check_jobid
 from redbike.store.overview import Job, JobPage, JobSearch
-from redbike.store.patterns import escape, is_pattern
+from redbike.store.patterns import escape, find_within, is_pattern
 from redbike.store.schedules import read_schedule
 from redbike.store.tokens import Role
 from redbike.web.charts import draw_outcomes
 from redbike.web.pages.parameters import (
+    MOST_QUEUES,
     compile_pattern,
     list_queues,
     make_link,
@@ -81,9 +85,11 @@ def show_jobs(site: Site, request: Request) -> Response:
     exact = _find_exact(site, asked)
     page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor)
     # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
-    is_ordered = bool(sort or asked.overdue or asked.failed)
+    is_ordered = bool(sort or asked.planned or asked.overdue or asked.late or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
     labels = site.bike.store.questions.read_labels([job.jobid for job in page.jobs])
+    tags = {jobid: each["tags"] for jobid, each in labels.items() if "tags" in each}
+    queues = list_queues(site, "")
     return site.answer(
         request,
         "jobs.html",
@@ -91,7 +97,8 @@ def show_jobs(site: Site, request: Request) -> Response:
         here="jobs",
         jobs=_sort(page.jobs, sort, is_ordered),
         page=page,
-        tags={jobid: each["tags"] for jobid, each in labels.items() if "tags" in each},
+        tags=tags,
+        some_tags=[tag for tag, _ in Counter(chain.from_iterable(tags.values())).most_common(MOST)],
         runs=_describe_runs(site, page.jobs),
         schedules=_explain_schedules(site, page.jobs),
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
@@ -101,8 +108,9 @@ def show_jobs(site: Site, request: Request) -> Response:
         is_first=cursor == Cursor(),
         is_exact=exact is not None,
         matching=matching.params(),
-        queues=list_queues(site, named.queue),
+        queues=queues,
         queue=named.queue,
+        is_unknown_queue=named.queue not in ("", *queues) and len(queues) < MOST_QUEUES,
         words=STATUSES,
         is_sorted_here=sort in SORTS and (page.following is not None or cursor != Cursor()),
         link=lambda **changes: make_link("jobs", given, **changes),
@@ -134,12 +142,14 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
     search = JobSearch(
         named.queue or None,
         Event[named.status] if named.status else None,
-        **{name: getattr(named, name) for name in FLAGS},
+        **{name: getattr(named, name) for name in FLAGS if name != "late"},
         tags=frozenset(named.tag.split()),
         pattern=named.pattern or None,
         matches=compile_pattern(named.pattern),
         by_next=sort == "next",
     )
+    if named.late:
+        return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
 
@@ -190,7 +200,9 @@ def find(site: Site, request: Request) -> Response:
     if actions:
         return JSONResponse({"found": actions, "is_more": False})
     found = [*pages, *(_name("job", jobid, f"job?id={quote_part(jobid)}") for jobid in jobs), *queues[:MOST]]
-    rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(f'*{escape(text)}*')}")
+    # The list shows a job alone that has the text as its id.
+    pattern = f"*{escape(text)}*" if is_pattern(text) or text in jobs else text
+    rest = _name("search", f"all jobs with {text} in their ids", f"jobs?pattern={quote(pattern)}")
     return JSONResponse({"found": [*found, rest], "is_more": is_more})
 
 
@@ -226,9 +238,12 @@ def _name(kind: str, text: str, href: str) -> Found:
 
 def _find_jobs(site: Site, text: str) -> tuple[list[str], bool]:
     """Return the ids of jobs with `text` in them, and whether there may be more: so many jobs are not all looked at."""
-    questions, exact = site.bike.store.questions, list[str]()
+    questions, exact, wanted = site.bike.store.questions, list[str](), text.lower()
     with suppress(BadJobId):
         exact = [text] if questions.has_job(check_jobid(text), also_bad=True) else []
-    found, are_all = questions.search(f"*{escape(text)}*", MOST * 10, SEARCH_TIMEOUT)
-    nearest = sorted({*exact, *found}, key=lambda jobid: (jobid != text, not jobid.startswith(text), jobid))
+    found, are_all = questions.search(find_within(text), MOST * 10, SEARCH_TIMEOUT)
+    nearest = sorted(
+        {*exact, *found},
+        key=lambda jobid: (jobid != text, jobid.lower() != wanted, not jobid.lower().startswith(wanted), jobid),
+    )
     return nearest[:MOST], not are_all or len(nearest) > MOST

@@ -26,7 +26,7 @@ PLACES = {
     "commands": ("workers", "see who works"),
     "lost": ("workers", "see where"),
     "stuck": ("workers", "see where"),
-    "late": ("#late", "see which"),
+    "late": ("jobs?late=1", "see which"),
     "rewound": ("log", "see what was changed"),
     "jobs": ("jobs?failed=1", "see which"),
 }
@@ -43,7 +43,7 @@ def show_overview(site: Site, request: Request) -> Response:
         clock,
         here="",
         health=health,
-        problems=[(text, *PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
+        problems=[(text, topic, *PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
         numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
         charts=draw_charts(site),
@@ -67,7 +67,7 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     """Yield names, values, and where one sees what is counted."""
     total, metrics = view.glance.total, health.metrics
     yield "jobs", show_number(total.jobs), "jobs"
-    yield "wait for their time", show_number(total.timeline), "jobs?sort=next"
+    yield "wait for their time", show_number(total.timeline), "jobs?planned=1"
     yield "wait for a worker", show_number(metrics["waiting"]), "jobs?status=ENQ"
     yield "run", show_number(metrics["in_flight"]), "jobs?status=WRK"
     late = [queue.late for queue in view.glance.queues if queue.paused is None]
@@ -76,7 +76,7 @@ def _list_numbers(view: View, health: Health) -> Iterator[tuple[str, str, str]]:
     yield f"overdue for {show_length(MAX_LAG)}", number, "jobs?overdue=1"
     yield "have failed", show_number(total.failing), "failures"
     yield "are paused", show_number(total.paused), "jobs?paused=1"
-    yield "are late", show_number(metrics["late"]), "#late" if metrics["late"] else ""
+    yield "are late", show_number(metrics["late"]), "jobs?late=1"
     yield "lag", show_length(metrics["lag"]), "queues"
 
 

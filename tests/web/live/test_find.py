@@ -30,8 +30,11 @@ def test_pages_queues_and_jobs_are_found_the_nearest_first(page):
     assert found["found"][-1] == {
         "kind": "search",
         "text": "all jobs with log in their ids",
-        "href": "jobs?pattern=%2Alog%2A",
+        "href": "jobs?pattern=log",
     }
+    # Letters of either case are found; an id that is all of the text comes first.
+    assert names(ask(page, "LOG:a"), "job") == names(found := ask(page, "log:A"), "job")
+    assert found["found"][-1]["href"] == "jobs?pattern=%2Alog%3AA%2A"
     assert found["is_more"] is False
 
 
