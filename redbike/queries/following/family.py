@@ -12,10 +12,12 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_follower, parse_stored
 from redbike.store.coming import ComingJob, find_moments
+from redbike.store.enums import Event
 from redbike.store.groups import GroupState
 from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE, split
+from redbike.store.records import RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group
@@ -238,7 +240,8 @@ def _place(state: JobState, base: Schedule, first: float | None, after: float) -
     firsts = [] if first is None else [first]
     if isinstance(base, Latest):
         # What comes due in a pause runs at its end.
-        return gather(base, firsts, state.now, after if state.pause else state.now, is_held=bool(state.pause))
+        end = after if state.pause else state.now
+        return gather(base, firsts, state.now, end, bool(state.pause) and not keeps_run(state, firsts, end))
     return firsts, after
 
 
@@ -246,6 +249,12 @@ def list_due_times(family: Family, state: JobState) -> Schedule:
     """Return when a follower is due: the due times of its parents, which are known, as they are now."""
     job = family.make_coming(state)
     return job.known if job and job.known else NEVER
+
+
+def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:
+    """Tell whether a pause up to `end` holds a run that no later one replaces: it was enqueued, or is tried again."""
+    is_busy = not state.run and (state.has_event(Event.ENQ) or RetryState.parse(state.retry_state).due is not None)
+    return is_busy and any(first >= end for first in firsts)
 
 
 def gather(

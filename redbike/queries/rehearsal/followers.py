@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from redbike.errors import BadSchedule
 from redbike.queries.blackouts import Calendar
-from redbike.queries.following.family import Family, find_after, gather
+from redbike.queries.following.family import Family, find_after, gather, keeps_run
 from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Stream
 from redbike.queries.rehearsal.courses import Course, follow
 from redbike.queries.rehearsal.outlook import Change, Outlook, Rehearsal, Side, find_zone
@@ -83,7 +83,8 @@ class Line(Family):
         if end == math.inf:
             return firsts, None, 0.0
         base = self.follow(after, outlook.state)
-        is_held = end > now and plan.paused >= outlook.taken_from
+        is_paused = end > now and plan.paused >= outlook.taken_from
+        is_held = is_paused and not keeps_run(outlook.state, firsts, end)
         firsts, start = gather(base, firsts, now, end, is_held, is_held and outlook.own.catchup == "none")
         return firsts, base, start
 

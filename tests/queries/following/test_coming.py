@@ -68,6 +68,14 @@ def test_a_pause_that_ends_by_itself_is_known(redbike, jobid):
     check(bike, 12)
 
 
+def test_what_waited_before_a_pause_that_ends_by_itself_runs_besides_what_comes_in_it(redbike):
+    bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
+    bike.run("b")
+    bike.dispatch_due()
+    bike.pause("b", until=START + 5.25 * HOUR)
+    check(bike, 12)
+
+
 def test_who_has_to_be_resumed_makes_nothing_due(redbike):
     bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"})
     bike.pause("b")

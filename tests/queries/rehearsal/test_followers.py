@@ -7,7 +7,20 @@ import pytest
 
 from redbike import BadSchedule
 from tests.queries.following.test_coming import One
-from tests.queries.rehearsal.test_rehearsal import START, count, count_real, do, live, rehearse, some_of
+from tests.queries.rehearsal.test_rehearsal import (
+    QUEUE,
+    START,
+    Worker,
+    count,
+    count_real,
+    do,
+    end_all,
+    live,
+    rehearse,
+    skip_to,
+    some_of,
+)
+from tests.verbs import take_one
 
 HOURS = 8.97
 HOUR = 3600
@@ -92,6 +105,39 @@ def test_what_is_rehearsed_of_a_queue_happens(redbike, catchup, queue, before, a
 def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
     bike = make(redbike, catchup=catchup)
     check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
+
+
+@pytest.mark.parametrize("catchup", ["last", "none"])
+@pytest.mark.parametrize(("jobid", "steps"), [("child", "run 60 dispatch"), ("both", "run 60 dispatch pause@19800")])
+def test_a_follower_that_waited_before_its_pause_runs_once_more_for_what_ended_in_it(redbike, catchup, jobid, steps):
+    bike = make(redbike, catchup=catchup)
+    live(bike, steps, jobid)
+    check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
+
+
+def test_a_follower_that_is_tried_again_after_its_pause_runs_once_more_for_what_ended_in_it(redbike):
+    bike = redbike(Worker(), now=START)
+    bike.set("a:A", WORLD["a"])
+    bike.set("bad:A", "AFTER:a:A", retries=1, backoff="1h")
+    bike.run("bad:A")
+    bike.run_due(START, reraise=False)
+    check(bike, "pause", ["bad:A"], until=START + 5.5 * HOUR)
+
+
+def test_a_run_that_is_owed_when_a_pause_begins_is_replaced_by_what_ended_in_it(redbike):
+    bike = redbike(Worker(), now=START)
+    bike.set("a:A", WORLD["a"])
+    bike.set("bad:A", "AFTER:a:A", retries=1, backoff="5m")
+    bike.run("bad:A")
+    bike.run_due(START, reraise=False)
+    skip_to(bike, 300)
+    bike.dispatch_due(bike.now)
+    run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
+    bike.run("bad:A")
+    found = rehearse(bike, "pause", ["bad:A"], HOURS, until=START + 5.5 * HOUR)
+    bike.pause("bad:A", until=START + 5.5 * HOUR)
+    end_all(bike, [run])
+    assert count_real(bike, found) == count(found.changed) + Counter(count(found.others))
 
 
 def test_followers_are_counted_with_their_parents(redbike):
