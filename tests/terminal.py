@@ -29,7 +29,9 @@ def run_on_terminal(
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     own = {name: value for name, value in shell.environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    process = shell.spawn(arguments, writer, writer, writer, own | {"TERM": "xterm-256color"} | environment)
+    process = shell.spawn(
+        arguments, writer, writer, writer, own | {"TERM": "xterm-256color", "PAGER": "cat"} | environment
+    )
     os.close(writer)
     if meanwhile:
         meanwhile()

@@ -1,6 +1,5 @@
 """Draw the agenda on a terminal: a bar for each quarter of an hour, and the minutes in which most is due."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -10,20 +9,24 @@ from rich.console import Console
 from rich.text import Text
 
 from redbike.cli.columns import make_text
+from redbike.cli.console import open_paged
 from redbike.queries.counting import QUARTER
 from redbike.queries.forecast import Forecast, Quarter, Share
 from redbike.schedule.clock import Clock, format_length
 from redbike.text.printable import name_number
 
-WIDE = 200  # columns where there is no terminal
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")  # of the queues with the most runs
 OTHERS = "white"  # of all others
 NUMBERS = 26  # columns beside a bar
 
 
 def show_agenda(agenda: Forecast, clock: Clock) -> None:
-    """Show an agenda."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    """Show an agenda, a page at a time."""
+    with open_paged() as console:
+        _print_agenda(agenda, clock, console)
+
+
+def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
     console.print(_describe_all(agenda, clock), style="bold")
     if agenda.quarters:
         runs = Counter[str]()

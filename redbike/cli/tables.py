@@ -2,7 +2,6 @@
 
 import heapq
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
+from redbike.cli.console import open_console, open_paged
 from redbike.control.sync.changes import Change
 from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.store.enums import Difference, Event, Outcome
@@ -23,7 +23,6 @@ from redbike.store.totals import Queue
 from redbike.text.printable import format_size
 
 ROWS = 100  # of jobs on a terminal, if nothing else is asked for
-WIDE = 200  # columns of a table that goes to a pipe or a file
 EVENTS = {Event.DIE: WRONG, Event.BAD: WRONG, Event.WRK: BUSY, Event.ENQ: BUSY, Event.STP: DIM}
 DIFFERENCES = {Difference.ADDED: GOOD, Difference.CHANGED: ODD, Difference.REMOVED: WRONG}
 OUTCOMES = {Outcome.OK: GOOD, Outcome.RETRY: ODD, Outcome.CANCELLED: ODD}  # all others are wrong
@@ -163,7 +162,8 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
         Column("JOB", lambda entry: entry.jobid or NOTHING, Width.FOLDED),
         Column("DETAIL", lambda entry: localize(entry.detail, clock.name), Width.CUT),
     )
-    _print(columns, list(entries))
+    with open_paged() as console:
+        _print(columns, list(entries), console=console)
 
 
 def show_tokens(tokens: Iterable[Token], clock: Clock) -> None:
@@ -235,8 +235,8 @@ def _show_last(job: Job, clock: Clock) -> Text:
     )
 
 
-def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "") -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+def _print(columns: Sequence[Column], rows: Sequence[Any], rest: str = "", console: Console | None = None) -> None:
+    console = console or open_console()
     if not rows:
         console.print("none")
         return

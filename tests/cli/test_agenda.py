@@ -42,6 +42,24 @@ def test_csv_and_json_say_the_same_from_an_instant_on_for_some_hours(bike, shell
         assert sum(int(runs) for *_, runs, _ in shell.list_rows(*words, *more)) == number
 
 
+def test_what_is_longer_than_the_terminal_goes_to_the_pager(bike, shell, tmp_path):
+    def show(*words, lines):
+        return plain(run_on_terminal(shell, *words, lines=lines, PAGER=f"tee {tmp_path}/paged"))
+
+    shell.run("pause", "each:*")
+    for command in ("agenda", "log"):
+        whole = show(command, lines=200)
+        assert not (tmp_path / "paged").exists()
+        assert show(command, lines=4)[0] == whole[0]
+        paged = (tmp_path / "paged").read_text()
+        assert len(plain(paged)) >= 4
+        assert COLOUR.search(paged)
+        (tmp_path / "paged").unlink()
+    # To a pipe, whoever reads it decides.
+    assert len(shell.run("agenda", "--format=table").stdout.splitlines()) > 4
+    assert not (tmp_path / "paged").exists()
+
+
 @pytest.mark.parametrize("columns", [80, 30])
 def test_on_a_terminal_it_draws_bars(bike, shell, columns):
     lines = plain(run_on_terminal(shell, "agenda", columns=columns))
