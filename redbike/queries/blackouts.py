@@ -16,6 +16,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window, join_windows
 from redbike.store.blackouts import EVERYTHING, OF_JOB, OF_QUEUE, Blackout, BlackoutDetails, name_all
 from redbike.store.inspected import JobState
+from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.store import Store
 from redbike.store.totals import Queue
 from redbike.text.printable import escape
@@ -182,13 +183,34 @@ def _count_due(begin: float, end: float, first: float | None, after: float, sche
 
 
 class Calendar:
-    """Knows when jobs are held from `start` to `end`, also by a window that is on already."""
+    """Knows when jobs are held from `start` to `end`, also by a window that is on already.
 
-    def __init__(self, found: Mapping[str, Blackout], settings: Settings, start: float, end: float) -> None:
-        self._settings = settings
-        listed = ((name, list(each.list_between(start, end))) for name, each in found.items())
-        self._windows = {name: windows for name, windows in listed if windows}
+    `pauses` are those of queues and of everything (""), and count as windows.
+    """
+
+    def __init__(
+        self,
+        found: Mapping[str, Blackout],
+        settings: Settings,
+        start: float,
+        end: float,
+        pauses: Mapping[str, QueuePause] | None = None,
+    ) -> None:
+        self._settings, self._end = settings, end
+        windows = {name: list(each.list_between(start, end)) for name, each in found.items()}
+        for queue, pause in (pauses or {}).items():
+            until = math.nextafter(end, math.inf) if pause.until is None else pause.until
+            if until > start:
+                windows.setdefault(f"{OF_QUEUE}{queue}", []).append(Window(pause.since, until))
+        self._windows = {name: each for name, each in windows.items() if each}
         self._joined: dict[tuple[str, ...], tuple[Window, ...]] = {}
+
+    @property
+    def closed(self) -> Sequence[str]:
+        """The queues that are paused beyond the end, by name; "" is everything."""
+        queues = ((name, windows) for name, windows in self._windows.items() if not name.startswith(OF_JOB))
+        beyond = (name for name, windows in queues if max(window.end for window in windows) > self._end)
+        return sorted(name.removeprefix(OF_QUEUE) for name in beyond)
 
     def find(self, jobid: str, queue: str, options: str) -> Held | None:
         """Return when a job of this queue with these options is held; None for never."""
@@ -203,3 +225,9 @@ class Calendar:
         own = override(self._settings, options) if options else self._settings
         of = "job" if names[0].startswith(OF_JOB) else "all" if EVERYTHING in names else "queue"
         return Held(windows, of, own.catchup, own.catchup_limit, own.grace or math.inf, own.expires or math.inf)
+
+
+def read_calendar(store: Store, settings: Settings, start: float, end: float) -> Calendar:
+    """Return when jobs are held from `start` to `end`: by blackouts, and by pauses of queues and of everything."""
+    pauses = {each.queue: each.pause for each in store.queue_limits.list_all() if each.pause}
+    return Calendar(store.blackouts.list_all(), settings, start, end, pauses)

@@ -9,9 +9,10 @@ from heapq import nlargest
 from itertools import pairwise
 
 from redbike.config.settings import Settings
-from redbike.queries.blackouts import Calendar
+from redbike.queries.blackouts import Calendar, read_calendar
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
 from redbike.queries.following.family import list_all_followers, list_coming_followers
+from redbike.schedule.moments import join_words
 from redbike.schedule.parser import is_follower
 from redbike.store.coming import PAGE, ComingJob
 from redbike.store.namespace import split
@@ -21,6 +22,7 @@ MOST_HOURS = 168
 DENSEST = 5  # minutes that are told of
 MANY = 10  # jobs with the same schedule for which it is worth spreading them
 SHARES = 3  # schedules of a minute that are told
+MOST_CLOSED = 5  # queues that are named
 MOST_PLANS = 20  # schedules of all that are told
 HOUR = 60  # minutes
 WORTH_IT = 0.9  # how much of the densest minute may be left when its jobs are spread
@@ -94,9 +96,22 @@ class Forecast:
     continuous: int  #: jobs that run again as soon as they have run, which are not counted
     paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
     hidden: int = 0  #: jobs that run more often than was asked for, and are left out
+    closed: tuple[
+        str, ...
+    ] = ()  #: queues that are paused beyond the end, whose jobs are not counted; "" is all of them
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)
+
+    def explain_closed(self) -> str:
+        """Return which queues are not counted as they are paused, in a sentence; "" for none."""
+        if "" in self.closed:
+            return "Everything is paused for longer, so nothing of it is counted."
+        names = [
+            *self.closed[:MOST_CLOSED],
+            *([f"{more:,} more"] if (more := len(self.closed) - MOST_CLOSED) > 0 else []),
+        ]
+        return f"Paused for longer, and not counted: {join_words(names)}." if names else ""
 
 
 def make_forecast(
@@ -113,10 +128,10 @@ def make_forecast(
     """Look at all jobs, or at `jobids`, or at those of a queue: what do they run from `start` on, until a quarter ends?
 
     `report` hears how many jobs of how many were looked at. The `settings` say what becomes of what falls into a
-    blackout. Jobs that run more often than `every` so many seconds are left out, if it is not 0.
+    blackout, or a pause of a queue. Jobs that run more often than `every` so many seconds are left out, if it is not 0.
     """
     end = math.ceil((start + hours * 3600) / QUARTER) * QUARTER
-    calendar = Calendar(store.blackouts.list_all(), settings or Settings(), now, end)
+    calendar = read_calendar(store, settings or Settings(), now, end)
     counting = Counting(start, end, now, store.name_queue, calendar, every)
     paused = _count(store, counting, now, end, jobids, report, queue)
     minutes = counting.minutes
@@ -136,6 +151,7 @@ def make_forecast(
         continuous=counting.continuous,
         paused=paused,
         hidden=counting.hidden,
+        closed=tuple(name for name in calendar.closed if queue in (None, name) or not name),
     )
 
 

@@ -4,6 +4,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -47,6 +48,45 @@ def test_what_runs_more_often_than_it_is_asked_for_is_left_out(bike):
         assert (found.jobs, found.continuous) == (10 - hidden, 2)
     with pytest.raises(BadConfig, match="bad every"):
         look(bike, every="soon")
+
+
+@pytest.mark.parametrize("waits", [0, 1])
+@pytest.mark.parametrize("of", ["queue", "everything"])
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+def test_what_it_counts_of_a_queue_that_is_paused_happens(redbike, of, catchup, waits):
+    start = 1_790_000_000.0
+    bike = redbike(Quiet("A:B"), now=start, catchup=catchup)
+    for queue in "AB":
+        bike.set(f"cron:{queue}", "10 * * * *")
+        bike.set(f"often:{queue}", "EVERY:7m")
+        bike.set(f"late:{queue}", "EVERY:20m", grace="30m")
+        bike.set(f"brief:{queue}", "EVERY:20m", expires="25m")
+        bike.set(f"once:{queue}", f"AT:{start + 4000:.0f}")
+        bike.set(f"after:{queue}", f"AFTER:cron:{queue}")
+    pause = partial(bike.pause_queue, "A") if of == "queue" else bike.pause_all
+    pause(until=start + 6000)
+    if waits:
+        # Some of it waits already.
+        list(bike.run_due(start + 2000))
+    agenda = bike.agenda(hours=5)
+    foretold = Counter({(each.start, each.queue): each.runs for each in agenda})
+    runs = bike.run_due(agenda.end - 0.001)
+    assert foretold == Counter((run.start // QUARTER * QUARTER, f"work-{run.jobid[-1]}") for run in runs)
+    assert agenda.closed == ()
+
+
+def test_a_queue_that_somebody_has_to_resume_is_not_counted_and_named(bike):
+    for queue in "AB":
+        set_some(bike, 2, "0 * * * *", queue=queue)
+    bike.pause_queue("A")
+    found = look(bike, hours=6)
+    assert (found.jobs, found.closed) == (2, ("work-A",))
+    assert found.explain_closed() == "Paused for longer, and not counted: work-A."
+    assert look(bike, hours=6, queue="B").closed == ()
+    bike.pause_all(until=NOW + 10 * 86400)
+    found = look(bike, hours=6)
+    assert (found.jobs, found.closed) == (0, ("", "work-A"))
+    assert found.explain_closed() == "Everything is paused for longer, so nothing of it is counted."
 
 
 def set_some(bike, number, schedule, name="", queue="A", **more):

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from operator import itemgetter
 
 from redbike.config.settings import Settings
-from redbike.queries.blackouts import Calendar
+from redbike.queries.blackouts import read_calendar
 from redbike.queries.counting import Counting, Group, comes_sooner
 from redbike.queries.forecast import list_coming
 from redbike.queries.lanes.model import EACH, LISTED, Event, Kind, Lane, Lanes, Plan, Question
@@ -202,7 +202,7 @@ def _list_planned(store: Store, found: Lanes, settings: Settings) -> Iterator[li
     """Yield pages of the jobs that have something to run, each with what it runs."""
     question, now, plans = found.question, found.now, dict[int, Plan]()
     start = max(question.since, now)
-    calendar = Calendar(store.blackouts.list_all(), settings, start, question.until)
+    calendar = read_calendar(store, settings, start, question.until)
     counting = Counting(start, question.until, now, store.name_queue, calendar)
     following = store.coming.count(question.until)[2]
     groups = []  # held, so that none has the number of another
