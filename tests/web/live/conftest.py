@@ -11,7 +11,9 @@ from uvicorn import Config, Server
 
 from redbike import Redbike, RoundRobin
 from redbike.web import app, live, site, stream
+from tests.queries.kept import register
 from tests.servers import DATA, Node, free_ports
+from tests.verbs import take_one
 from tests.waiting import wait_until
 from tests.web.live.browsers import BUSY, HOSTILE, TURNED, open_chromium
 
@@ -146,6 +148,26 @@ def fill(page):
         bike.set(jobid, "EVERY:3h")
     wait_for_queues(page)
     return page
+
+
+def fill_more(page):
+    """Add what needs somebody: failures, a run that hangs, a lost worker, what is late, paused, limited or followed."""
+    bike, now = page.bike, page.bike.store.timeline.read_clock()
+    for number in range(3):
+        bike.set(f"bad{number}:A", "EVERY:1h", history=1, owner="amy", note="call her", tags="eu,night")
+        bike.run(f"bad{number}:A")
+        bike.work_one()
+    bike.set("child:A", "AFTER:hello:A,bad:A")
+    bike.set("missed:A", "AT:1000", finish_within="1s")
+    bike.set("hung:D", "EVERY:1d", timeout="10s", start_within="1h")
+    bike.run("hung:D")
+    register(bike.store, "worker", queues=["work-D"], now=now)
+    register(bike.store, "worker", 2, queues=["work-E"], now=now - 120)
+    assert take_one(bike.store.at(now - 60), [("work-D", 3600.0)], "Ownerw01-1").jobid == "hung:D"
+    bike.limit("D", at_once=5, rate="100/m")
+    bike.pause_queue("E", until=now + 3600, reason="the printer")
+    bike.pause_queue("F", every="0 2 * * sat", lasting="2h", reason="the backup")
+    wait_for_queues(page)
 
 
 @pytest.fixture

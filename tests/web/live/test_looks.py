@@ -5,6 +5,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
 from tests.web.live.browsers import BUSY, DESK, NEEDS_CHROMIUM, PATHS, PHONE, STEERING
+from tests.web.live.conftest import fill_more
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
 
@@ -13,6 +14,7 @@ AXE = """rules => axe.run({ resultTypes: ['violations'], preload: false, ...(rul
 # Nothing but these differs in the dark and in forced colours, and on a phone.
 OF_COLOURS = ["color-contrast", "link-in-text-block"]
 OF_LAYOUT = ["target-size", "scrollable-region-focusable", "aria-hidden-focus", "meta-viewport"]
+MORE = ["jobs?late=1", "job?id=hung:D", "job?id=child:A", "runs?failed=1", "log?since=1h%20ago", "timeline?span=30m"]
 # On a phone, the map of a week scrolls sideways, and the keyboard cannot do that.
 KNOWN = {'scrollable-region-focusable: <table class="heat">'}
 SMALL = """() => [...document.querySelectorAll('button, select, textarea, input:not([type=checkbox]), nav a')]
@@ -78,7 +80,8 @@ def look_at(visit, page, paths):
 
 
 def test_pages_that_steer_look_right(steering, visit):
-    look_at(visit, steering, [*PATHS, *STEERING])
+    fill_more(steering)
+    look_at(visit, steering, [*PATHS, *STEERING, *MORE])
 
 
 def test_pages_that_only_show_look_right(busy, visit):
