@@ -120,8 +120,8 @@ def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeyp
 def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
     found = read(page.get("/"))
     assert "Something is wrong" in found.words or "Some things are wrong" in found.words
-    assert "no dispatcher is running (see who works)" in found.words
-    assert "work-A has 1 job and no worker (first queued:A) (see the queues)" in found.words
+    assert "no dispatcher is running See who works" in found.words
+    assert "work-A has 1 job and no worker (first queued:A) See the queues" in found.words
     # Every number leads to what it counts.
     queries = ("status=ENQ", "status=WRK", "overdue=1", "paused=1", "planned=1")
     assert {*(f"jobs?{query}" for query in queries), "failures", "workers", "queues"} <= set(found.links)
@@ -153,7 +153,7 @@ def test_a_worker_that_is_stuck_is_told_with_its_job(page, bike):
     bike.store.workers.register("owner001", entry)
     found = read(page.get("/"))
     assert re.search(
-        r"the worker web1:7:\S+ is stuck in 1 of 2 slots after their deadlines: hung:A \(see where\)", found.words
+        r"the worker web1:7:\S+ is stuck in 1 of 2 slots after their deadlines: hung:A See where", found.words
     )
     found = read(page.get("/workers"))
     assert "alive, stuck after the deadline: hung:A" in found.words

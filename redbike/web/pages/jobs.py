@@ -67,6 +67,7 @@ APPLIES: dict[str, Callable[[Job], bool]] = {
     "cancel": lambda job: job.is_running or job.status == Event.ENQ or job.has_failed,  # it may be tried again
 }
 MOST = 10  # of a kind
+SOME_TAGS = 5  # of those of the jobs of a page
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
 LONGEST = 512  # characters
 
@@ -98,7 +99,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         jobs=_sort(page.jobs, sort, is_ordered),
         page=page,
         tags=tags,
-        some_tags=[tag for tag, _ in Counter(chain.from_iterable(tags.values())).most_common(MOST)],
+        some_tags=[tag for tag, _ in Counter(chain.from_iterable(tags.values())).most_common(SOME_TAGS)],
         runs=_describe_runs(site, page.jobs),
         schedules=_explain_schedules(site, page.jobs),
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),

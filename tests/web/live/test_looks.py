@@ -122,6 +122,19 @@ def test_everything_is_reached_by_keyboard(busy, visit):
     expect(tab.get_by_role("row", name="work-A")).to_be_visible()
 
 
+def test_the_first_job_is_near_by_keyboard(steering, visit):
+    fill_more(steering)
+    for tag in "abcdefg":
+        steering.bike.set(f"tagged-{tag}:A", "0 0 1 1 *", tags=tag)
+    tab = visit(f"{steering.url}jobs")
+    stops = 1
+    tab.keyboard.press("Tab")
+    while not tab.evaluate("document.activeElement.closest('#jobs tbody') !== null"):
+        tab.keyboard.press("Tab")
+        stops += 1
+        assert stops <= 40
+
+
 def test_the_busiest_minute_of_a_chart_is_as_tall_as_the_chart(busy, visit):
     tab = visit(f"{busy.url}queues")
     chart = tab.get_by_role("row", name="work-A").locator("svg.hour")
