@@ -88,9 +88,7 @@ def show_jobs(site: Site, request: Request) -> Response:
     # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
     is_ordered = bool(sort or asked.planned or asked.overdue or asked.late or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
-    labels = site.bike.store.questions.read_labels([job.jobid for job in page.jobs])
-    tags = {jobid: each["tags"] for jobid, each in labels.items() if "tags" in each}
-    queues = list_queues(site, "")
+    tags, queues = _read_tags(site, page.jobs), list_queues(site, "")
     return site.answer(
         request,
         "jobs.html",
@@ -153,6 +151,12 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
         return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
+
+
+def _read_tags(site: Site, jobs: Iterable[Job]) -> dict[str, Sequence[str]]:
+    """Return by job id the tags of those jobs that have some."""
+    labels = site.bike.store.questions.read_labels([job.jobid for job in jobs])
+    return {jobid: each["tags"] for jobid, each in labels.items() if "tags" in each}
 
 
 def _describe_runs(site: Site, jobs: Iterable[Job]) -> dict[str, tuple[Markup, Durations]]:
