@@ -11,7 +11,7 @@ from redbike.dispatcher.timekeeping import skip_late, skip_missed
 from redbike.loop.changes import decide_again
 from redbike.loop.policies import decide_done, decide_failed, go_on_as_cron
 from redbike.loop.retries import count_retries
-from redbike.schedule.jitter import add_jitter, compute_jitter
+from redbike.schedule.jitter import compute_jitter
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
@@ -385,34 +385,6 @@ def test_jobs_with_much_data_are_not_taken_together(store):
 
 
 # Spread
-
-
-@pytest.mark.parametrize("text", ["EVERY:1h@0.123456", "*/7 * * * *", "DTSTART:20200101T000000Z\nRRULE:FREQ=HOURLY"])
-def test_a_spread_schedule_has_each_occurrence_later_by_its_share(text):
-    base = parse(text)
-    shares = {f"{n}:A": compute_jitter(f"{n}:A", 600) for n in range(200)}
-    assert len(set(shares.values())) > 190
-    assert min(shares.values()) < 30 < 570 < max(shares.values()) < 600
-    for jobid, share in shares.items():
-        jittered, due, after = add_jitter(base, jobid, 600), MIDNIGHT, MIDNIGHT
-        for _ in range(5):
-            due, after = base.next(due), jittered.next(after) if after != MIDNIGHT else jittered.next(due + share - 1)
-            if after < due + share - 1:
-                continue
-            # As Redis keeps it, and never the same again.
-            after = float(f"{after:.6f}")
-            assert after == pytest.approx(due + share, abs=1e-5)
-        assert jittered.count(MIDNIGHT + share, MIDNIGHT + DAY + share, 10**6) == base.count(
-            MIDNIGHT, MIDNIGHT + DAY, 10**6
-        )
-
-
-def test_a_spread_one_off_is_later_too_and_what_follows_no_clock_is_not():
-    share = compute_jitter(JOB, 600)
-    assert add_jitter(parse("AT:1000"), JOB, 600).next(float("-inf")) == 1000 + share
-    assert add_jitter(parse("AT:1000"), JOB, 600).next(1000 + share) is None
-    for text in ("NOW", "CONTINUE", "STOP"):
-        assert add_jitter(parse(text), JOB, 600).next(5.0) == parse(text).next(5.0)
 
 
 def test_after_a_run_the_schedule_goes_on_with_its_spread(store):

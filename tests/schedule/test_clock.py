@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from redbike.schedule.clock import Clock
+from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -40,3 +40,37 @@ def test_the_last_day_of_the_last_year_is_written_exactly(zone, written):
 @pytest.mark.parametrize("moment", [END_OF_TIME, 1e300, float("inf")])
 def test_what_is_later_is_written_as_the_end(moment):
     assert Clock(0.0, "UTC").format(moment) == "9999-12-31 23:59:59"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (0.0, "0 s"),
+        (0.4, "0 s"),
+        (-59.6, "1 min"),
+        (61.0, "1 min 1 s"),
+        (3600.0, "1 h"),
+        (3605.0, "1 h"),
+        (7384.0, "2 h 3 min"),
+        (86400 + 59, "1 d"),
+        (2 * 86400 + 3 * 3600 + 59, "2 d 3 h"),
+        (400 * 86400.0, "400 d"),
+    ],
+)
+def test_a_length_has_its_two_largest_units(seconds, written):
+    assert format_length(seconds) == written
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (0.0, "0 ms"),
+        (0.0123, "12 ms"),
+        (1.0, "1.00 s"),
+        (59.994, "59.99 s"),
+        (60.0, "1 min"),
+        (312.4, "5 min 12 s"),
+    ],
+)
+def test_what_took_less_is_told_more_exactly(seconds, written):
+    assert format_took(seconds) == written

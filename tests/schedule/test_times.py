@@ -48,12 +48,24 @@ def read(text, now=THURSDAY, looks_back=False, zone="Europe/Berlin"):
         ("24 dec 18:00", "2026-12-24T18:00", "2025-12-24T18:00"),
         ("Nov 26th 9:00", "2027-11-26T09:00", "2026-11-26T09:00"),
         ("29 feb", "2028-02-29T00:00", "2024-02-29T00:00"),
+        ("sat", "2026-11-28T00:00", "2026-11-21T00:00"),
+        ("wednesday 11:00", "2026-12-02T11:00", "2026-11-25T11:00"),
     ],
 )
 def test_what_people_say_is_the_next_instant_or_the_last(text, following, last):
     assert read(text) == f"{following}:00+01:00"
     assert read(text, looks_back=True) == f"{last}:00+01:00"
     assert not read_time(text, THURSDAY.timestamp(), "Europe/Berlin").is_exact
+
+
+def test_a_day_is_that_of_the_zone():
+    now = datetime(2026, 11, 27, 0, 30, tzinfo=BERLIN)  # in UTC it is the day before
+    assert read("today", now) == read("midnight", now, looks_back=True) == "2026-11-27T00:00:00+01:00"
+    assert read("tomorrow", now) == "2026-11-28T00:00:00+01:00"
+    # The other way round.
+    now = datetime(2026, 11, 26, 22, 30, tzinfo=ZoneInfo("America/New_York"))
+    assert read("noon", now, zone="America/New_York") == "2026-11-27T12:00:00-05:00"
+    assert read("yesterday", now, zone="America/New_York") == "2026-11-25T00:00:00-05:00"
 
 
 @pytest.mark.parametrize(
