@@ -47,7 +47,8 @@ def _print_agenda(agenda: Forecast, clock: Clock, console: Console) -> None:
         for minute in agenda.densest:
             shares = "; ".join(map(_describe_share, minute.shares))
             when = clock.format(minute.start)[:-3]
-            console.print(make_text(f"{when}  {name_number(minute.runs, 'run')}: {shares}"))
+            others = "; and others" if minute.is_more else ""
+            console.print(make_text(f"{when}  {name_number(minute.runs, 'run')}: {shares}{others}"))
         if agenda.relief:
             console.print(make_text(_advise(agenda, clock)))
     for text in _list_left_out(agenda):

@@ -1,13 +1,15 @@
 """Print for people: on a terminal in its width, and what is longer than it through a pager, as git does."""
 
 import os
-import pydoc
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 
+NOT_FOUND = 127  # what a shell exits with where there is no such program
 WIDE = 200  # columns where there is no terminal
 
 
@@ -29,6 +31,20 @@ def open_paged() -> Iterator[Console]:
     if shown.count("\n") < console.height:
         sys.stdout.write(shown)
         return
+    if not _page(os.environ.get("PAGER", "less"), shown):
+        sys.stdout.write(shown)
+
+
+def _page(command: str, shown: str) -> bool:
+    """Show a text by a command line of the shell; return whether that could be started. "" is none."""
+    if not command.strip():
+        return False
     # As git has it: colours stay, less ends at once if all fits, and leaves what it has shown.
-    os.environ.setdefault("LESS", "FRX")
-    pydoc.pager(shown)
+    environment = {"LESS": "FRX", **os.environ}
+    # Ctrl-C is for the pager, which is in the foreground, too; a handler is not inherited.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        process = subprocess.run(command, shell=True, input=shown.encode(), env=environment, check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return process.returncode != NOT_FOUND

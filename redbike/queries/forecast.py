@@ -59,6 +59,11 @@ class Minute:
     runs: int
     shares: tuple[Share, ...]  #: the largest ones; if there are very many schedules, not all are known
 
+    @property
+    def is_more(self) -> bool:
+        """Whether other jobs run then, too."""
+        return self.runs > sum(share.jobs for share in self.shares)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -21,6 +21,7 @@ class Running:
     deadline: float | None  #: None if it has no timeout
     worker: str  #: the id of its process; "" if nobody knows
     progress: Progress | None  #: how far it says it is
+    is_cancelled: bool  #: its worker is being told to stop it
     usual: float | None  #: the median of the runs of its job that have succeeded; None if none is kept
 
     def is_slow(self, now: float) -> bool:
@@ -51,6 +52,7 @@ def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple
             find_deadline(run),
             workers.get(jobid, ""),
             progress,
+            run.cancelled,
             measure_durations(read_runs(jobid, history) or ()).median,
         )
         for jobid, run, progress, history in found

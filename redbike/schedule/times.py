@@ -34,6 +34,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 # Numbers that are epoch seconds of 1970, but for people a time, a year or a date: it is said which instant they are.
 _DOUBTFUL = re.compile(r"0*[1-9]\d{0,3}(?:\.\d+)?|(19|20)\d\d[01]\d[0-3]\d", re.ASCII)
 _STEP = re.compile(r"(?:now ?)?([+-]) ?(\w[\w.]*)", re.ASCII)
+_LENGTH = re.compile(r"\d[\w.]*[smhd]", re.ASCII)
 _AGO = re.compile(r"(\d[\w.]*?) ?(seconds?|minutes?|hours?|days?|[smhd]) ago", re.ASCII)
 _NAMED = {"noon": "12:00", "midnight": "0:00"}
 _HALF = r"(?:0?[1-9]|1[0-2])(?::\d\d(?::\d\d)?)? ?[ap]m"  # of a day
@@ -79,7 +80,7 @@ def read_time(text: str, now: float, timezone: str, looks_back: bool = False) ->
     instant = None
     if len(text) <= MOST_TEXT and said.isascii():
         try:
-            instant = _read_step(said, now)
+            instant = _read_step(f"{'-' if looks_back else '+'}{said}" if _LENGTH.fullmatch(said) else said, now)
             instant = _read_local(said, now, timezone, looks_back) if instant is None else instant
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):

@@ -1,7 +1,8 @@
 """What a form asks for: an action, on jobs, on a queue or on everything, and what it says in words."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
+from urllib.parse import parse_qsl
 
 from redbike.config.limits import Limits, check_at_once, parse_rate
 from redbike.config.parameters import fold
@@ -11,11 +12,10 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.blackouts import Blackout
-from redbike.store.enums import Event
 from redbike.store.tokens import Role
 from redbike.web.control import END, GOES_ON, TRIED
 from redbike.web.requests import Form, read_back, read_moment
-from redbike.web.selection import ALL, Target
+from redbike.web.selection import Target
 
 NO_LIMIT = "none"  # takes a limit back
 FIELDS = ("until", "every", "lasting", "reason", "at_once", "rate")
@@ -43,7 +43,7 @@ ACTIONS = {
         "One that runs already runs once more after that.",
         {
             "queued": "queued",
-            TRIED: "queued, for a new try of the old occurrence",
+            TRIED: "queued as a new try of the old occurrence",
             "owed": "will run once more when the run in flight ends",
             "missing": "gone",
         },
@@ -54,7 +54,7 @@ ACTIONS = {
         "The schedule goes on.",
         {
             "cancelled": "cancelled",
-            GOES_ON: "being told, as its run still goes on",
+            GOES_ON: "cancelled; the run is being told, and has not ended yet",
             "unchanged": "told before, and its run still goes on",
             "ended": "ended a backfill of, whose schedules go on",
             "idle": "without anything that waits or runs",
@@ -112,32 +112,26 @@ class Order:
     number: int | None = None  # of them
     is_confirmed: bool = False
     back: str = "./"
-    only_failed: bool = False  # whether it was asked for by the name run-failed
 
     @classmethod
     def read(cls, form: Form) -> Self:
         """Read a form. Raise `BadConfig` for another action, and what `Target.read` raises."""
-        if jobid := form.get("cancel"):
-            # A button beside a run says both in one.
-            form = Form([*form.multi_items(), ("action", "cancel"), ("id", jobid)])
-        named, target = form.get("action", ""), Target.read(form)
-        action = "run" if named == "run-failed" else named
+        if asked := form.get("do"):
+            # A button that stands in what is live says all of it.
+            form = Form([*form.multi_items(), *parse_qsl(asked)])
+        action, target = form.get("action", ""), Target.read(form)
         known = SAYS[target.of]
         if action not in known:
-            raise BadConfig(f"bad action {named!r:.40}: {', '.join(known)} are allowed for {target.of}")
-        selection = target.selection
-        if named == "run-failed" and not selection.jobids:
-            selection = replace(selection, pattern=selection.pattern or ALL, status=Event.DIE.value)
+            raise BadConfig(f"bad action {action!r:.40}: {', '.join(known)} are allowed for {target.of}")
         return cls(
             action,
-            replace(target, selection=selection),
+            target,
             {name: form.get(name, "").strip() for name in FIELDS},
             form.get("digest", ""),
             int(number) if (number := form.get("number", "")[:12]).isascii() and number.isdecimal() else None,
             # To confirm something to jobs is to say which set of them it is.
             bool(form.get("confirmed") and (not target.is_of_jobs or form.get("digest"))),
             read_back(form),
-            named == "run-failed",
         )
 
     @property
@@ -166,9 +160,8 @@ class Order:
 
     def params(self) -> list[tuple[str, str]]:
         """Return what a form must send to ask for the same of the same, besides `fields`."""
-        named = "run-failed" if self.only_failed else self.action
         target = [("of", self.target.of), ("name", self.target.queue), *self.target.selection.params()]
-        return [("action", named), *target]
+        return [("action", self.action), *target]
 
 
 @dataclass(slots=True)

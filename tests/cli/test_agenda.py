@@ -55,6 +55,8 @@ def test_what_is_longer_than_the_terminal_goes_to_the_pager(bike, shell, tmp_pat
         assert len(plain(paged)) >= 4
         assert COLOUR.search(paged)
         (tmp_path / "paged").unlink()
+        for pager in ("", "no-such-program"):
+            assert plain(run_on_terminal(shell, command, lines=4, PAGER=pager))[-len(whole) :] == whole
     # To a pipe, whoever reads it decides.
     assert len(shell.run("agenda", "--format=table").stdout.splitlines()) > 4
     assert not (tmp_path / "paged").exists()

@@ -97,6 +97,34 @@ def test_it_never_ran_as_it_expired(store):
     assert why(store, then=DUE + 5) == f"It never ran: it was due at {at(DUE)}, and was too late when it could run."
 
 
+def test_it_is_not_due_yet_and_will_be_held_then(store):
+    states.timeline(store)
+    plain = f"It is not due until {at(DUE)}, in 50 s: {EVERY}."
+    paused = f"paused since {at(START)} by me, until"
+    for queue, what in ((QUEUE, f"Its queue {QUEUE} is"), ("", "Everything is")):
+        store.at(START).queue_limits.pause(queue, DUE + 5, "me", "a flood")
+        assert why(store, START + 1) == f"{plain.replace('50', '49')} {what} {paused} {at(DUE + 5)} (a flood)."
+        store.queue_limits.open(queue, resume=True)
+        # One that ends before does not hold it.
+        store.at(START).queue_limits.pause(queue, DUE - 5, "me", "a flood")
+        assert why(store, START) == plain
+        store.queue_limits.open(queue, resume=True)
+    store.at(START).queue_limits.pause(QUEUE, None, "me", "")
+    assert why(store, START) == f"{plain} Its queue {QUEUE} is {paused} somebody resumes it."
+
+
+def test_what_a_pause_will_hold_is_not_held_yet(store):
+    states.timeline(store)
+    states.pause(store, until=DUE - 5)
+    assert why(store, START).endswith(f"until {at(DUE - 5)} (a reason). It is due at {at(DUE)}.")
+    store.client.delete(store.keys.pauses)
+    states.timeline(store)
+    states.pause(store)
+    assert why(store, START).endswith(
+        f"until somebody resumes it (a reason). It is due at {at(DUE)}, and is held then."
+    )
+
+
 def test_it_waits_until_it_expires(store):
     set_one(store.at(START), JobToSet(JOB, OLD, NOW, False, QUEUE, options='{"expires":60}'))
     dispatch(store.at(NOW), [(JOB, f"{NOW:g}", QUEUE)])

@@ -83,7 +83,7 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
         bike.run(jobid)
     run = take_one(bike.store, [("work-A", 500.0)], "tag")
     page = press(browser, f"/job?id={run.jobid}", "Cancel its run", f"Cancel the job {run.jobid}")
-    assert page.notes == [f"{run.jobid}: being told, as its run still goes on."]
+    assert page.notes == [f"{run.jobid}: cancelled; the run is being told, and has not ended yet."]
     assert page.kinds == ["note open"], "it does not look as if all was done"
     assert "and is being told that it is cancelled" in page.text
     page = press(browser, "/jobs?queue=A", "Cancel", tick=("nightly:A", "hourly:A"))
@@ -226,16 +226,18 @@ def fail(bike, jobid):
 def test_what_has_failed_is_run(bike, browser):
     for jobid in ("bad:A", "worse:B", "again:A"):
         fail(bike, jobid)
-    # Of those that are named, only those that have failed.
-    fields = [*keys(browser), ("action", "run-failed"), ("id", "again:A"), ("id", "hourly:A")]
-    assert browser.post(fields).notes == ["again:A: queued, for a new try of the old occurrence."]
-    assert bike.tell("hourly:A")["status"].startswith("TML")
-    page = press(browser, "/failures", "Run all that match", pattern="w*")
+    page = press(browser, "/failures", "Run all that match again", pattern="w*")
     assert "Run the job worse:B?" in page.text
-    page = press(browser, "/failures", "Run all that match")
-    assert "The first" not in page.text
-    page = browser.send(page, "Run 2 jobs")
-    assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
+    # Nothing else, also where there are more jobs; the overview asks for the same.
+    for page in (
+        press(browser, "/failures", "Run all that match again"),
+        browser.post([*keys(browser), ("do", "action=run&failed=1")]),
+    ):
+        assert "Run 3 jobs?" in page.text
+        assert "hourly:A" not in page.text
+    page = browser.send(page, "Run 3 jobs")
+    assert page.notes == ["Run 3 jobs: 3 queued as a new try of the old occurrence."]
+    assert bike.tell("hourly:A")["status"].startswith("TML")
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"bad:A", "worse:B", "again:A"}
 
 
@@ -249,7 +251,7 @@ def test_a_group_of_failures_is_run_again(bike, browser):
     page = press(browser, f"/{group}", "Run these 3 jobs again")
     assert "Run 3 jobs?" in page.text
     page = browser.send(page, "Run 3 jobs")
-    assert page.notes == ["Run 3 jobs: 3 queued, for a new try of the old occurrence."]
+    assert page.notes == ["Run 3 jobs: 3 queued as a new try of the old occurrence."]
     assert page.url.query.decode() in group
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "two:A", "three:A"}
 
@@ -262,7 +264,7 @@ def test_failures_that_are_ticked_are_run_again(bike, browser):
     page = press(browser, "/failures?as=list", "Run those again that are selected below", tick=("one:A", "three:A"))
     assert "Run 2 jobs?" in page.text
     page = browser.send(page, "Run 2 jobs")
-    assert page.notes == ["Run 2 jobs: 2 queued, for a new try of the old occurrence."]
+    assert page.notes == ["Run 2 jobs: 2 queued as a new try of the old occurrence."]
     assert {jobid for action, jobid, _ in read_log(bike) if action == "run"} == {"one:A", "three:A"}
     assert page.url.query == b"as=list"
 

@@ -10,6 +10,7 @@ from redbike.store.history import pack_run
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from redbike.web.pages.jobs import FLAGS, SORTS, STATUSES
+from tests.queries.kept import register
 from tests.verbs import set_job, take_one
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import follow, listed, read
@@ -65,7 +66,7 @@ def test_the_form_shows_what_is_asked_for(page, some):
     options = [attributes["value"] for tag, attributes in found.tags if tag == "option"]
     assert options == ["", "work-A", "work-B", "", *STATUSES, "", "next", *SORTS]
     assert re.search(r"paused (now|\d+ s ago)", found.words)
-    for words in ("until in 2", "the <b>disk</b> is full"):
+    for words in ("ends in 2", "the <b>disk</b> is full"):
         assert words in found.words
 
 
@@ -282,6 +283,24 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
     dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
     assert found.words.index(dead) < found.words.index("no dispatcher is running")
     assert found.words.index("What failed lately All that failed in the last hour dead:A") > 0
+
+
+def test_the_overview_is_not_green_while_jobs_have_failed_or_all_is_paused(page, bike):
+    def look():
+        page.app.routes[0].endpoint.args[0].drop_seen()
+        found = read(page.get("/"))
+        [kind] = [a["class"].split()[1] for tag, a in found.tags if a.get("id") == "health"]
+        return kind, found.words
+
+    register(bike.store, "dispatcher", now=bike.store.timeline.read_clock())
+    assert look()[0] == "well"
+    bike.set("once:A", "NOW", data={"error": "no luck"})
+    assert bike.work_one() == "once:A"
+    kind, words = look()
+    assert (kind, "Dispatchers and workers are well:" in words, "1 job has failed" in words) == ("odd", True, True)
+    bike.pause_all()
+    kind, words = look()
+    assert (kind, "Everything is paused:" in words, "paused now (everything)" in words) == ("odd", True, True)
 
 
 def test_a_chart_shows_the_calls_of_work_that_have_ended(bike, page):

@@ -116,7 +116,12 @@ def explain_pause(job: JobState, clock: Clock) -> str:
     """Return how a paused job is paused."""
     assert job.pause
     pause = job.pause.to_dict()
-    held = "" if job.held is None else f" An occurrence of {clock.name(job.held)} is held."
+    held = ""
+    if job.held is not None and job.held <= clock.now:
+        held = f" An occurrence of {clock.name(job.held)} is held."
+    elif job.held is not None:
+        goes_on = pause["until"] is not None and pause["until"] <= job.held
+        held = f" It is due at {clock.name(job.held)}{'' if goes_on else ', and is held then'}."
     again = " It is so at each time of its blackout." if job.pause.is_of_blackout else ""
     said = _describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
     return f"It is paused {said}.{again}{held}"
@@ -136,6 +141,18 @@ def _find_closed(situation: Situation, clock: Clock) -> str:
             what = f"its queue {limits.queue} is" if limits.queue else "everything is"
             return f"{what} paused {_describe_pause(pause.since, pause.until, pause.by, pause.reason, clock)}"
     return ""
+
+
+def _warn(situation: Situation, due: float, clock: Clock) -> str:
+    """Return what pauses it, its queue or everything when it is due, as a sentence; "" if nothing does."""
+    if blackout := warn_of(situation.blackouts, due, clock):
+        return blackout
+    closed = _find_closed(situation, Clock(due, clock.zone)) if _is_closed(situation, clock.now) else ""
+    return f" {closed[0].upper()}{closed[1:]}." if closed else ""
+
+
+def _is_closed(situation: Situation, now: float) -> bool:
+    return any(limits.pause and limits.pause.holds(now) for limits in situation.queue_limits)
 
 
 def explain_waiting(situation: Situation, clock: Clock) -> str:
@@ -202,12 +219,11 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
             waits = f"It has been due since {clock.name(tried.due)}; a worker without its command has left it to others"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
-            when = f"{clock.name(due)}, {clock.measure(due)}.{warn_of(situation.blackouts, due, clock)}"
+            when = f"{clock.name(due)}, {clock.measure(due)}.{_warn(situation, due, clock)}"
             return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}"
         text = situation.schedule.explain(clock.zone) if situation.schedule else ""
         said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
-        paused = warn_of(situation.blackouts, due, clock)
-        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}.{paused}"
+        return f"It is not due until {clock.name(due)}, {clock.measure(due)}{said}.{_warn(situation, due, clock)}"
     waits = f"It has been due since {clock.name(due)}"
     if situation.refusal:
         return f"{waits}, but the server takes no changes: {situation.refusal}"

@@ -7,8 +7,6 @@ from starlette.responses import Response
 
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock
-from redbike.store.enums import Event
-from redbike.store.overview import JobSearch
 from redbike.store.queue_limits import Pause
 from redbike.web.control import END, GOES_ON, USED_UP, Done, Sent, Steerer
 from redbike.web.login import say
@@ -60,7 +58,7 @@ def _act_on_queue(sent: Sent, order: Order, given: Given, clock: Clock) -> Respo
 
 
 def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Response:
-    found = _find(sent, order)
+    found = order.target.selection.find(sent.site.bike, MOST)
     if not found.jobids:
         return sent.lead_back(UNSELECTED if order.target.selection.is_empty else NONE)
     if found.is_more:
@@ -72,16 +70,6 @@ def _act_on_jobs(sent: Sent, order: Order, given: Given, clock: Clock) -> Respon
     is_gone = order.action == "unset" and order.back.startswith("./job?")
     steerer = sent.make_steerer()
     return sent.do_once(lambda: _steer_jobs(steerer, order, given, found), "./jobs" if is_gone else None)
-
-
-def _find(sent: Sent, order: Order) -> Found:
-    bike = sent.site.bike
-    found = order.target.selection.find(bike, MOST)
-    if order.only_failed and found.jobids:
-        # Also those that are named by their ids.
-        failed = bike.store.overview.list_jobs(JobSearch(status=Event.DIE), found.jobids)
-        return Found(tuple(job.jobid for job in failed), found.is_more)
-    return found
 
 
 def _ask(

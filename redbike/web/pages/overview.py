@@ -44,6 +44,8 @@ def show_overview(site: Site, request: Request) -> Response:
         here="",
         health=health,
         problems=[(text, topic, *PLACES[topic]) for text, topic in zip(health.problems, health.topics, strict=True)],
+        failing=view.glance.total.failing,
+        all_paused=view.glance.is_paused,
         numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
         charts=draw_charts(site),

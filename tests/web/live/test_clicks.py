@@ -60,6 +60,19 @@ def test_one_job(several, visit, has_script):
     assert read_log(bike) == [(action, "other:B") for action in ("run", "cancel", "pause", "resume")]
 
 
+def test_the_buttons_of_a_job_are_those_that_apply_now(several, visit):
+    tab = visit(f"{several.url}job?id=other:B")
+    wait_for_stream(several)
+    expect(tab.get_by_role("button", name="Run now")).to_be_visible()
+    for is_paused in (True, False):
+        # Somebody does it elsewhere.
+        _ = list(several.bike.pause("other:B") if is_paused else several.bike.resume("other:B"))
+        expect(tab.get_by_role("button", name="Resume")).to_have_count(int(is_paused))
+    several.bike.run("other:B")
+    press(tab, "Cancel its run")
+    expect_title(tab, "Cancel the job other:B?")
+
+
 def test_what_is_done_to_ticked_jobs_stays_in_sight(steered, visit):
     list(steered.bike.set_many((f"many-{number:02}:A", YEARLY) for number in range(60)))
     for size in ({"width": 1440, "height": 600}, {"width": 390, "height": 844}):

@@ -63,9 +63,10 @@ def test_what_colours_say_is_seen_in_forced_ones(steering, visit):
     assert len(shades) > 1
     assert tab.evaluate(PAINT, [ground]) not in shades
     # Nor is a refusal told by its colour alone.
-    tab.goto(f"{steering.url}jobs")
-    press(tab, "Unset")
-    expect_note(tab, "No job was selected, so nothing was done.")
+    tab.goto(f"{steering.url}failures")
+    tab.locator("[name=pattern]").last.fill("nothing:*")
+    press(tab, "Run all that match again")
+    expect_note(tab, "No job fits any more, so nothing was done.")
     assert "▲" in tab.locator(".note").evaluate("each => getComputedStyle(each, '::before').content")
 
 

@@ -64,10 +64,10 @@ def test_what_failed_in_the_last_hour_and_its_traceback(person):
 
 
 def test_everything_that_failed_is_run_again(world, person):
-    person.click("button", "Run again all that have failed for good")
+    person.click("button", "Run all that have failed again")
     expect_title(person.tab, "Run 2 jobs?")
     person.click("button", "Run 2 jobs")
-    expect_note(person.tab, "Run 2 jobs: 2 queued, for a new try of the old occurrence.")
+    expect_note(person.tab, "Run 2 jobs: 2 queued as a new try of the old occurrence.")
     assert {job.jobid for job in world.bike.jobs(status="ENQ")} == {"bad-1:A", "bad-2:A", "stuck:C"}
 
 
@@ -75,7 +75,7 @@ def test_a_queue_is_paused_for_an_hour_with_a_reason(world, person):
     row = person.tab.locator("#queues tr", has=person.tab.get_by_role("link", name="work-A", exact=True))
     person.clicks += 1
     row.get_by_role("link", name="Pause it").click()
-    person.type("Until", "+1h")
+    person.type("Until", "1h")
     person.type("Reason", "the disk")
     person.click("button", "Pause it")
     expect(person.tab.locator("main .note")).to_contain_text("The queue work-A is paused.")
@@ -135,7 +135,7 @@ def test_the_worker_of_a_hung_job_is_named_and_its_run_cancelled(world, person):
     person.click("button", "Cancel the run of hung:D")
     expect_title(person.tab, "Cancel the job hung:D?")
     person.click("button", "Cancel the job hung:D")
-    expect(person.tab.locator("main .note")).to_contain_text("hung:D: being told")
+    expect(person.tab.locator("main .note")).to_contain_text("hung:D: cancelled; the run is being told")
     [state] = world.bike.store.questions.inspect(["hung:D"])
     assert state.run.cancelled
 
