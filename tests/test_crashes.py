@@ -51,7 +51,7 @@ ATTEMPT = re.compile(
 # differ after a crash.
 PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen|agreed|progress)$|^runs$")
 
-LONG_AGO = 1e8  # seconds
+FAR_AWAY = 1e8  # seconds
 
 # Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every third one.
 FEW, LONG = 3, 14
@@ -143,9 +143,11 @@ def as_text(scene: Scene, value: Any) -> str:
 
     def name(found: re.Match[str]) -> str:
         time = float(found.group())
-        if time < scene.began - LONG_AGO:
-            return found.group()  # of a backfill
-        return "AWAITED" if time >= AWAITED else f"T{round((time - scene.began) / 100):+d}"
+        if time >= AWAITED:
+            return "AWAITED"
+        distance = time - scene.began
+        # What is far away is no time of the story, but one of a backfill: it does not move with the beginning.
+        return found.group() if abs(distance) > FAR_AWAY else f"T{round(distance / 100):+d}"
 
     return ATTEMPT.sub("…", TIME.sub(name, repr(value)))
 

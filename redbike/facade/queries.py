@@ -141,10 +141,10 @@ class Queries(Part):
         `queue` is the full name of a queue, with the stock workers also a short one; `status` an event such as DIE.
         `failed`: for good, or in the last run. `overdue`: due, and neither running nor paused. `never_ran`: nothing is
         known of a run. `late`: not begun, or not ended, in the time that its options give it. `planned`: it has a due
-        time. Where all jobs have to be
-        read, `report` hears now and then how many of how many were looked at. `with_data`: with the data of each. `tag`
-        is a tag, or several of which a job has one: a text or a list. What matches nothing is left out. Raises
-        `BadConfig` for another status, `BadQueueName`, and while it is read `BadJobId` for a bad pattern.
+        time. Where all jobs have to be read, `report` hears now and then how many of how many were looked at.
+        `with_data`: with the data of each. `tag` is a tag, or several of which a job has one: a text or a list. What
+        matches nothing is left out. Raises `BadConfig` for another status, `BadQueueName`, and while it is read
+        `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
         event = None if status is None else _find_event(status)

@@ -147,12 +147,9 @@ def _warn(situation: Situation, due: float, clock: Clock) -> str:
     """Return what pauses it, its queue or everything when it is due, as a sentence; "" if nothing does."""
     if blackout := warn_of(situation.blackouts, due, clock):
         return blackout
-    closed = _find_closed(situation, Clock(due, clock.zone)) if _is_closed(situation, clock.now) else ""
+    # A pause that has not ended by then goes on already.
+    closed = _find_closed(situation, Clock(due, clock.zone))
     return f" {closed[0].upper()}{closed[1:]}." if closed else ""
-
-
-def _is_closed(situation: Situation, now: float) -> bool:
-    return any(limits.pause and limits.pause.holds(now) for limits in situation.queue_limits)
 
 
 def explain_waiting(situation: Situation, clock: Clock) -> str:
