@@ -120,7 +120,7 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
     list(bike.pause("a:A", reason="no <i>disk</i>"))
     found = show(page, "a:A")
     assert "no <i>disk</i>" in found.words
-    assert "Nothing, as things are." in found.words
+    assert "Nothing, until somebody resumes it." in found.words
     assert "jobs?paused=1" in found.links
     assert not [a for _, a in found.tags if a.get("id") == "calendar"]
 

@@ -33,7 +33,7 @@ def some(bike):
 
 def test_each_filter_shows_its_jobs(page, some):
     for query, jobs in [
-        ("", ["bad:A", "failing:A", "alpha:A", "beta:B", "gamma:A", "queued:A"]),
+        ("", ["bad:A", "failing:A", "queued:A", "alpha:A", "beta:B", "gamma:A"]),
         ("?sort=next", ["gamma:A", "alpha:A", "bad:A", "beta:B", "failing:A", "queued:A"]),
         ("?planned=1", ["gamma:A", "alpha:A"]),
         ("?queue=B", ["beta:B"]),
@@ -42,7 +42,7 @@ def test_each_filter_shows_its_jobs(page, some):
         ("?failed=1", ["failing:A"]),
         ("?paused=1", ["beta:B"]),
         ("?overdue=1", ["queued:A"]),
-        ("?never_ran=1&queue=work-A", ["bad:A", "alpha:A", "gamma:A", "queued:A"]),
+        ("?never_ran=1&queue=work-A", ["bad:A", "queued:A", "alpha:A", "gamma:A"]),
         ("?pattern=*m*:A", ["gamma:A"]),
         ("?pattern=ta", ["beta:B"]),
         ("?pattern=nothing", []),
@@ -253,6 +253,28 @@ def test_jobs_that_are_late_are_on_the_pages_that_follow_one_another(page, bike)
     assert sorted(job.jobid for job in bike.jobs(late=True)) == sorted(["tagged:A", *jobids])
 
 
+def test_a_job_says_that_it_is_late_and_that_its_queue_is_paused(page, bike):
+    bike.set("late:A", "AT:1000", finish_within="1s")
+    bike.set("daily:B", "0 3 * * *")
+    bike.pause_queue("B")
+    found = read(page.get("/jobs")).words
+    assert re.search(r"late:A waits for a worker [^:]*overdue late: was to end by 1970-01-01 00:16:41 UTC", found)
+    assert re.search(r"daily:B scheduled in [^–]*queue paused", found)
+    assert found.count("queue paused") == 1
+    # What is overdue is trouble, too.
+    bike.set("alpha:C", "0 3 * * *")
+    assert listed(read(page.get("/jobs"))) == ["late:A", "alpha:C", "daily:B"]
+
+
+def test_a_queue_without_a_worker_says_so(page, bike):
+    for jobid in ("waits:A", "waits:B"):
+        bike.set(jobid, "NOW")
+    register(bike.store, "worker", queues=["work-B"], now=bike.store.timeline.read_clock())
+    for path in ("/", "/queues"):
+        found = read(page.get(path)).words
+        assert re.search(r"work-A no worker.*work-B open", found)
+
+
 def test_a_queue_that_never_was_is_named_and_not_offered(page, some):
     found = read(page.get("/jobs?queue=nonesuch"))
     assert "No job fits. Nothing ever waited in a queue work-nonesuch." in found.words
@@ -282,7 +304,7 @@ def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page,
     found = read(page.get("/"))
     dead = "dead:A has failed for good, and its schedule does not go on: ValueError: no space"
     assert found.words.index(dead) < found.words.index("no dispatcher is running")
-    assert found.words.index("What failed lately All that failed in the last hour dead:A") > 0
+    assert found.words.index("What fails now All that failed in the last hour dead:A") > 0
 
 
 def test_the_overview_is_not_green_while_jobs_have_failed_or_all_is_paused(page, bike):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -39,7 +40,7 @@ from redbike.web.pages.parameters import (
 )
 from redbike.web.permits import Permit
 from redbike.web.rendering import quote_part, show_text
-from redbike.web.selection import ALL, FLAGS, Selection
+from redbike.web.selection import ALL, FLAGS, TEXTS, Selection
 from redbike.web.site import Site
 
 STATUSES = {
@@ -77,9 +78,7 @@ Found = dict[str, str]
 def show_jobs(site: Site, request: Request) -> Response:
     """Show those jobs that the parameters name."""
     asked, sort = _read_selection(request), read_choice(request, "sort", "", "next", *SORTS)
-    flags = {name: getattr(asked, name) for name in FLAGS}
-    given = {"pattern": asked.pattern, "queue": asked.queue, "status": asked.status, "sort": sort, **flags}
-    given["tag"] = asked.tag
+    given: dict[str, object] = {name: getattr(asked, name) for name in (*TEXTS, *FLAGS)} | {"sort": sort}
     cursor = Cursor.parse(read_text(request, "cursor"))
     # Both as they are meant: of a name that is typed, the full one.
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
@@ -101,6 +100,7 @@ def show_jobs(site: Site, request: Request) -> Response:
         runs=_describe_runs(site, page.jobs),
         schedules=_explain_schedules(site, page.jobs),
         pauses=site.bike.store.questions.read_pauses([job.jobid for job in page.jobs if job.paused is not None]),
+        **_describe_troubles(site),
         given=given,
         is_filtered=not asked.is_empty,
         is_filtered_further=bool(sort) or asked != Selection(pattern=asked.pattern),
@@ -124,7 +124,7 @@ def _sort(jobs: Sequence[Job], sort: str, is_ordered: bool) -> Sequence[Job]:
 
 def _rank(job: Job) -> tuple[bool, str]:
     """Return by what jobs are ordered: those in trouble first, and then by their ids."""
-    return not (job.has_failed or job.status == Event.BAD), job.jobid
+    return not (job.has_failed or job.status == Event.BAD or job.is_overdue), job.jobid
 
 
 def _read_selection(request: Request) -> Selection:
@@ -151,6 +151,13 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
         return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
+
+
+def _describe_troubles(site: Site) -> dict[str, Any]:
+    """Return why jobs are late, by job id, and the queues that are paused."""
+    glance = site.view.get().glance
+    paused = {each.queue for each in glance.queues if each.paused is not None}
+    return {"late": {each.jobid: each.text for each in glance.late}, "paused_queues": paused}
 
 
 def _read_tags(site: Site, jobs: Iterable[Job]) -> dict[str, Sequence[str]]:

@@ -128,7 +128,7 @@ def test_a_queue_and_everything(several, tab, visit):
         return tab.get_by_role("row", name="work-B")
 
     expect(act("Pause it", "is paused", until="2090-01-02 03:04", reason="full")).to_contain_text("full")
-    expect(act("Resume it", "goes on")).to_contain_text("open")
+    expect(act("Resume it", "goes on")).to_contain_text("no worker")
     row = act("Limit it", "has these limits now: at once 5, rate 100/m", at_once="5", rate="100/m")
     expect(row).to_contain_text("5 at once, 100/m")
     expect(act("Take back its limits", "has these limits now: at once none, rate none")).not_to_contain_text("at once")
