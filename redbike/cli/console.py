@@ -20,7 +20,7 @@ def open_console() -> Console:
 
 @contextmanager
 def open_paged() -> Iterator[Console]:
-    """Return the same; what has more lines than the terminal goes to the program that ``PAGER`` names, or to less."""
+    """Give the same; what has more lines than the terminal goes to the program that ``PAGER`` names, or to less."""
     console = open_console()
     if not console.is_terminal:
         yield console

@@ -277,9 +277,9 @@ class Queries(Part):
     ) -> Iterator[LogEntry]:
         """Yield what people have changed, or what they have changed of `jobid`; the newest first, streamed.
 
-        Only since an instant, and with `who` only by those in whose names it is a part, in upper or lower case. That is
-        what the commands of the command line change, and a `Redbike` with ``noted_as``. 10,000 entries are kept, each
-        of up to 100 jobs that were changed together. Raises `BadJobId`, and `BadConfig` for another bad argument.
+        Only `since` an instant, and only by those in whose names `who` is a part, in either case. The commands of the
+        command line note what they change, and so does a `Redbike` with ``noted_as``. 10,000 entries are kept, each of
+        up to 100 jobs that were changed together. Raises `BadJobId`, and `BadConfig` for another bad argument.
         """
         one, name = None if jobid is None else check_known_jobid(jobid), check_who(who, "who") or ""
         return self.store.log.list_entries(LogSearch(one, read_instant("since", since), who=name))

@@ -196,7 +196,7 @@ class Calendar:
         end: float,
         pauses: Mapping[str, QueuePause] | None = None,
     ) -> None:
-        self._settings, self._end = settings, end
+        self._settings, self._span = settings, (start, end)
         windows = {name: list(each.list_between(start, end)) for name, each in found.items()}
         for queue, pause in (pauses or {}).items():
             until = math.nextafter(end, math.inf) if pause.until is None else pause.until
@@ -207,10 +207,14 @@ class Calendar:
 
     @property
     def closed(self) -> Sequence[str]:
-        """The queues that are paused beyond the end, by name; "" is everything."""
-        queues = ((name, windows) for name, windows in self._windows.items() if not name.startswith(OF_JOB))
-        beyond = (name for name, windows in queues if max(window.end for window in windows) > self._end)
-        return sorted(name.removeprefix(OF_QUEUE) for name in beyond)
+        """The queues that are paused all the time, by name; "" is everything."""
+        start, end = self._span
+        found = ((name, join_windows(each)) for name, each in self._windows.items() if not name.startswith(OF_JOB))
+        return sorted(
+            name.removeprefix(OF_QUEUE)
+            for name, windows in found
+            if any(window.start <= start and window.end > end for window in windows)
+        )
 
     def find(self, jobid: str, queue: str, options: str) -> Held | None:
         """Return when a job of this queue with these options is held; None for never."""

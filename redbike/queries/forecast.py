@@ -101,9 +101,7 @@ class Forecast:
     continuous: int  #: jobs that run again as soon as they have run, which are not counted
     paused: int  #: of these jobs, those that are paused; only those are counted whose pause ends by itself
     hidden: int = 0  #: jobs that run more often than was asked for, and are left out
-    closed: tuple[
-        str, ...
-    ] = ()  #: queues that are paused beyond the end, whose jobs are not counted; "" is all of them
+    closed: tuple[str, ...] = ()  #: queues that are paused all the time, so not counted; "" is all of them
 
     def __iter__(self) -> Iterator[Quarter]:
         return iter(self.quarters)

@@ -40,6 +40,20 @@ class Glance:
         """Redis' clock, in epoch seconds."""
         return self.total.now
 
+    @property
+    def knows_processes(self) -> bool:
+        """Whether it is known who is there: where the server takes no changes, nobody can be seen."""
+        return self.refusal is None or self.refusal.is_full
+
+    @property
+    def unworked(self) -> set[str]:
+        """The queues that are open, in which jobs wait, and that no worker works, as far as that is known."""
+        if not self.knows_processes:
+            return set()
+        alive = [each for each in self.processes if each.state == "alive"]
+        waiting = (queue.queue for queue in self.queues if queue.waiting and queue.paused is None)
+        return {name for name in waiting if not any(each.works(name) for each in alive)}
+
 
 @dataclass(frozen=True, slots=True)
 class View:

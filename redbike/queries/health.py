@@ -19,7 +19,6 @@ from redbike.store.questions import Refusal
 from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
-from redbike.store.totals import Queue
 from redbike.store.upkeep import MINE, REPAIR
 from redbike.text.printable import escape
 
@@ -95,14 +94,13 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     alive = [each for each in found.processes if each.state == "alive"]
     # One that is alive has gone round: by that it is seen.
     kinds = Counter(each.kind for each in alive)
-    # Without changes, nobody can be seen, and so nobody knows who is there.
-    is_known = refusal is None or refusal.is_full
+    is_known = found.knows_processes
     found_of = {
         "server": [] if refusal is None else [describe_refusal(refusal)],
         "dead": list(_check_dead(found.dead)),
         "dispatchers": [] if kinds["dispatcher"] or not is_known else ["no dispatcher is running"],
         "overdue": list(_check_overdue(overdue, first, now)),
-        "queues": list(_list_some(_check_queues(queues, alive, now, max_lag))) if is_known else [],
+        "queues": list(_list_some(_check_queues(found, max_lag))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
         "stuck": list(_list_some(_check_stuck(found.processes))),
@@ -148,12 +146,13 @@ def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str
         yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
 
 
-def _check_queues(queues: Sequence[Queue], alive: Sequence[Process], now: float, max_lag: float) -> Iterator[str]:
-    for queue in queues:
+def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
+    now, unworked = found.now, found.unworked
+    for queue in found.queues:
         if queue.paused is not None or not queue.waiting:
             continue
         waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
-        if not any(each.works(queue.queue) for each in alive):
+        if queue.queue in unworked:
             yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
         elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
             yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"

@@ -83,6 +83,10 @@ def test_a_queue_that_somebody_has_to_resume_is_not_counted_and_named(bike):
     assert (found.jobs, found.closed) == (2, ("work-A",))
     assert found.explain_closed() == "Paused for longer, and not counted: work-A."
     assert look(bike, hours=6, queue="B").closed == ()
+    # A blackout that goes on at the end is not all of the time.
+    bike.pause_queue("B", every="0 6 * * *", lasting="6h")
+    start = NOW // 86400 * 86400 + 3 * 3600
+    assert look(bike, hours=6, now=start, after=start).closed == ("work-A",)
     bike.pause_all(until=NOW + 10 * 86400)
     found = look(bike, hours=6)
     assert (found.jobs, found.closed) == (0, ("", "work-A"))

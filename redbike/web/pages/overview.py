@@ -47,7 +47,7 @@ def show_overview(site: Site, request: Request) -> Response:
         failing=view.glance.total.failing,
         all_paused=view.glance.is_paused,
         pauses={limits.queue: limits.pause for limits in site.queue_limits.get()},
-        lacking=_find_lacking(view),
+        unworked=view.glance.unworked,
         numbers=list(_list_numbers(view, health)),
         queues=view.glance.queues,
         charts=draw_charts(site),
@@ -59,13 +59,6 @@ def show_overview(site: Site, request: Request) -> Response:
         processes=view.glance.processes[:SHOWN],
         more_processes=max(0, len(view.glance.processes) - SHOWN),
     )
-
-
-def _find_lacking(view: View) -> set[str]:
-    """Return the queues in which something waits, and that no worker works."""
-    alive = [each for each in view.glance.processes if each.kind == "worker" and each.state == "alive"]
-    waiting = (queue.queue for queue in view.glance.queues if queue.waiting)
-    return {name for name in waiting if not any(each.works(name) for each in alive)}
 
 
 def draw_charts(site: Site) -> dict[str, Markup]:
@@ -105,7 +98,7 @@ def show_queues(site: Site, request: Request) -> Response:
         more=max(0, len(view.glance.queues) - MOST),
         charts=draw_charts(site),
         pauses={queue: limits.pause for queue, limits in queue_limits.items()},
-        lacking=_find_lacking(view),
+        unworked=view.glance.unworked,
         queue_limits=queue_limits,
         blackouts=list(describe_of_queues(site.bike.store, view.glance.queues[:MOST], clock)),
         everything=queue_limits[""].pause if view.glance.is_paused and "" in queue_limits else None,

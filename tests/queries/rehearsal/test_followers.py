@@ -115,21 +115,23 @@ def test_a_follower_that_waited_before_its_pause_runs_once_more_for_what_ended_i
     check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
 
 
-def test_a_follower_that_is_tried_again_after_its_pause_runs_once_more_for_what_ended_in_it(redbike):
+def make_failing(redbike, backoff):
+    """A follower whose first try has failed."""
     bike = redbike(Worker(), now=START)
     bike.set("a:A", WORLD["a"])
-    bike.set("bad:A", "AFTER:a:A", retries=1, backoff="1h")
+    bike.set("bad:A", "AFTER:a:A", retries=1, backoff=backoff)
     bike.run("bad:A")
     bike.run_due(START, reraise=False)
+    return bike
+
+
+def test_a_follower_that_is_tried_again_after_its_pause_runs_once_more_for_what_ended_in_it(redbike):
+    bike = make_failing(redbike, "1h")
     check(bike, "pause", ["bad:A"], until=START + 5.5 * HOUR)
 
 
 def test_a_run_that_is_owed_when_a_pause_begins_is_replaced_by_what_ended_in_it(redbike):
-    bike = redbike(Worker(), now=START)
-    bike.set("a:A", WORLD["a"])
-    bike.set("bad:A", "AFTER:a:A", retries=1, backoff="5m")
-    bike.run("bad:A")
-    bike.run_due(START, reraise=False)
+    bike = make_failing(redbike, "5m")
     skip_to(bike, 300)
     bike.dispatch_due(bike.now)
     run = take_one(bike.store.at(bike.now), [(QUEUE, 1e6)], "elsewhere0")
