@@ -215,6 +215,24 @@
       countOn();
     }, 1000);
   };
+  // What is still being counted is looked at again, and only it is patched: a page that loads itself again would lose
+  // what was typed meanwhile, and a click. Without scripts, the page loads itself again.
+  const counted = document.getElementById("counted");
+  const lookLater = () => {
+    const seconds = counted.querySelector("[data-again]")?.dataset.again;
+    if (seconds) setTimeout(lookAgain, seconds * 1000);
+  };
+  const lookAgain = async () => {
+    if (!document.hidden && !isHeld && !isSelected(counted)) {
+      const text = await fetch(location.href).then((answer) => answer.ok ? answer.text() : "", () => "");
+      const wanted = new DOMParser().parseFromString(text, "text/html").getElementById("counted");
+      if (wanted) patch(counted, wanted);
+      else if (text) location.reload(); // one has to log in
+      countOn();
+    }
+    lookLater();
+  };
+  if (counted) lookLater();
   if (document.querySelector("main [data-away]")) setTimeout(reload, wait());
   if (bar && document.querySelector("main [data-live]")) begin();
   else if (document.querySelector("time[data-at]")) {
@@ -222,6 +240,3 @@
     setInterval(countOn, 1000);
   }
 })();
-// What is still being counted is looked at again; without scripts the page does that itself.
-const counting = document.querySelector("[data-again]");
-if (counting) setTimeout(() => location.reload(), counting.dataset.again * 1000);

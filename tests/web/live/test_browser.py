@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import expect
 from starlette.responses import HTMLResponse
 
-from redbike.web.pages import PAGES
+from redbike import Redbike
+from redbike.web.pages import PAGES, timeline
 from tests.waiting import wait_until
-from tests.web.live.browsers import HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
+from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
@@ -76,6 +77,32 @@ def test_the_timeline_moves_by_arrow_keys_and_by_dragging(busy, visit):
     # In a field they move the caret.
     tab.get_by_label("Around").press("ArrowLeft")
     assert read_since() == first
+
+
+@pytest.mark.parametrize(
+    ("place", "owner", "name"), [("timeline", timeline, "find_lanes"), ("agenda", Redbike, "agenda")]
+)
+def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, monkeypatch, place, owner, name):
+    may_go_on, count = threading.Event(), getattr(owner, name)
+
+    def count_later(*args, **given):
+        assert may_go_on.wait(BUSY / 1000)
+        return count(*args, **given)
+
+    monkeypatch.setattr(owner, name, count_later)
+    tab = visit(busy.url + place)
+    field = tab.get_by_label("Id, part of it, or pattern")
+    field.fill("hel")
+    expect(tab.locator("#counting")).to_contain_text("being counted")
+    for _ in range(2):  # the second comes when the first one has been shown
+        with tab.expect_request(busy.url + place) as looked:
+            pass
+        assert looked.value.resource_type == "fetch", "the page is loaded again"
+    may_go_on.set()
+    expect(tab.locator("#counted")).to_contain_text("hello:A")
+    expect(tab.locator("[data-again]")).to_have_count(0)
+    expect(field).to_be_focused()
+    expect(field).to_have_value("hel")
 
 
 def test_hold_and_go_on(busy, visit):
