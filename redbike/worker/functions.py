@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from redbike.config.limits import Limit
@@ -129,7 +130,6 @@ class Jobs:
 
         Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; without it, all are.
         An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some.
-
         The function is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data
         have by their names.
 
@@ -140,28 +140,28 @@ class Jobs:
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
         text = make_schedule(check_jobid(jobid), tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
-        changes = read_changes(options)
+        own = _list_own(read_changes(options).options)
         if text is None:
             _check_own(jobid, options)
-        place = _STOCK.queue_for(jobid) if queue is None else _find_queue(queue)
         rules = read_rules(retry_on, stop_on, f" of the job {jobid!r}")
+        made = partial(_Function, queue=_find_queue(jobid, queue), schedule=text, options=options, own=own, rules=rules)
+        return partial(self._add, jobid, made)
 
-        def add(function: Callable[P, R]) -> JobFunction[P, R]:
-            plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
-            signature, own = read_signature(plain), _list_own(changes.options)
-            self._add(jobid, _Function(plain, signature, place, text, options, own, rules))
-            kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
-            return kind(plain, jobid, signature, self._bikes)
-
-        return add
-
-    def _add(self, jobid: str, function: _Function) -> None:
+    def _add(
+        self, jobid: str, make: Callable[[Callable[..., Any], CallSignature], _Function], function: Callable[P, R]
+    ) -> JobFunction[P, R]:
+        """Add a function, or one that is added already under another id, and return it as that of this job."""
+        plain: Callable[P, R] = function._function if isinstance(function, JobFunction) else function
+        signature = read_signature(plain)
+        made = make(plain, signature)
         if jobid in self._functions:
-            names = self._functions[jobid].signature.name, function.signature.name
+            names = self._functions[jobid].signature.name, signature.name
             raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
-        if function.schedule is not None and (wrong := function.signature.check(function.options.get("data"))):
+        if made.schedule is not None and (wrong := signature.check(made.options.get("data"))):
             raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
-        self._functions[jobid] = function
+        self._functions[jobid] = made
+        kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
+        return kind(plain, jobid, signature, self._bikes)
 
     def schedules(self) -> list[Row]:
         """Return (job id, schedule, options) of each function with a schedule, in their order."""
@@ -243,7 +243,9 @@ class Jobs:
         return self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])
 
 
-def _find_queue(code: object) -> str:
+def _find_queue(jobid: str, code: object) -> str:
+    if code is None:
+        return _STOCK.queue_for(jobid)
     if not isinstance(code, str) or not code or ":" in code:
         raise BadQueueName(f"bad queue {code!r:.80}: a name such as 'A' is needed, without colons")
     return check_queue_name(_STOCK.name_queue(code))
