@@ -76,15 +76,15 @@ if TYPE_CHECKING:
     from redbike.queries.health import Health
     from redbike.schedule.moments import DurationLike, InstantLike, ZoneLike
     from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
-    from redbike.store.backfills import BackfillDetails
+    from redbike.store.backfill import BackfillDetails
     from redbike.store.blackouts import BlackoutDetails
+    from redbike.store.details import JobDetails
     from redbike.store.enums import Difference, Event, EventName, Outcome
     from redbike.store.every_host import HostDetails
     from redbike.store.group_counts import GroupDetails
     from redbike.store.history import PastRun, RunDetails
-    from redbike.store.inspected import JobDetails
+    from redbike.store.job import Job
     from redbike.store.log import LogEntry
-    from redbike.store.overview import Job
     from redbike.store.patterns import Steered, escape
     from redbike.store.processes import Process
     from redbike.store.queue_limits import Pause, QueueLimits
@@ -201,15 +201,15 @@ _PLACES = {
         "queries.health": "Health",
         "schedule.moments": "DurationLike InstantLike ZoneLike",
         "schedule.objects": "CronLike RuleLike ScheduleLike",
-        "store.backfills": "BackfillDetails",
+        "store.backfill": "BackfillDetails",
         "store.blackouts": "BlackoutDetails",
-        "store.every_host": "HostDetails",
+        "store.details": "JobDetails",
         "store.enums": "Difference Event EventName Outcome",
+        "store.every_host": "HostDetails",
         "store.group_counts": "GroupDetails",
         "store.history": "PastRun RunDetails",
-        "store.inspected": "JobDetails",
+        "store.job": "Job",
         "store.log": "LogEntry",
-        "store.overview": "Job",
         "store.patterns": "Steered escape",
         "store.processes": "Process",
         "store.queue_limits": "Pause QueueLimits",

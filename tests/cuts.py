@@ -14,7 +14,7 @@ from typing import Any
 
 from redbike import Redbike, RoundRobin, StopWork, current_run
 from redbike.connection.embedded import EmbeddedServer
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.states import dump
 from tests.verbs import take_one
 

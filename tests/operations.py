@@ -12,7 +12,7 @@ from redbike.config.settings import Settings
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import NoSuchJob
-from redbike.store.backfills import NewBackfill
+from redbike.store.backfill import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet

@@ -10,7 +10,8 @@ from redbike.config.settings import Settings
 from redbike.loop.changes import decide_again
 from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import Answer, NextState, Run
+from redbike.store.next_state import Answer, NextState
+from redbike.store.run import Run
 from redbike.store.store import Store
 from tests.verbs import set_job, take_one
 

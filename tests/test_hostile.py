@@ -14,7 +14,7 @@ import pytest
 from redbike import Redbike, RoundRobin, cli
 from redbike.cli.entry import main
 from redbike.store.keys import FIXED, Keys
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.store.test_keys import GOOD
 from tests.verbs import take_one
 from tests.waiting import SLOWNESS, wait_until

@@ -28,11 +28,12 @@ from redbike.queries.metrics import Metrics
 from redbike.store import rights
 from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
+from redbike.store.job import JobSearch
+from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
-from redbike.store.overview import JobSearch
 from redbike.store.past_runs import RunSearch
 from redbike.store.processes import ProcessRecord
-from redbike.store.run import LEASE, NextState
+from redbike.store.run import LEASE
 from tests.commandline import ROOT, Shell
 from tests.proc import arguments_below
 from tests.states import end

@@ -13,7 +13,7 @@ from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import join_words
-from redbike.store.backfills import make_jobid
+from redbike.store.backfill import make_jobid
 from redbike.text.printable import name_number
 
 FIELDS = ("jobid", "due")

@@ -26,7 +26,7 @@ from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
-from redbike.store.backfills import describe_backfill
+from redbike.store.backfill import describe_backfill
 from redbike.store.processes import CommandLines
 from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines

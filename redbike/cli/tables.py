@@ -15,8 +15,8 @@ from redbike.control.sync.changes import Change
 from redbike.schedule.clock import NOTHING, Clock, format_took
 from redbike.store.enums import Difference, Event, Outcome
 from redbike.store.history import PastRun
+from redbike.store.job import Job
 from redbike.store.log import LogEntry, localize
-from redbike.store.overview import Job
 from redbike.store.processes import CommandLines, Process
 from redbike.store.tokens import Token
 from redbike.store.totals import Queue

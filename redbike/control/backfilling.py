@@ -13,8 +13,8 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import MAX_TEXT
+from redbike.store.backfill import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.backfills import MOST as MOST_FOLLOWERS
-from redbike.store.backfills import BackfillDetails, DoneRange, NewBackfill, describe_progress, make_jobid
 from redbike.store.enums import Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState

@@ -24,7 +24,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.agreed import Neighbours
-from redbike.store.backfills import check_stored
+from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
 from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle

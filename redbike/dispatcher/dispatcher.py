@@ -38,8 +38,9 @@ from redbike.loop.steps import log_enqueued
 from redbike.process import watchdog
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
+from redbike.store.next_state import Answer, EndedRun
 from redbike.store.processes import LOST
-from redbike.store.run import Answer, EndedRun, Run
+from redbike.store.run import Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey

@@ -23,14 +23,15 @@ from redbike.queries.hosts import find_next, list_hosts
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import DurationLike, InstantLike, read_duration, read_instant
+from redbike.store.details import JobDetails
 from redbike.store.enums import Event, EventName
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
-from redbike.store.inspected import JobDetails, JobState
+from redbike.store.inspected import JobState
+from redbike.store.job import Job, JobSearch, read_event
 from redbike.store.log import LogEntry, LogSearch, check_who
 from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.namespace import split
-from redbike.store.overview import Job, JobSearch
 from redbike.store.patterns import check_pattern, compile_patterns, expand
 from redbike.store.processes import Process
 from redbike.store.totals import Queue
@@ -147,7 +148,7 @@ class Queries(Part):
         `BadJobId` for a bad pattern.
         """
         name = None if queue is None else self._find_queue(queue)
-        event = None if status is None else _find_event(status)
+        event = None if status is None else read_event(status)
         search = JobSearch(name, event, failed, paused, overdue, never_ran, planned, read_filter(tag))
         jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
@@ -292,10 +293,3 @@ def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:
         if last := next((run for run in runs if run.has_result), None):
             found["result"] = last.result
     return found
-
-
-def _find_event(text: str) -> Event:
-    """Return the event of this name, in any case. Raise `BadConfig`."""
-    if not isinstance(text, str) or text.upper() not in Event.__members__:
-        raise BadConfig(f"bad status {text!r:.40}: {', '.join(Event)} are allowed")
-    return Event[text.upper()]

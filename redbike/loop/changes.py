@@ -11,8 +11,9 @@ from redbike.loop.occurrences import JUST_BEFORE, decide_next
 from redbike.loop.policies import Why, decide_rescheduled
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Left, Outcome
+from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
-from redbike.store.run import Answer, NextState, Run
+from redbike.store.run import Run
 from redbike.store.schedules import find_schedule
 
 

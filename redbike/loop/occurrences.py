@@ -9,8 +9,9 @@ from redbike.config.settings import Settings
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Skip
 from redbike.store.jobs import Due
+from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import NextState, Run
+from redbike.store.run import Run
 
 JUST_BEFORE = 1e-6  # seconds before an instant, from where a schedule goes on with that
 COUNT_LIMIT = 10_000  # skipped occurrences that are counted one by one after a single run

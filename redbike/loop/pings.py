@@ -19,7 +19,7 @@ from redbike.config import ping_urls
 from redbike.loop.web_client import call, make_opener
 from redbike.process.signals import leave_to_others
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 
 log = logging.getLogger("redbike")
 

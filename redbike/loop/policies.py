@@ -14,8 +14,9 @@ from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, count_retries
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
+from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import NextState, Run
+from redbike.store.run import Run
 from redbike.store.schedules import find_schedule, read_schedule
 from redbike.text import printable as texts
 from redbike.text.parsing import is_number

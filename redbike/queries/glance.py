@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from redbike.loop.alerts.late import Late, find_late
 from redbike.queries.running import Running, list_running
 from redbike.store.cursors import Cursor
-from redbike.store.overview import Job, JobSearch
+from redbike.store.job import Job, JobSearch
 from redbike.store.past_runs import Dead, Failure
 from redbike.store.patterns import compile_patterns, make_search
 from redbike.store.processes import Process

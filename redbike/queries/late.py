@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from redbike.loop.alerts.late import Late
 from redbike.store.cursors import Cursor
+from redbike.store.job import Job, JobPage, JobSearch
 from redbike.store.namespace import split
-from redbike.store.overview import ROWS, Job, JobPage, JobSearch
+from redbike.store.overview import ROWS
 from redbike.store.records import decode, encode
 from redbike.store.store import Store
 

@@ -12,8 +12,9 @@ from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
+from redbike.store.archived import read_newest
 from redbike.store.enums import Event, Outcome, Skip
-from redbike.store.history import PastRun, read_newest
+from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob

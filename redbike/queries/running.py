@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from redbike.config.parameters import MAX_SECONDS
 from redbike.queries.unusual import LONGER, SLOW, measure_durations
-from redbike.store.history import read_runs
+from redbike.store.archived import read_runs
 from redbike.store.processes import Process
 from redbike.store.records import Progress, RunRecord
 from redbike.store.store import Store

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
-from redbike.store.history import read_duration
+from redbike.store.archived import read_duration
 from redbike.store.namespace import Part, split
 from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
 from redbike.text.group_names import is_jobid

@@ -25,17 +25,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.store.history import (
-    BAD,
-    NAME_LENGTH,
-    PastRun,
-    add_runs,
-    find_end,
-    pack_worker,
-    read_facts,
-    read_run,
-    read_runs,
-)
+from redbike.store.archived import add_runs, read_runs
+from redbike.store.history import BAD, NAME_LENGTH, PastRun, find_end, pack_worker, read_facts, read_run
 from redbike.store.records import decode, encode
 
 log = logging.getLogger("redbike")

@@ -11,21 +11,18 @@ bytes    field
 4        seconds that it took, a float
 1        outcome: its number in `Outcome`, with a mark for what stands behind the run: `WITH_USAGE`, `WITH_RESULT`
 1        number of this try, 255 for more
-1        length of the name of the worker; or `NAMED` and the number of a name that stands before, from 0
-\        the name of the worker, if it does not stand before; ``-`` if nobody knows it
+1        length of the name of the worker, or another number where it is archived: see `redbike.store.archived`
+\        the name of the worker; ``-`` if nobody knows it
 \        what went wrong, in one line
 =======  =====================================================================
 
 The size does not count what stands behind the run. First what a command has used: seconds of CPU (4, a float), and the
 peak of its memory (4, KiB, 0 if nobody knows it). Then a result of a run that is ok: its own size (2), and then JSON,
 or `NOT_KEPT` and why it is not kept.
-
-The value of a job in ``-history`` begins with the number of its runs. The runs follow, the newest first.
 """
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NotRequired, TypedDict, cast
@@ -38,21 +35,19 @@ MAX_SIZE = 255  # bytes of a run
 MAX_WORKER = 60  # bytes of its name
 MAX_ATTEMPT = 255
 UNKNOWN = "-"  # the name of a worker that nobody knows
-NAMED, MOST_NAMES = 128, 127
 WITH_USAGE, WITH_RESULT = 64, 128  # marks of an outcome
 NOT_KEPT = "!"  # no JSON begins like that
-FEW = 3  # runs that make an average
 LONG, TICKS = 2**31, 10_000  # a float would be a minute wrong for what was due long ago
 
 BAD = (IndexError, ValueError, struct.error)  # what damaged runs raise
 
 _NOTHING = object()  # no result
-_HEAD = struct.Struct("<BdIfBBB")
+HEAD = struct.Struct("<BdIfBBB")
 OUTCOMES = list(Outcome)
 _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
-NAME_LENGTH = _HEAD.size - 1  # where it stands
+NAME_LENGTH = HEAD.size - 1  # where it stands
 
 
 class RunDetails(TypedDict):
@@ -142,14 +137,14 @@ def pack_run(
 
     `result` is that of a run that is ok, as `PastRun.stored_result`.
     """
-    text = _cut(error, MAX_SIZE - MAX_WORKER - _HEAD.size) if error else b""
-    size, number = _HEAD.size + len(text), _NUMBERS[outcome]
+    text = _cut(error, MAX_SIZE - MAX_WORKER - HEAD.size) if error else b""
+    size, number = HEAD.size + len(text), _NUMBERS[outcome]
     if usage:
         text, number = text + usage.pack(), number | WITH_USAGE
     if result and outcome == Outcome.OK:
         encoded = result.encode(errors="replace")
         text, number = text + _RESULT_SIZE.pack(len(encoded)) + encoded, number | WITH_RESULT
-    return _HEAD.pack(size, due, _pack_waited(waited), took, number, min(attempt, MAX_ATTEMPT), 0) + text
+    return HEAD.pack(size, due, _pack_waited(waited), took, number, min(attempt, MAX_ATTEMPT), 0) + text
 
 
 def _pack_waited(seconds: float) -> int:
@@ -168,8 +163,8 @@ def pack_worker(name: str) -> bytes:
 
 def read_run(jobid: str, packed: bytes, worker: bytes) -> PastRun:
     """Return a run that `pack_run` has packed. Raise `ValueError`, `IndexError` or `struct.error` for another one."""
-    _, due, waited, took, outcome, attempt, _ = _HEAD.unpack_from(packed)
-    error = packed[_HEAD.size : packed[0]].decode(errors="replace")
+    _, due, waited, took, outcome, attempt, _ = HEAD.unpack_from(packed)
+    error = packed[HEAD.size : packed[0]].decode(errors="replace")
     name, more = worker.decode(errors="replace"), packed[0]
     used = Usage.read(packed, more) if outcome & WITH_USAGE else None
     more += USAGE_SIZE if used else 0
@@ -202,6 +197,11 @@ def find_end(text: bytes, start: int) -> int:
     return end + _RESULT_SIZE.size + int(_RESULT_SIZE.unpack_from(text, end)[0])
 
 
+def read_took(text: bytes, start: int) -> float:
+    """Return the seconds that a run took that is packed there. Raise `struct.error` where that is too short."""
+    return float(_TOOK.unpack_from(text, start + _TOOK_AT)[0])
+
+
 def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, float, int]:
     """Return the facts of a run that is packed there.
 
@@ -209,109 +209,19 @@ def read_facts(text: bytes, start: int, end: int) -> tuple[int, float, float, fl
     the number of its try. The outcome is its number in `OUTCOMES`: to count by that is faster. Raise `ValueError`,
     `IndexError` or `struct.error` for one that nobody can have packed.
     """
-    _, due, packed, took, outcome, attempt, _ = _HEAD.unpack_from(text, start)
+    _, due, packed, took, outcome, attempt, _ = HEAD.unpack_from(text, start)
     waited, outcome = _read_waited(packed), _get_number(outcome)
     ended = due + waited + took
-    if not (math.isfinite(ended) and took >= 0 and end - start >= _HEAD.size):
+    if not (math.isfinite(ended) and took >= 0 and end - start >= HEAD.size):
         raise ValueError(f"a run of {end - start} bytes that took {took} s and ended at {ended}")
     if outcome >= len(OUTCOMES):
         raise IndexError(f"an outcome with the number {outcome}")
     return outcome, took, ended, waited, attempt
 
 
-def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:
-    """Return the value of a job with further runs, of which the last is the newest; of all, `most` are kept.
-
-    Those that are the same count as one: they were archived before, but their entry had not left the journal. Each of
-    `runs` is packed, with the name of its worker. A damaged value counts as empty.
-    """
-    kept = [*dict.fromkeys([*reversed(runs), *(_split(value) or ())])][:most]
-    parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
-    for packed, worker in kept:
-        number = numbers.get(worker)
-        if number is None:
-            if len(numbers) < MOST_NAMES:
-                numbers[worker] = len(numbers)
-            size, length, name = packed[0] + len(worker), len(worker), worker
-        else:
-            size, length, name = packed[0], NAMED + number, b""
-        parts.append(b"%c%b%c%b%b" % (size, packed[1:NAME_LENGTH], length, name, packed[_HEAD.size :]))
-    return b"".join(parts)
-
-
-def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:
-    """Return the runs in the value of a job, the newest first; None if it is damaged."""
-    found = _split(value)
-    return None if found is None else [read_run(jobid, packed, worker) for packed, worker in found]
-
-
-def read_newest(jobid: str, value: bytes) -> PastRun | None:
-    """Return the newest run in the value of a job; None if there is none, or it is damaged."""
-    try:
-        return next((read_run(jobid, packed, worker) for packed, worker in _cut_apart(value)), None)
-    except BAD:
-        return None
-
-
 def get_end(run: PastRun) -> float:
     """Return when a run ended, in epoch seconds."""
     return run.started + run.took
-
-
-def read_last_end(value: bytes) -> float:
-    """Return when the newest run in the value of a job ended, in epoch seconds; -inf if there is none.
-
-    It reads no more than that. Of a damaged value it may return anything.
-    """
-    try:
-        return read_facts(value, 1, 1 + value[1])[2]
-    except BAD:
-        return -math.inf
-
-
-def read_duration(value: bytes) -> float | None:
-    """Return the seconds that the newest runs in the value of a job took on average; None if there are none.
-
-    It reads no more than that, as a forecast asks for it for each job. Of a damaged value it may return anything.
-    """
-    position, found = 1, list[float]()
-    try:
-        for _ in range(min(value[0], FEW) if value else 0):
-            found += _TOOK.unpack_from(value, position + _TOOK_AT)
-            position = find_end(value, position)
-    except (IndexError, struct.error):
-        return None
-    mean = sum(found) / len(found) if found else math.nan
-    return mean if 0 <= mean < math.inf else None
-
-
-def _split(value: bytes) -> list[tuple[bytes, bytes]] | None:
-    try:
-        return list(_cut_apart(value))
-    except BAD:
-        return None
-
-
-def _cut_apart(value: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each run without the name of its worker, and that name. Raise an error for a damaged value."""
-    if not value:
-        return
-    position, names = 1, list[bytes]()
-    for _ in range(value[0]):
-        size, length = value[position], value[position + NAME_LENGTH]
-        name, end = position + _HEAD.size, find_end(value, position)
-        own = length if length < NAMED else 0
-        if length < NAMED:
-            names.append(value[name : name + own])
-        worker, rest = names[-1 if length < NAMED else length - NAMED], value[name + own : end]
-        if len(rest) != end - name - own or size - own < _HEAD.size:
-            raise ValueError
-        packed = b"%c%b\0%b" % (size - own, value[position + 1 : name - 1], rest)
-        read_facts(packed, 0, len(packed))
-        yield packed, worker
-        position = end
-    if position != len(value):
-        raise ValueError
 
 
 @lru_cache(64)

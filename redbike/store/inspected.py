@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, cast
 
 from redbike.config.options import find_all_of, find_backfill, is_readable, show_options
 from redbike.schedule.moments import AWAITED
-from redbike.store import backfills
-from redbike.store.blackouts import BlackoutDetails
+from redbike.store.archived import read_runs
+from redbike.store.backfill import read_last, read_record
+from redbike.store.details import JobDetails
 from redbike.store.enums import Event, Skip
-from redbike.store.every_host import HostDetails
 from redbike.store.group_counts import GroupCounts, GroupDetails
-from redbike.store.history import RunDetails, read_runs
 from redbike.store.keys import OWNER
 from redbike.store.namespace import read_json
 from redbike.store.outputs import read_newest
@@ -21,9 +20,7 @@ from redbike.store.records import (
     RETRY_STATE,
     Membership,
     Pause,
-    PauseDetails,
     Progress,
-    ProgressDetails,
     RetryState,
     RunRecord,
     Waiting,
@@ -38,48 +35,6 @@ FOLLOWER = "record of what it follows"  # among what is unreadable
 _FOLLOWER = {"parents": list, "when": str, "ended": dict}
 NULLABLE = ("worker", "data")  # of `JobDetails`, which may be None
 STORED = ("schedule", "status", "timeline", "queued", "running", "pause", "timer")  # what `repair` compares
-
-
-class JobDetails(TypedDict):
-    """What is known of a job; see `Redbike.tell`. An unknown job has only the first four keys.
-
-    They are None, None, None and False then. The other keys are there only where they apply. Times are epoch seconds.
-    """
-
-    status: str | None  #: such as ``TML:1900000000``
-    next_run: float | None  #: when it is due on the timeline
-    schedule: str | None  #: in its complete form
-    working: bool  #: whether a run of it is in flight
-    queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
-    expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
-    waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
-    followers: NotRequired[list[str]]  #: the jobs that follow it
-    backfill: NotRequired[backfills.BackfillDetails]  #: how far that is which is under way
-    last_backfill: NotRequired[backfills.BackfillDetails]  #: how the last one has ended
-    backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
-    hosts: NotRequired[list[HostDetails]]  #: those of a job for every host; only `Redbike.tell` has them
-    host_of: NotRequired[str]  #: the job for every host of which it is the one of its host
-    follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
-    paused: NotRequired[PauseDetails]
-    blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
-    held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
-    working_for: NotRequired[float]  #: the due time of the occurrence that runs
-    working_since: NotRequired[float]  #: when its run began
-    deadline: NotRequired[float]  #: of its run
-    worker: NotRequired[str | None]  #: the id of the process that runs it, see `Process`; None if nobody knows
-    progress: NotRequired[ProgressDetails]  #: of its run, see `Run.progress`
-    cancelled: NotRequired[bool]  #: whether its run was cancelled, but goes on
-    failures: NotRequired[int]  #: in a row
-    losses: NotRequired[int]  #: in a row
-    forget_at: NotRequired[float]  #: when it is forgotten, as a one-off that has ended
-    skipped: NotRequired[dict[str, int]]  #: occurrences that did not run, by reason
-    failure: NotRequired[dict[str, Any]]  #: the last one, as `Redbike.failures` has it
-    options: NotRequired[dict[str, Any]]  #: those that it has, by name
-    data: NotRequired[Any]
-    group: NotRequired[str]  #: of which it is a row
-    output: NotRequired[str]  #: of its last run
-    result: NotRequired[Any]  #: of the last run that has one, see `Redbike.result`
-    runs: NotRequired[list[RunDetails]]  #: those that have ended and are kept, the newest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +151,8 @@ class JobState:
             "waits_for": list(filter(is_jobid, self.waits_for)) or None,
             "follows_group": self._describe_group(),
             "followers": list(self.followers) or None,
-            "backfill": backfills.read_record(self.backfill),
-            "last_backfill": backfills.read_last(self.backfilled),
+            "backfill": read_record(self.backfill),
+            "last_backfill": read_last(self.backfilled),
             "backfill_of": find_backfill(self.options)[0] or None,
             "host_of": find_all_of(self.options)[0] or None,
             "paused": self.pause and self.pause.to_dict(),

@@ -20,9 +20,10 @@ from hashlib import sha1
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
+from redbike.store.archived import read_last_end, read_runs
 from redbike.store.entries import Pending, collect, list_last_naming, list_naming, read_entry
 from redbike.store.enums import Skip
-from redbike.store.history import PastRun, get_end, read_last_end, read_runs
+from redbike.store.history import PastRun, get_end
 from redbike.store.namespace import PAGE, Namespace, Part, make_tag, split
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.tally import (

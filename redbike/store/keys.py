@@ -43,7 +43,7 @@ key (after the prefix)    type    content
 ``-seen``                 zset    owner, scored by when the process was seen last
 ``-agreed``               hash    what all processes must agree on: ``protocol``, ``rules``, ``job:ID``, see below
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
-``-history``              hash    job id → its last ended runs, packed as in history.py
+``-history``              hash    job id → its last ended runs, packed as in archived.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last;

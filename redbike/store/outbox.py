@@ -11,8 +11,8 @@ from typing import Any
 from redbike.connection.refusals import translate_errors
 from redbike.store.entries import EntryRun, read_entry
 from redbike.store.namespace import PAGE, Part
+from redbike.store.next_state import Answer, EndedRun
 from redbike.store.records import MOMENT, decode
-from redbike.store.run import Answer, EndedRun
 from redbike.store.scripts import Reply
 
 log = logging.getLogger("redbike.worker")

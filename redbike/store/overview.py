@@ -6,17 +6,18 @@ however few of them fit. Where it ends, there is a `Cursor` from which the next 
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from redbike.schedule.moments import AWAITED
-from redbike.schedule.parser import recurs
+from redbike.store.archived import read_newest
 from redbike.store.cursors import Cursor, Fields, Source, Step, walk_hash, walk_ranks
-from redbike.store.enums import Event, Outcome
-from redbike.store.history import PastRun, read_newest
+from redbike.store.enums import Event
+from redbike.store.history import PastRun
+from redbike.store.job import EVERYTHING, Job, JobPage, JobSearch
 from redbike.store.journal import Journal
 from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, Part, Ranks, read_time, split
 from redbike.store.questions import Questions, has_tag
@@ -31,76 +32,6 @@ PAGE_TIMEOUT = 0.04  # seconds after which it looks at no further ones
 SETTLED = tuple(f"{event}:".encode() for event in Event if event not in (Event.ENQ, Event.WRK))
 BEGINNING = Cursor()
 Newest = Mapping[str, PastRun | None]  # what `Journal.read_newest` has told
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job, at one instant. Times are epoch seconds by Redis' clock; None stands for what there is not."""
-
-    jobid: str
-    queue: str  #: in which it waits or from which it was taken, else that of its next run; "" if nobody knows
-    status: Event | None
-    since: int | None  #: when the status began
-    next_run: float | None  #: when it is due on the timeline
-    paused: float | None  #: since when
-    last_started: float | None  #: the last run that has ended and is kept
-    last_outcome: Outcome | None
-    schedule: str | None
-    has_failed: bool  #: for good, or its last run did
-    is_overdue: bool  #: it is due, not paused, and does not run yet
-    is_running: bool
-    data: Any = field(default=None, hash=False)  #: for its worker, if they were asked for
-
-    @property
-    def never_ran(self) -> bool:
-        """Tell whether nothing is known of a run; see the option ``history``."""
-        return not self.is_running and self.last_started is None and self.status != Event.DIE
-
-    @property
-    def is_dead(self) -> bool:
-        """Tell whether it has failed for good, though its schedule would go on."""
-        return self.status == Event.DIE and self.schedule is not None and recurs(self.schedule)
-
-
-@dataclass(frozen=True, slots=True)
-class JobSearch:
-    """Which jobs are looked for: those for which everything that is given here holds."""
-
-    queue: str | None = None
-    status: Event | None = None
-    failed: bool = False
-    paused: bool = False
-    overdue: bool = False
-    never_ran: bool = False
-    planned: bool = False  # it has a due time, which may be past
-    tags: Set[str] = frozenset()  # one of them, if there are any
-    pattern: str | None = None  # of ids, for the server
-    matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
-    by_next: bool = False  # those on the timeline first, in the order in which they are due
-
-    def fits(self, job: Job) -> bool:
-        """Tell whether `job` is one of them, if its id is."""
-        return (
-            self.queue in (None, job.queue)
-            and self.status in (None, job.status)
-            and (job.has_failed or not self.failed)
-            and (job.paused is not None or not self.paused)
-            and (job.is_overdue or not self.overdue)
-            and (job.never_ran or not self.never_ran)
-            and (job.next_run is not None or not self.planned)
-        )
-
-
-EVERYTHING = JobSearch()
-
-
-class JobPage(NamedTuple):
-    """A page of jobs."""
-
-    jobs: list[Job]
-    looked_at: int  # entries, on this page and those before it; about, as the server has no exact number
-    total: int  # entries that there are
-    following: Cursor | None  # where the next page begins; None: nothing is left
 
 
 class JobLister(Part):

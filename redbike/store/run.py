@@ -5,11 +5,10 @@ import time
 import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from redbike.config.options import find_backfill
 from redbike.config.parameters import read_share
-from redbike.store.enums import Outcome, Skip
 from redbike.store.records import Progress
 from redbike.store.stopping import Stopping
 from redbike.text.printable import escape
@@ -229,65 +228,9 @@ class Run:
         return self.start + time.monotonic() - self.received
 
 
-@dataclass(slots=True)
-class NextState:
-    """The next state of a job when its run has ended, and what is kept of that; see ``lua/end.lua``."""
-
-    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
-    # somebody has put it during the run.
-    place: Literal["next", "due", "stay", "stop", "die", "unset"]
-    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
-    why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
-    retry_state: str = ""  # the record of a `RetryState`
-    failure: dict[str, Any] | None = None
-    missed: int = 0  # occurrences that were skipped while none ran
-    overlapped: int = 0  # and while this one did
-    retried: bool = False  # the worker is done and has failed, but that is no failure yet
-    # What was left behind during the run, as far as this was computed with it: "cancelled+" if the run was
-    # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
-    left: str = "-"
-    paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
-    late: int = 0  # occurrences that were skipped because they were late by more than their grace
-    expired: int = 0  # occurrences that were skipped because they would not begin in time
-    has_expired: bool = False  # that of the run is skipped for this, too
-    outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
-    error: str = ""  # one line
-
-    @property
-    def skipped(self) -> dict[Skip, int]:
-        """How many occurrences are skipped, by reason."""
-        numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired + self.has_expired)
-        reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)
-        return {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}
-
-
-EndedRun = tuple[Run, NextState]
-
-
 def format_key(jobid: str, due: float) -> str:
     """Return the key of the occurrence of a job that is due then, see `Run.key`."""
     return f"{urllib.parse.quote(jobid, SAFE)}@{format_due(due)}"
-
-
-class Answer(NamedTuple):
-    """What a script replied to the end of a run.
-
-    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or
-      ``unset``.
-    - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
-      ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
-    - ``changed``: nothing was changed either. The next state must be computed again, from the schedule in `detail`,
-      the `options`, and what was left behind for the end of the run, in `left`.
-    """
-
-    word: str
-    detail: str = ""
-    left: str = "-"
-    options: str = ""
-
-    def ends(self, next_state: NextState) -> Outcome | None:
-        """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
-        return next_state.outcome if self.word == "ok" else None
 
 
 class Poll(NamedTuple):

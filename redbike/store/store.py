@@ -20,7 +20,8 @@ from redbike.config.options import find_backfill
 from redbike.connection.line import hold_connection
 from redbike.errors import BadQueueName, RedbikeError
 from redbike.store.alerts import Alerts
-from redbike.store.backfills import Backfills, looks_like_one
+from redbike.store.backfill import looks_like_one
+from redbike.store.backfills import Backfills
 from redbike.store.blackouts import Blackouts
 from redbike.store.coming import Coming
 from redbike.store.every_host import HostNotes

@@ -19,7 +19,8 @@ from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.worker_class import WorkerClass
 from redbike.schedule.moments import END_OF_TIME, InstantLike, format_utc
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState, Run
+from redbike.store.next_state import NextState
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.text.parsing import is_number, is_whole_number
 from redbike.text.printable import quote

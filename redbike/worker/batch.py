@@ -18,7 +18,8 @@ from typing import TypeVar
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
-from redbike.store.run import LEASE, EndedRun, Run
+from redbike.store.next_state import EndedRun
+from redbike.store.run import LEASE, Run
 from redbike.text.printable import name_number
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat

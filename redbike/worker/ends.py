@@ -12,7 +12,8 @@ from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings
 from redbike.loop.policies import decide_overrun
-from redbike.store.run import Answer, EndedRun, NextState, Run
+from redbike.store.next_state import Answer, EndedRun, NextState
+from redbike.store.run import Run
 from redbike.store.scripts import Reply
 from redbike.store.store import Store
 from redbike.worker.notify import Notifier

@@ -27,7 +27,8 @@ from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.loop.policies import decide_handed_back
 from redbike.process import leaving
-from redbike.store.run import EndedRun, Run
+from redbike.store.next_state import EndedRun
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.ends import commit
 from redbike.worker.heartbeat import Heartbeat

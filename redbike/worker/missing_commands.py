@@ -18,8 +18,9 @@ from typing import Any
 from redbike.errors import RedbikeError
 from redbike.loop.naming import knows_commands
 from redbike.loop.policies import decide_left
+from redbike.store.next_state import NextState
 from redbike.store.processes import Takers
-from redbike.store.run import NextState, Run
+from redbike.store.run import Run
 from redbike.store.shell import QUEUE, get_taker, is_of_shell, say_need
 
 log = logging.getLogger("redbike.worker")

@@ -33,8 +33,9 @@ from redbike.store.entries import EntryRun
 from redbike.store.enums import Outcome
 from redbike.store.history import read_run
 from redbike.store.inspected import JobState
+from redbike.store.next_state import Answer, NextState
 from redbike.store.outbox import RENEWED, Claim, find_field
-from redbike.store.run import Answer, NextState, Run
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.text.printable import describe
 

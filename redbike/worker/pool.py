@@ -19,7 +19,8 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.process import leaving
-from redbike.store.run import EndedRun, NextState, Run
+from redbike.store.next_state import EndedRun, NextState
+from redbike.store.run import Run
 from redbike.worker.batch import TOGETHER, Batch, BatchRunner, Pace
 from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat

@@ -19,7 +19,8 @@ from redbike.loop.policies import (
 )
 from redbike.loop.retries import count_retries, find_rules
 from redbike.loop.worker_class import WorkerClass
-from redbike.store.run import NextState, Run
+from redbike.store.next_state import NextState
+from redbike.store.run import Run
 from redbike.text.printable import get_message
 from redbike.worker.run_log import Tracebacks
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from redbike.loop.steps import list_fields
 from redbike.schedule.clock import format_length, format_took
-from redbike.store.run import Answer, EndedRun
+from redbike.store.next_state import Answer, EndedRun
 from redbike.store.runs import measure
 
 log = logging.getLogger("redbike.worker")

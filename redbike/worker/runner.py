@@ -27,7 +27,8 @@ from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState, Run, Saver
+from redbike.store.next_state import NextState
+from redbike.store.run import Run, Saver
 from redbike.store.stopping import StopFlag
 from redbike.text import printable
 from redbike.worker.coroutines import Coroutines, Ending

@@ -4,7 +4,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from redbike.store.run import EndedRun, NextState, Run
+from redbike.store.next_state import EndedRun, NextState
+from redbike.store.run import Run
 from redbike.worker.batch import TOGETHER
 
 

@@ -14,7 +14,8 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence
-from redbike.store.run import EndedRun, Poll, Run
+from redbike.store.next_state import EndedRun
+from redbike.store.run import Poll, Run
 from redbike.store.scripts import Call, Pipeline, Reply
 from redbike.store.store import Store
 from redbike.worker.ends import Ends, group_by_tag

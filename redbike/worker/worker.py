@@ -25,8 +25,9 @@ from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.registration import Presence, shorten
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
+from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
-from redbike.store.run import LEASE, EndedRun, NextState, Run
+from redbike.store.run import LEASE, Run
 from redbike.store.store import Store
 from redbike.text.printable import name_host
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace

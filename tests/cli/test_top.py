@@ -21,7 +21,7 @@ from redbike.cli.desk import ORDERS, VERBS, Desk
 from redbike.cli.screen import draw
 from redbike.queries.glance import find_jobs, read_view
 from redbike.schedule.clock import Clock
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from redbike.worker.worker import Worker
 from tests.commandline import Shell, memory_file, read
 from tests.terminal import COLOUR

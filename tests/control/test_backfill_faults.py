@@ -11,7 +11,7 @@ from redbike import BadConfig, Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.control.backfilling import backfill
 from redbike.errors import Unreachable
-from redbike.store.backfills import HEAD, PART, make_jobid
+from redbike.store.backfill import HEAD, PART, make_jobid
 from redbike.store.inspection.fsck import fsck
 from tests.control.test_backfilling import HOUR, HOURLY, START, is_clean, make, start
 from tests.crashing import AFTER, BEFORE, LOST, TWICE, Crash, Faults, faulty

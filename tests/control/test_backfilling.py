@@ -8,7 +8,7 @@ from redbike import BadConfig, BadJobId, NoSuchJob, RoundRobin, Settings, UnsetJ
 from redbike.commands import Commands
 from redbike.control.backfilling import backfill
 from redbike.control.setter import Setter
-from redbike.store.backfills import make_jobid
+from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
 from redbike.store.store import Store
 from tests.control.test_following import HOUR, HOURLY, START, One

@@ -6,7 +6,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId
 from redbike.control.backfilling import backfill
-from redbike.store.backfills import make_jobid
+from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
 from tests.control.test_backfilling import DAY, START, make
 

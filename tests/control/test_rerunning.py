@@ -6,7 +6,7 @@ import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.verbs import Quiet, set_job, take_one
 
 START = 1_790_000_000.0

@@ -16,8 +16,9 @@ from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.namespace import STEP
+from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
-from redbike.store.run import LEASE, Answer, NextState, Run
+from redbike.store.run import LEASE, Run
 from redbike.store.schedules import find_schedule
 from tests.states import end
 from tests.verbs import dispatch, run_job, set_job, set_one, survey, take_many, take_one

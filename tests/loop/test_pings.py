@@ -21,7 +21,8 @@ from redbike.errors import Unreachable
 from redbike.loop.pings import LANES, MOST, Pings
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
-from redbike.store.run import LEASE, NextState
+from redbike.store.next_state import NextState
+from redbike.store.run import LEASE
 from redbike.store.store import Store
 from tests.proc import arguments_below
 from tests.verbs import Quiet, take_one

@@ -19,8 +19,9 @@ from redbike.loop.policies import (
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
+from redbike.store.next_state import Answer, NextState
 from redbike.store.records import RetryState
-from redbike.store.run import Answer, NextState, Run
+from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.ends import commit
 from tests.states import JOB, LATER, NEW, NOW, OLD, START, queue_for, take

@@ -6,13 +6,14 @@ from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
 from redbike.cli.tables import choose_jobs
 from redbike.queries.glance import read_view
 from redbike.queries.health import MOST, RECENT, check_health
+from redbike.store.archived import add_runs
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import add_runs, pack_run
+from redbike.store.history import pack_run
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
+from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
-from redbike.store.run import NextState
 from tests import states
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT

@@ -11,8 +11,8 @@ from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome, Skip
 from redbike.store.jobs import JobToSet
+from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
-from redbike.store.run import NextState
 from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember

@@ -13,7 +13,7 @@ from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.chance import walk
 from tests.states import end, list_problems
 from tests.verbs import take_one

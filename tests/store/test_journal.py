@@ -12,23 +12,15 @@ from hypothesis import strategies as st
 
 from redbike.errors import ServerError
 from redbike.store import journal
+from redbike.store.archived import add_runs, read_duration, read_last_end, read_newest, read_runs
 from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import (
-    MAX_SIZE,
-    add_runs,
-    pack_run,
-    pack_worker,
-    read_duration,
-    read_last_end,
-    read_newest,
-    read_run,
-    read_runs,
-)
+from redbike.store.history import MAX_SIZE, pack_run, pack_worker, read_run
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
-from redbike.store.run import LEASE, NextState
+from redbike.store.next_state import NextState
+from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count, count_recent
 from redbike.store.usage import Usage

@@ -7,9 +7,9 @@ from redbike.errors import BadQueueName
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Event, Outcome
 from redbike.store.history import pack_run
+from redbike.store.job import JobSearch
 from redbike.store.namespace import PAGE
-from redbike.store.overview import JobSearch
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from redbike.store.store import Store
 from tests import states
 from tests.states import DUE, JOB, NEW, NOW, OLD, QUEUE, START

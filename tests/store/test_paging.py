@@ -5,8 +5,8 @@ import pytest
 from redbike import BadConfig, Redbike, RoundRobin
 from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.enums import Event
+from redbike.store.job import JobSearch
 from redbike.store.namespace import Ranks
-from redbike.store.overview import JobSearch
 from redbike.store.patterns import compile_patterns
 
 MANY = FEW + 500

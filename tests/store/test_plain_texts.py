@@ -12,7 +12,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.lua_loader import HOT, LEFT_OUT, SCRIPTS
 from redbike.store.namespace import make_tag
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from redbike.store.store import Store
 from tests.states import queue_for
 from tests.store.test_transitions import STATES, TABLE, move, sent

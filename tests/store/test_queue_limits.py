@@ -10,8 +10,8 @@ from redbike.loop.pings import Pings
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
+from redbike.store.next_state import NextState
 from redbike.store.queue_limits import Pause, QueueLimits
-from redbike.store.run import NextState
 from redbike.worker.runner import Runner
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START, STATES, TIMEOUT, end, take
 from tests.verbs import Quiet, dispatch, set_job, survey, take_many

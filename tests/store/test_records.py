@@ -2,8 +2,8 @@
 
 import pytest
 
+from redbike.store.next_state import NextState
 from redbike.store.records import Pause, RetryState, RunRecord, Waiting
-from redbike.store.run import NextState
 from redbike.store.store import Store
 from tests.verbs import dispatch, run_job, set_job, take_one
 

@@ -7,7 +7,8 @@ import pytest
 from redbike import Redbike
 from redbike.store.inspection.fsck import fsck
 from redbike.store.namespace import PAGE, make_tag
-from redbike.store.run import NextState, Poll
+from redbike.store.next_state import NextState
+from redbike.store.run import Poll
 from redbike.store.store import Store
 from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
 from tests.verbs import Quiet, dispatch, run_job, set_job, take_many

@@ -16,7 +16,7 @@ from redbike.errors import LostRun, NoSuchJob, ServerError
 from redbike.loop.blackouts import begin_named
 from redbike.loop.resuming import resume
 from redbike.store.alerts import Change
-from redbike.store.backfills import NewBackfill
+from redbike.store.backfill import NewBackfill
 from redbike.store.blackouts import Blackout
 from redbike.store.entries import pack_entry, read_entry
 from redbike.store.enums import Outcome
@@ -25,8 +25,9 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
+from redbike.store.next_state import NextState
 from redbike.store.records import Progress
-from redbike.store.run import GRACE, LEASE, NextState, Run
+from redbike.store.run import GRACE, LEASE, Run
 from redbike.store.scripts import SCRIPTS, Call
 from redbike.store.store import Store
 from redbike.store.tokens import Token

@@ -9,7 +9,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.loop.changes import decide_cancelled
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from redbike.web import app
 from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one

@@ -3,7 +3,7 @@
 import re
 
 from redbike import Redbike, RoundRobin
-from redbike.store.backfills import make_jobid
+from redbike.store.backfill import make_jobid
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run

@@ -1,7 +1,8 @@
 """The thread that gives the signs of life; what they do is in test_statemachine.py."""
 
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import LEASE, NextState
+from redbike.store.next_state import NextState
+from redbike.store.run import LEASE
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
 from tests.states import take
 from tests.verbs import set_job, take_many

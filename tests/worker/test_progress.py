@@ -8,8 +8,8 @@ import pytest
 
 from redbike import BadConfig, Redbike, UnsetJob, current_run
 from redbike.errors import Unreachable
+from redbike.store.next_state import NextState
 from redbike.store.records import Progress
-from redbike.store.run import NextState
 from tests.loops import Doing, raising
 from tests.states import JOB
 from tests.verbs import set_job, take_one

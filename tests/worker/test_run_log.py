@@ -15,7 +15,7 @@ from redbike import Again, Redbike
 from redbike.cli.messages import _JsonFormatter
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
-from redbike.store.run import Answer, NextState
+from redbike.store.next_state import Answer, NextState
 from redbike.worker import run_log
 from redbike.worker.run_log import RunLog
 from tests.verbs import Quiet, take_one

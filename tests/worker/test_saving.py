@@ -8,7 +8,7 @@ import pytest
 from redbike import Again, AsyncRedbike, BadConfig, LostRun, Redbike, RoundRobin, StopWork, UnsetJob, current_run
 from redbike.errors import ServerError
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from redbike.worker.saving import MAX_SAVED
 from tests.loops import Doing, raising
 from tests.states import JOB

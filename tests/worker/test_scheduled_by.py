@@ -6,7 +6,7 @@ import json
 import pytest
 
 from redbike import AsyncRedbike, Jobs, Redbike, RoundRobin, current_run
-from redbike.store.backfills import make_jobid
+from redbike.store.backfill import make_jobid
 from tests.loops import Doing, raising
 from tests.states import JOB
 

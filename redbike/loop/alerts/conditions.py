@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from redbike.loop.alerts.late import find_late
 from redbike.schedule.clock import format_length
 from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, Known, Told
+from redbike.store.archived import read_newest
 from redbike.store.enums import Alert, Outcome
-from redbike.store.history import get_end, read_newest
-from redbike.store.overview import Job
+from redbike.store.history import get_end
+from redbike.store.job import Job
 from redbike.store.records import format_time
 from redbike.store.store import Store
 

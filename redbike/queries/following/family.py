@@ -11,10 +11,10 @@ from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_follower, parse_stored
+from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob, find_moments
 from redbike.store.enums import Event
 from redbike.store.groups import GroupState
-from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE, split
 from redbike.store.records import RetryState

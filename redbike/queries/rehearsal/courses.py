@@ -17,8 +17,8 @@ from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
 from redbike.store.enums import Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
+from redbike.store.next_state import Answer, NextState
 from redbike.store.records import Pause, RetryState, RunRecord, Waiting, format_time
-from redbike.store.run import Answer, NextState
 
 MOST_SKIPS = 1000  # occurrences that are skipped one by one
 

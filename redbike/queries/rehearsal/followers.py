@@ -17,8 +17,8 @@ from redbike.queries.rehearsal.courses import Course, follow
 from redbike.queries.rehearsal.outlook import Change, Outlook, Rehearsal, Side, find_zone
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
+from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob
-from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.jobs import describe_cycle
 from redbike.store.store import Store

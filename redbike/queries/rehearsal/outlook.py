@@ -17,9 +17,10 @@ from redbike.queries.counting import QUARTER, Counting
 from redbike.schedule.kinds import Schedule
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
+from redbike.store.next_state import NextState
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState
-from redbike.store.run import NextState, Run
+from redbike.store.run import Run
 from redbike.store.schedules import find_schedule
 
 ACTIONS = ("resume", "pause", "run", "cancel", "unset", "set")

@@ -32,9 +32,9 @@ from redbike.queries.rehearsal.outlook import (
 )
 from redbike.schedule.after import After
 from redbike.schedule.parser import is_follower
+from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
-from redbike.store.history import read_duration
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
 from redbike.store.processes import Process, list_worked

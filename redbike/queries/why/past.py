@@ -12,7 +12,7 @@ from redbike.queries.hosts import explain_hosts, list_hosts
 from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
-from redbike.store.backfills import describe_backfill
+from redbike.store.backfill import describe_backfill
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
 from redbike.store.every_host import is_base

@@ -13,7 +13,7 @@ from itertools import chain
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.refusals import ON_THE_MOVE, translate_errors
 from redbike.errors import Unreachable
-from redbike.store.backfills import HEAD
+from redbike.store.backfill import HEAD
 from redbike.store.blackouts import is_blackout_name
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
 from redbike.store.names import is_queue_name

@@ -14,9 +14,9 @@ from redbike.queries.late import read_late_page
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
+from redbike.store.job import JobSearch
 from redbike.store.log import LogSearch, check_who
 from redbike.store.names import check_known_jobid, check_queue_name
-from redbike.store.overview import JobSearch
 from redbike.store.past_runs import Failure, RunSearch
 from redbike.store.patterns import escape, expand, is_pattern
 from redbike.web.api.calls import Answer, Call

@@ -9,10 +9,10 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 from redbike.config.parameters import OPTIONS, Parameter
 from redbike.queries.events import Line
 from redbike.queries.fields import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
+from redbike.store.details import JobDetails
 from redbike.store.history import PastRun
-from redbike.store.inspected import JobDetails
+from redbike.store.job import Job
 from redbike.store.log import LogEntry
-from redbike.store.overview import Job
 from redbike.store.past_runs import Failure
 from redbike.store.patterns import Steered
 from redbike.store.processes import Process

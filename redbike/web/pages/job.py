@@ -20,7 +20,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
-from redbike.store.backfills import describe_backfill
+from redbike.store.backfill import describe_backfill
 from redbike.store.inspected import JobState
 from redbike.store.log import localize
 from redbike.store.past_runs import Failure, RunSearch, read_failure

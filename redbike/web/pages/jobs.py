@@ -22,8 +22,8 @@ from redbike.queries.unusual import Durations, measure_durations
 from redbike.store.cursors import Cursor
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
+from redbike.store.job import Job, JobPage, JobSearch
 from redbike.store.names import check_jobid
-from redbike.store.overview import Job, JobPage, JobSearch
 from redbike.store.patterns import escape, find_within, is_pattern
 from redbike.store.schedules import read_schedule
 from redbike.store.tokens import Role

@@ -9,7 +9,7 @@ from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING,
 from redbike.store.alerts import MOST_LINES, Change
 from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.queries.kept import register
 from tests.verbs import dispatch, take_one
 

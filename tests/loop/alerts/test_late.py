@@ -11,7 +11,7 @@ from redbike.queries.glance import read_view
 from redbike.queries.health import check_health
 from redbike.queries.metrics import Metrics
 from redbike.store.enums import Outcome
-from redbike.store.run import NextState
+from redbike.store.next_state import NextState
 from tests.verbs import dispatch, take_one
 
 JOB, QUEUE = "job:A", "work-A"

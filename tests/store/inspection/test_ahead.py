@@ -9,7 +9,8 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.store.run import AHEAD, NextState
+from redbike.store.next_state import NextState
+from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from tests.servers import Node, free_ports
 from tests.states import QUEUE

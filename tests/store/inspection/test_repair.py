@@ -16,8 +16,9 @@ from redbike.control.correction import Correction
 from redbike.store.inspected import JobState
 from redbike.store.inspection.jobs import check_job, list_places
 from redbike.store.keys import FIXED
+from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
-from redbike.store.run import GRACE, LEASE, NextState, Run
+from redbike.store.run import GRACE, LEASE, Run
 from tests.cuts import check_all
 from tests.states import dump, end
 from tests.store.inspection.mending import drained, repaired, state_of

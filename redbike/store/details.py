@@ -1,0 +1,55 @@
+"""What is known of a job, as `redbike.Redbike.tell` returns it."""
+
+from typing import Any, NotRequired, TypedDict
+
+from redbike.store.backfill import BackfillDetails
+from redbike.store.blackouts import BlackoutDetails
+from redbike.store.every_host import HostDetails
+from redbike.store.group_counts import GroupDetails
+from redbike.store.history import RunDetails
+from redbike.store.records import (
+    PauseDetails,
+    ProgressDetails,
+)
+
+
+class JobDetails(TypedDict):
+    """What is known of a job; see `Redbike.tell`. An unknown job has only the first four keys.
+
+    They are None, None, None and False then. The other keys are there only where they apply. Times are epoch seconds.
+    """
+
+    status: str | None  #: such as ``TML:1900000000``
+    next_run: float | None  #: when it is due on the timeline
+    schedule: str | None  #: in its complete form
+    working: bool  #: whether a run of it is in flight
+    queued_for: NotRequired[float]  #: the due time of the occurrence that waits in a queue
+    expires_at: NotRequired[float]  #: when it is skipped, if it has not begun by then
+    waits_for: NotRequired[list[str]]  #: the parents of a follower that have not ended since it was due last
+    followers: NotRequired[list[str]]  #: the jobs that follow it
+    backfill: NotRequired[BackfillDetails]  #: how far that is which is under way
+    last_backfill: NotRequired[BackfillDetails]  #: how the last one has ended
+    backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
+    hosts: NotRequired[list[HostDetails]]  #: those of a job for every host; only `Redbike.tell` has them
+    host_of: NotRequired[str]  #: the job for every host of which it is the one of its host
+    follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
+    paused: NotRequired[PauseDetails]
+    blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
+    held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
+    working_for: NotRequired[float]  #: the due time of the occurrence that runs
+    working_since: NotRequired[float]  #: when its run began
+    deadline: NotRequired[float]  #: of its run
+    worker: NotRequired[str | None]  #: the id of the process that runs it, see `Process`; None if nobody knows
+    progress: NotRequired[ProgressDetails]  #: of its run, see `Run.progress`
+    cancelled: NotRequired[bool]  #: whether its run was cancelled, but goes on
+    failures: NotRequired[int]  #: in a row
+    losses: NotRequired[int]  #: in a row
+    forget_at: NotRequired[float]  #: when it is forgotten, as a one-off that has ended
+    skipped: NotRequired[dict[str, int]]  #: occurrences that did not run, by reason
+    failure: NotRequired[dict[str, Any]]  #: the last one, as `Redbike.failures` has it
+    options: NotRequired[dict[str, Any]]  #: those that it has, by name
+    data: NotRequired[Any]
+    group: NotRequired[str]  #: of which it is a row
+    output: NotRequired[str]  #: of its last run
+    result: NotRequired[Any]  #: of the last run that has one, see `Redbike.result`
+    runs: NotRequired[list[RunDetails]]  #: those that have ended and are kept, the newest first

@@ -1,0 +1,63 @@
+"""Where a job goes when its run has ended, and what the server answers to that."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from redbike.store.enums import Outcome, Skip
+from redbike.store.run import Run
+
+
+@dataclass(slots=True)
+class NextState:
+    """The next state of a job when its run has ended, and what is kept of that; see ``lua/end.lua``."""
+
+    # next: at `due`, computed from the schedule; due: at `due`, whatever the schedule; stay: on the timeline, where
+    # somebody has put it during the run.
+    place: Literal["next", "due", "stay", "stop", "die", "unset"]
+    due: float | str | None = None  # a time, "+n" for n seconds from now, or None: it has run out
+    why: Literal["", "overrun", "lost"] = ""  # "": the worker is done
+    retry_state: str = ""  # the record of a `RetryState`
+    failure: dict[str, Any] | None = None
+    missed: int = 0  # occurrences that were skipped while none ran
+    overlapped: int = 0  # and while this one did
+    retried: bool = False  # the worker is done and has failed, but that is no failure yet
+    # What was left behind during the run, as far as this was computed with it: "cancelled+" if the run was
+    # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
+    left: str = "-"
+    paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
+    late: int = 0  # occurrences that were skipped because they were late by more than their grace
+    expired: int = 0  # occurrences that were skipped because they would not begin in time
+    has_expired: bool = False  # that of the run is skipped for this, too
+    outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
+    error: str = ""  # one line
+
+    @property
+    def skipped(self) -> dict[Skip, int]:
+        """How many occurrences are skipped, by reason."""
+        numbers = (self.missed, self.overlapped, self.late, self.paused, self.expired + self.has_expired)
+        reasons = (Skip.MISSED, Skip.RUNNING, Skip.LATE, Skip.PAUSED, Skip.EXPIRED)
+        return {reason: number for reason, number in zip(reasons, numbers, strict=True) if number}
+
+
+EndedRun = tuple[Run, NextState]
+
+
+class Answer(NamedTuple):
+    """What a script replied to the end of a run.
+
+    - ``ok``: `detail` is where the job is now: ``timeline``, ``queue``, ``held``, ``stopped`` or
+      ``unset``.
+    - ``stale``: the run is not the tag's any more. ``overrun``: it was too late, which the caller must say.
+      ``alive``: it is not lost, or not overrun. ``kept``: others must be computed again first. Nothing was changed.
+    - ``changed``: nothing was changed either. The next state must be computed again, from the schedule in `detail`,
+      the `options`, and what was left behind for the end of the run, in `left`.
+    """
+
+    word: str
+    detail: str = ""
+    left: str = "-"
+    options: str = ""
+
+    def ends(self, next_state: NextState) -> Outcome | None:
+        """Return how a run has ended that this is the answer to; None if it has not, or had not begun."""
+        return next_state.outcome if self.word == "ok" else None
