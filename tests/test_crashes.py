@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 # Shorter than usual, so that little waiting is needed; PAGE and LOOK so that a few jobs are several pages. The server
 # is always the same one, so it need not be asked for its version a thousand times.
 SHORT = {
-    "redbike.facade.redbike.check_server": lambda client, durable: [],
+    "redbike.facade.redbike.check_any": lambda clients, durable: [],
     "redbike.worker.heartbeat.INTERVAL": 0.2,
     "redbike.loop.loop.FIRST_PAUSE": 0.002,
     "redbike.loop.loop.BLOCK": 0.2,

@@ -154,6 +154,7 @@ LIMITS = {
     "``ping-url``": ping_urls.MAX_LENGTH,
     "queue name": names.MAX_QUEUE_NAME,
     "prefix": settings.MAX_PREFIX,
+    "``shards``": parameters.MOST_SHARDS,
     "``group`` of ``load``, ``sync``": settings.MAX_GROUP,
     "reason of a pause": operator.MAX_REASON,
     "concurrency": worker_class.MOST_AT_ONCE,

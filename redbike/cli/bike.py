@@ -5,6 +5,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from redbike.cli.messages import complain
@@ -15,11 +16,10 @@ from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
-from redbike.loop.naming import NoWorker
+from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
 from redbike.store.patterns import escape
-from redbike.store.store import Store
 from redbike.worker.loader import load_placer
 
 log = logging.getLogger("redbike")
@@ -134,8 +134,8 @@ def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     if find_stopped_server(config):
         return
     client = connect(config.redis)
-    # No queue is to be named.
-    store = Store(client, aim_at(client, config.settings.prefix), str)
+    settings = replace(config.settings, prefix=aim_at(client, config.settings.prefix))
+    store = open_store(client, settings, NoWorker())
     pattern = f"{escape(beginning)}*"
     jobs, queues = store.questions, store.queue_limits
     names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from redbike.cli.arguments import Arguments
@@ -66,11 +67,13 @@ class _Check:
             self.looked_at.append("the server")
             prefix = aim_at(client, settings.prefix)
             store = open_store(client, replace(settings, prefix=prefix), worker)
-            yield from ServerCheck(store).run(settings.timefile)
+            # Several shards may be on one server.
+            servers = (ServerCheck(shard).run(settings.timefile) for shard in store.shards)
+            yield from dict.fromkeys(chain.from_iterable(servers))
             yield from check_shared(settings, store.workers.list_all())
-            jobs = JobsCheck(store, **given)
-            yield from jobs.run(report)
-            self.looked_at.append(name_number(jobs.number, "job"))
+            checks = [JobsCheck(shard, **given) for shard in store.shards]
+            yield from chain.from_iterable(check.run(report) for check in checks)
+            self.looked_at.append(name_number(sum(check.number for check in checks), "job"))
 
 
 def check_all(arguments: Arguments, _: Config) -> int:

@@ -103,6 +103,7 @@ redbike runs backup:A  When it ran, how long, and how that ended.
 redbike runs --failed --since='yesterday 18:00'  All runs since then that went wrong.
 redbike queues  Where jobs wait, and since when.
 redbike workers  Who is there, who is lost, and who runs what.
+redbike shards  Which master has which part of the jobs, and does it answer?
 redbike agenda  The next 24 hours, and where too much comes together.
 redbike agenda 'report:*' --hours=168 --format=csv  When some jobs run this week, for a program.
 redbike log backup:A  Who set, paused or ran it.

@@ -45,6 +45,7 @@ Usage:
                          [<PATTERN>...]
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
+  redbike [options] shards [--format=<FORMAT>]
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--since=<TIMESTAMP>] [--who=<NAME>] [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
@@ -115,6 +116,7 @@ Commands:
   runs       The last ended runs of all jobs, or of those that are named, newest first.
   queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
   workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
+  shards     The shards among which the jobs are divided: on which server each is, and what it has.
   agenda     What will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their jobs.
   log        What people have changed, or have changed of a job, newest first.
   top        A screen that shows how things are now: lags, queues, processes, what is due next, failures. Its last line

@@ -12,7 +12,8 @@ from rich.text import Text
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
 from redbike.cli.console import open_console, open_paged
 from redbike.control.sync.changes import Change
-from redbike.schedule.clock import NOTHING, Clock, format_took
+from redbike.queries.shards import ShardState
+from redbike.schedule.clock import NOTHING, Clock, format_length, format_took
 from redbike.store.enums import Difference, Event, Outcome
 from redbike.store.history import PastRun
 from redbike.store.job import Job
@@ -164,6 +165,25 @@ def show_log(entries: Iterable[LogEntry], clock: Clock) -> None:
     )
     with open_paged() as console:
         _print(columns, list(entries), console=console)
+
+
+def show_shards(shards: Iterable[ShardState]) -> None:
+    """Show shards in their order."""
+
+    def show(number: int | None) -> str:
+        return NOTHING if number is None else f"{number:,}"
+
+    columns = (
+        Column("SHARD", lambda each: str(each.shard), is_number=True),
+        Column("PREFIX", lambda each: each.prefix, Width.FOLDED),
+        Column("SERVER", lambda each: each.server or NOTHING, Width.FOLDED),
+        Column("JOBS", lambda each: show(each.jobs), is_number=True),
+        Column("WAITING", lambda each: show(each.waiting), is_number=True),
+        Column("IN FLIGHT", lambda each: show(each.in_flight), is_number=True),
+        Column("LAG", lambda each: NOTHING if each.lag is None else format_length(each.lag), is_number=True),
+        Column("PROBLEM", lambda each: make_text(each.problem or NOTHING, WRONG if each.problem else DIM), Width.CUT),
+    )
+    _print(columns, list(shards))
 
 
 def show_tokens(tokens: Iterable[Token], clock: Clock) -> None:

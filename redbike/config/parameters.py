@@ -36,6 +36,7 @@ Kind = Literal[
 
 MAX_SECONDS = 1e9
 MAX_COUNT = 1_000_000
+MOST_SHARDS = 64
 MAX_OUTPUT = 1024 * 1024  # bytes
 OFF, _UNITS = "off", {"": 1, "k": 1024, "m": 1024 * 1024}
 NO_OR_YES = get_args(NoOrYes)  # in Python False and True, too
@@ -105,6 +106,9 @@ PARAMETERS = {
     row.key: row
     for row in (
         Parameter("prefix", "text", "redbike", "How all keys in Redis begin", is_option=False),
+        Parameter(
+            "shards", "count", 1, "Among how many shards the jobs are divided", (), 1, MOST_SHARDS, is_option=False
+        ),
         Parameter("worker", "text", None, "package.module:Class('init string')", is_option=False),
         Parameter("timefile", "text", None, "A file with the last time of the dispatcher", is_option=False),
         Parameter("group", "text", None, "What the group of a file begins with", is_option=False),

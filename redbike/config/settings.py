@@ -34,6 +34,7 @@ class Settings:
     """Every setting with its default. Raise `BadConfig` for an invalid value, wherever it comes from."""
 
     prefix: str = "redbike"  #: of all keys in Redis
+    shards: int = 1  #: among which the jobs are divided, each in a slot of a cluster
     worker: str | None = None  #: package.module:Class('init string')
     timefile: str | None = None
     group: str | None = None  #: what the group of a file begins with: NAME:PATH; None: it is the path
@@ -74,6 +75,7 @@ class Settings:
 class KeywordSettings(TypedDict, total=False):
     """The settings that a `redbike.Redbike` takes by their names, for type checkers; see `Settings`."""
 
+    shards: int
     group: str | None
     host: str | None
     timezone: str

@@ -3,7 +3,8 @@
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
@@ -61,6 +62,15 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         return role
     endangered = _check_durability(client, persistence) if needs_durability else []
     return [*_check_eviction(memory), *endangered]
+
+
+def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -> list[str]:
+    """`check_server` for the first of the servers that answers: others may be away. Raise what the last one does."""
+    *others, last = clients
+    for client in others:
+        with suppress(Unreachable):
+            return check_server(client, needs_durability)
+    return check_server(last, needs_durability)
 
 
 def _is_wrong_address(error: BaseException | None) -> bool:

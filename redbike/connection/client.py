@@ -206,6 +206,17 @@ def aim_at(client: "redis.Redis", prefix: str) -> str:
     return add_braces(prefix)
 
 
+def aim_at_each(client: "redis.Redis", prefixes: Iterable[str]) -> "list[redis.Redis]":
+    """Return for each prefix a client that leads to the server that has its keys: `client` itself on a single one."""
+    if not is_in_cluster(client):
+        return [client for _ in prefixes]
+    copies = []
+    for prefix in prefixes:
+        copies.append(_copy_client(client))
+        aim_at(copies[-1], prefix)
+    return copies
+
+
 def is_in_cluster(client: "redis.Redis") -> bool:
     """Tell whether `client`, one that was made here, is of a cluster."""
     return "router" in client.connection_pool.connection_kwargs

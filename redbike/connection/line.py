@@ -27,23 +27,31 @@ class Line:
 
     def __init__(self, client: "redis.Redis") -> None:
         self.pending = 0  # requests whose replies have not been received
+        self.generation = 0  # how often it has had another connection
         self._pool: Any = client.connection_pool
         self._connection: Any = None
 
     def send(self, *requests: bytes) -> None:
         """Send packed requests; connect first if there is no connection, or if the server has closed it."""
         if not self.pending:
-            self._make_ready()
+            self.make_ready()
         self._connection.send_packed_command(requests, check_health=False)
         self.pending += len(requests)
 
-    def _make_ready(self) -> None:
+    def make_ready(self) -> None:
+        """Connect, if there is no connection, or if the server has closed it."""
         connection = self._connection
         if connection is None or connection.pid != os.getpid():
             # A forked process must not use its parent's connection.
             self._connection = self._pool.get_connection()
+            self.generation += 1
         elif _is_closed(connection):
             connection.disconnect()
+            self.generation += 1
+
+    def fileno(self) -> int:
+        """Return the descriptor of the connection, which is readable when a reply has come."""
+        return int(self._connection._sock.fileno())
 
     def has_reply(self, seconds: float, interrupt: int) -> bool:
         """Wait for a reply, for up to `seconds`, or until something can be read from the descriptor `interrupt`."""

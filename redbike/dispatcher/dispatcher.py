@@ -35,6 +35,7 @@ from redbike.loop.policies import decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
 from redbike.loop.resuming import resume_over
 from redbike.loop.steps import log_enqueued
+from redbike.loop.timefile import Timefile
 from redbike.process import watchdog
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
@@ -57,20 +58,24 @@ SETTLING = 4.0  # seconds after an outage in which workers may send the heartbea
 
 
 class Dispatcher:
-    """Dispatches the jobs of `store`, keeps the time in `settings.timefile`, and calls `ping_url` once a minute."""
+    """Dispatches the jobs of `store`, and calls `ping_url` once a minute; keeps the time in `timefile`, if given."""
 
-    def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, ping_url: str | None = None, timefile: Timefile | None = None,
+        owner: str = "", is_first: bool = True
+    ) -> None:  # fmt: skip
         self.store = store
         self.settings = settings
         self.loop = Loop(store)
-        self.presence = Presence(self.loop, "dispatcher", settings)
-        self.timekeeper = Timekeeper(store, settings)
+        self.presence = Presence(self.loop, "dispatcher", settings, owner=owner)
+        own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
+        self.timekeeper = Timekeeper(store, settings, own)
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
         self._spreading = Spreading(store, settings)
         self._pings = Pings()
         self._switch = Switch(self._pings, ping_url)
-        self._alerting = Alerting(store, settings, is_dispatcher=True)
+        self._alerting = Alerting(store, settings, is_dispatcher=True, of_processes=is_first)
         self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock

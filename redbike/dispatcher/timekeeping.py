@@ -32,10 +32,10 @@ Late = tuple[str, str]  # job id, due time as Redis spells it
 class Timekeeper:
     """Keeps the time of a dispatcher."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, timefile: Timefile | None) -> None:
         self._store = store
         self._settings = settings
-        self._timefile = Timefile(settings.timefile) if settings.timefile else None
+        self._timefile = timefile
         self._kept = 0.0  # when it was kept last, by the monotonic clock
         self._known: float | None = None  # until when all is dispatched, which the server has known, too
         self._survey: Survey | None = None

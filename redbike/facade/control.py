@@ -9,6 +9,7 @@ Those of `Maintenance` check and repair what is in Redis.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from redbike.config.labels import TagLike, read_filter
 from redbike.control.backfilling import Backfill, backfill, check_range, plan
@@ -138,14 +139,17 @@ class Maintenance(Part):
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
-        return fsck(self.store)
+        return chain.from_iterable(map(fsck, self.store.shards))
 
     def repair(self) -> Iterator[tuple[str, bool]]:
         """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        return Repair(self._noted, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
+        return chain.from_iterable(
+            Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
+            for shard in self._noted.shards
+        )
 
     def acknowledge(self) -> list[str]:
         """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""
@@ -155,4 +159,4 @@ class Maintenance(Part):
 
     def flush(self) -> int:
         """Delete all keys under the prefix and no others; how many there were."""
-        return self.store.upkeep.flush()
+        return self.store.upkeep.flush() + self.store.agreement.forget()

@@ -14,7 +14,7 @@ from redbike.config.ping_urls import check_dispatcher_url
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
 from redbike.connection.line import retire
-from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import BadConfig, ServerError
 from redbike.facade.part import Part, Whole
 from redbike.facade.results import Results
@@ -68,7 +68,7 @@ class Loops(Part):
         self._is_own = is_own  # whether `client` was made for this
         self._given_prefix, self._load = given_prefix, load
         self.one: Worker | None = None
-        self.passes: Dispatcher | None = None
+        self.passes: Dispatchers | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
         self.make_awaited, self._awaiting = make_awaited, threading.Lock()
         self._awaited: Awaited | None = None  # what coroutines call
@@ -119,8 +119,9 @@ class Loops(Part):
             return
         self._check_rights("dispatcher", f"{rights.DISPATCHER} {rights.ALERTING if self.settings.alert else ''}")
         with self._open_store() as store:
-            dispatcher = Dispatcher(store, self.settings, ping_url)
-            stay.attach(dispatcher.loop.stopping)
+            store.agreement.note()
+            dispatcher = Dispatchers(store, self.settings, ping_url)
+            stay.attach(dispatcher.stopping)
             self._introduce_dispatcher()
             if csvfilename is not None:
                 for line, jobid, result in self._load(csvfilename, since, mark_bad=True):
@@ -137,7 +138,7 @@ class Loops(Part):
         """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
         moment = read_instant("now", now)
         with self.calls.run(), self._passing:
-            passes = self.passes = self.passes or Dispatcher(self.store, self.settings)
+            passes = self.passes = self.passes or Dispatchers(self.store, self.settings)
             try:
                 return passes.dispatch_due(moment)
             finally:
@@ -164,8 +165,10 @@ class Loops(Part):
         concurrency = read_concurrency(self.worker) if concurrency is None else check_concurrency(concurrency)
         if stay.is_stopped or self._is_simulated(stay):
             return
-        self._check_rights("worker", f"{rights.WORKER} {rights.ALERTING if self.settings.alert else ''}")
+        more = rights.SHARDED if self.settings.shards > 1 else ""
+        self._check_rights("worker", f"{rights.WORKER} {rights.ALERTING if self.settings.alert else ''} {more}")
         with self._open_store() as store:
+            store.agreement.note()
             worker = self.equip(Worker(store, self.worker, self.settings, concurrency, event_loop))
             stay.attach(worker.loop.stopping)
             worker.work()

@@ -90,7 +90,8 @@ def find_override(
     if not _active:
         return settings, connect(), None
     override = _active[-1]
-    return replace(settings, prefix=override.prefix), override.client, override.clock
+    # Time is simulated in one shard.
+    return replace(settings, prefix=override.prefix, shards=1), override.client, override.clock
 
 
 @contextmanager

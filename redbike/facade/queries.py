@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -164,7 +165,9 @@ class Queries(Part):
 
         Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
         """
-        return Reasons(self.store, self.settings.timezone, self.settings.grace).explain(jobid, read_instant("at", at))
+        return Reasons(self.store.find_shard(jobid), self.settings.timezone, self.settings.grace).explain(
+            jobid, read_instant("at", at)
+        )
 
     def runs(
         self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100,
@@ -271,7 +274,8 @@ class Queries(Part):
         # What is wrong with the worker class itself is not asked for.
         for _ in worker.run(self.settings):
             pass
-        return JobsCheck(self.store, worker.queues, worker.needed).run(report)
+        checks = (JobsCheck(shard, worker.queues, worker.needed) for shard in self.store.shards)
+        return chain.from_iterable(check.run(report) for check in checks)
 
     def log(
         self, jobid: str | None = None, since: InstantLike | None = None, who: str | None = None

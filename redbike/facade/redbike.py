@@ -17,7 +17,7 @@ import redis
 
 from redbike.config.file import find_prefix, find_server, load
 from redbike.config.settings import KeywordSettings, Settings
-from redbike.connection.check import check_server, describe_address
+from redbike.connection.check import check_any, describe_address
 from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
@@ -153,10 +153,11 @@ class Redbike(Overridable):
         self._given_prefix = settings.prefix
         self.settings = settings = replace(settings, prefix=aim_at(client, settings.prefix))
         self.client = client
-        for warning in check_server(client, durable):
-            log.warning("%s", warning)
         self._is_own = is_own
         store = open_store(client, settings, worker).follow(clock)
+        for warning in check_any([shard.client for shard in store.shards], durable):
+            log.warning("%s", warning)
+        store.agreement.check()
         # Not for the loops: what a dispatcher or a worker changes is no change by a person.
         self._compose(store, store.noted_as(noted_as), worker)
         if note := getattr(worker, "note_bike", None):

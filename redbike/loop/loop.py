@@ -38,6 +38,7 @@ REMINDER = 60.0  # seconds after which it is logged again that Redis is still aw
 FAREWELL = 0.5  # seconds for which a process that is to stop tries to tell Redis what it has done
 
 T = TypeVar("T")
+_ASK_ID = pack(["CLIENT", "ID"])
 BLOCK = 6  # seconds for which the server holds a blocking pop
 SILENCE = BLOCK + 4  # seconds without a reply after which the server counts as gone
 
@@ -58,6 +59,7 @@ class Wakeup:
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
         self._call: Call | None = None  # the script behind the pending pop
         self._sent = 0.0  # when, by the monotonic clock
+        self._id, self._known = 0, 0  # how the server knows the connection, and which one of the line that is
 
     def wait(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
         """Wait for up to `seconds`, or until the process is to stop; it may return earlier.
@@ -98,6 +100,35 @@ class Wakeup:
         if time.monotonic() - self._sent > SILENCE:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
         return None, None
+
+    def begin(self) -> int:
+        """Send the pop, unless it is pending; return a descriptor that is readable when there is a reply."""
+        with translate_errors():
+            try:
+                if not self._line.pending:
+                    self._sent, self._call = time.monotonic(), None
+                    self._line.make_ready()
+                    if self._known != self._line.generation:
+                        self._line.send(_ASK_ID)
+                        self._id, self._known = int(self._line.receive()), self._line.generation
+                    self._line.send(self._pop)
+                return self._line.fileno()
+            except BaseException:
+                self._line.drop()
+                raise
+
+    def call_off(self) -> str | None:
+        """End a pop that is pending; return the key of a list that has had a token meanwhile, or None."""
+        if not self._line.pending:
+            return None
+        with translate_errors():
+            try:
+                self._client.client_unblock(self._id)
+                popped = self._line.receive()
+            except BaseException:
+                self._line.drop()
+                raise
+        return decode(popped[0]) if isinstance(popped, list) else None
 
     def close(self) -> None:
         """Give up the pop."""
@@ -226,9 +257,10 @@ class Loop:
             self.check_halt(self.store.read_control())
         return key, reply
 
-    def check_halt(self, control: str) -> None:
-        """Stop if `control` is a HALT that was given after this process had started."""
-        if control and control != self.control_at_start and not self.stopping.is_set():
+    def check_halt(self, control: str, before: str | None = None) -> None:
+        """Stop if `control` is a HALT that was given after this process had started; `before` is what it was then."""
+        known = self.control_at_start if before is None else before
+        if control and control != known and not self.stopping.is_set():
             log.info("halted")
             self.is_told = True
             child.report(child.HALTED)

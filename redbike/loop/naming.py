@@ -1,15 +1,20 @@
 """Whoever sets a job puts it into the queue where the workers of its prefix look for it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import redis
 
 from redbike.config.settings import Settings
+from redbike.connection.client import aim_at_each
 from redbike.errors import BadQueueName
 from redbike.loop.worker_class import RoundRobin
 from redbike.store.agreed import FUNCTIONS, STOCK, Naming, make_reader
+from redbike.store.agreement import Agreement
 from redbike.store.keys import Keys
+from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.store import ShardedStore
 from redbike.store.shell import QUEUE, TAKER, is_of_shell
 from redbike.store.store import Store
 
@@ -30,6 +35,15 @@ class NoWorker(RoundRobin):
 
 def open_store(client: "redis.Redis", settings: Settings, worker: Any) -> Store:
     """Return the store of the prefix in `settings`, for a program that has `worker`."""
+    if settings.shards == 1:
+        return _open_one(client, settings, worker)
+    prefixes = name_shards(settings.prefix, settings.shards)
+    pairs = zip(aim_at_each(client, prefixes), prefixes, strict=True)
+    stores = [_open_one(each, replace(settings, prefix=prefix), worker) for each, prefix in pairs]
+    return ShardedStore(stores, Agreement(client, settings.prefix, stores))
+
+
+def _open_one(client: "redis.Redis", settings: Settings, worker: Any) -> Store:
     namer = QueueNamer(worker, make_reader(client, Keys(settings.prefix)))
     kept = settings.failures_limit, settings.history, settings.forget_after
     return Store(client, settings.prefix, namer, *kept, expires=settings.expires, host=settings.host or "")

@@ -70,9 +70,10 @@ class Presence:
         listener: Listener | None = None,
         describe: Callable[[], dict[str, Any]] = dict,
         describe_naming: Callable[[], Naming | None] = lambda: None,
+        owner: str = "",
     ) -> None:
         self.listener = listener
-        self.owner = make_owner()
+        self.owner = owner or make_owner()
         self._loop = loop
         self._kind = kind
         self._settings = tuple(describe_shared(settings).items())

@@ -7,4 +7,5 @@ WORKERS = ("id", "kind", "host", "pid", "queues", "state", "since", "seen", "job
 AGENDA = ("from", "queue", "runs", "jobs")
 FAILURES = ("failed", "jobid", "outcome", "attempt", "due", "error", "owner", "note", "tags")
 LOG = ("time", "who", "action", "jobid", "detail")
+SHARDS = ("shard", "prefix", "server", "jobs", "waiting", "in_flight", "lag", "took", "problem")
 TOKENS = ("name", "role", "jobs", "expires", "since", "by")

@@ -24,6 +24,8 @@ CLIENT = (
 )
 # What a dispatcher and a worker need besides if there is a setting ``alert``.
 ALERTING = "hscan hlen hset hdel hmget multi exec zrange zscore zmscore"
+# What a worker, and all that change something, need besides if there are several shards.
+SHARDED = "hsetnx client|id client|unblock"
 ROLES = {"client": CLIENT, "dispatcher": DISPATCHER, "worker": WORKER}
 
 PUBLISHING = "spublish"

@@ -9,16 +9,18 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 groups. `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
 import redis
 
 from redbike.config.options import find_backfill
+from redbike.connection.client import aim_at, connect
 from redbike.connection.line import hold_connection
 from redbike.errors import BadQueueName, RedbikeError
+from redbike.store.agreement import Agreement
 from redbike.store.alerts import Alerts
 from redbike.store.backfill import looks_like_one
 from redbike.store.backfills import Backfills
@@ -85,6 +87,24 @@ class Store:
         more = forget_after, expires, self.queue_for, host
         self._group(Namespace(client, self.keys, self.scripts, None, None, *more))
 
+    @property
+    def agreement(self) -> Agreement:
+        """Among how many shards its jobs are divided."""
+        return Agreement(self.client, self.keys.prefix)
+
+    @property
+    def shards(self) -> "Sequence[Store]":
+        """The stores of all shards, which is only this one; see `redbike.store.sharded.store`."""
+        return (self,)
+
+    def find_shard(self, jobid: str) -> "Store":
+        """Return the store in which a job is."""
+        return self
+
+    def number_shard(self, jobid: str) -> int:
+        """Return which of `shards` that is."""
+        return 0
+
     def _group(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self.jobs = Jobs(namespace)
@@ -144,6 +164,13 @@ class Store:
         """Give this store with one connection, for scans; it fails if the connection is lost, or the keys move."""
         with hold_connection(self.client, self.keys.schedules) as client:
             yield self._copy(replace(self._namespace, client=client, clock=None))
+
+    @contextmanager
+    def connect_anew(self) -> Iterator["Store"]:
+        """Give this store with connections of its own: what was interrupted may hold the others."""
+        with closing(connect(self.client)) as client:
+            aim_at(client, self.keys.prefix)
+            yield Store(client, self.keys.prefix, self.queue_for)
 
     def scan(self, key: str, page: int = PAGE) -> Iterator[tuple[str, str]]:
         """Yield the fields of a hash with their values, `page` in each request."""

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.process import watchdog
@@ -184,3 +184,31 @@ class Heartbeat:
         if self._runs:
             # A job that goes on after its deadline is not among them.
             watchdog.feed()
+
+
+class Heartbeats(Heartbeat):
+    """The heartbeats of runs in several shards: one that does not answer costs no run of another its lease."""
+
+    def __init__(self, heartbeats: Sequence[Heartbeat], find: Callable[[str], int]) -> None:
+        self._all, self._find = heartbeats, find
+
+    def add(self, run: Run) -> None:
+        """Send heartbeats for `run` from now on."""
+        self._all[self._find(run.jobid)].add(run)
+
+    def remove(self, run: Run) -> None:
+        """Send none for `run` any more: it has ended."""
+        self._all[self._find(run.jobid)].remove(run)
+
+    def list_runs(self) -> list[Run]:
+        """Return the runs for which they are sent."""
+        return [run for each in self._all for run in each.list_runs()]
+
+    def list_stuck(self, seconds: float = STUCK_AFTER) -> list[Run]:
+        """Return the runs whose functions go on for so many seconds after their deadlines."""
+        return [run for each in self._all for run in each.list_stuck(seconds)]
+
+    def stop(self) -> None:
+        """End the threads."""
+        for each in self._all:
+            each.stop()

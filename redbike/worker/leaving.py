@@ -17,12 +17,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from redbike.config.settings import Settings
-from redbike.connection.client import connect
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.loop.policies import decide_handed_back
@@ -154,8 +152,7 @@ def hand_back(
 
     Then `unregister` is called: a worker that has left nothing behind is not lost.
     """
-    with closing(connect(store.client)) as client:
-        own = Store(client, store.keys.prefix, store.queue_for)
+    with store.connect_anew() as own:
         try:
             for run, next_state in left.ended:
                 commit(own, run, next_state, settings_for(run))

@@ -28,7 +28,8 @@ class Source:
     """Takes jobs from `queues`, and ends their runs. One thread uses it."""
 
     def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
-        self._store = store
+        self.store = store
+        self.control = loop.control_at_start if store is loop.store else store.read_control()
         self._loop = loop
         self._queues = queues
         self._ends = ends
@@ -40,21 +41,28 @@ class Source:
         self.when_idle: Callable[[], None] = lambda: None  # called every `NAP` seconds in which there is no job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
 
+    def list_shards(self) -> "list[Source]":
+        """Return what takes jobs from each shard."""
+        return [self]
+
     def close(self) -> None:
         """Give the connection back."""
         self._pipeline.close()
 
-    def take(self, most: int, skipped: int = 0) -> list[Run]:
-        """Take up to `most` jobs, without the first `skipped` polls, which have just been empty."""
+    def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
+        """Take up to `most` jobs, without the first `skipped` polls, which have just been empty.
+
+        Raise `Unreachable` after `patience` seconds.
+        """
         for poll in islice(self._queues.polls(), skipped, None):
             if self._loop.stopping.is_set():
                 break
-            found = self._take_from(poll, most)
+            found = self._take_from(poll, most, patience)
             if found:
                 return found
         return []
 
-    def _take_from(self, poll: Poll, most: int) -> list[Run]:
+    def _take_from(self, poll: Poll, most: int, patience: float | None = None) -> list[Run]:
         tag, is_new = self._ahead or self._presence.make_tag(), not self._ahead
 
         def ask(repeated: bool) -> Reply:
@@ -64,16 +72,20 @@ class Source:
                 (reply,) = self._pipeline.run([self._pack_take(poll, tag, most, repeated or not is_new)])
             return reply
 
-        reply = self._loop.retry_until_up(ask)
+        reply = self._loop.retry_until_up(ask, patience)
         self._ahead = ""
-        return self._check_halt(self._store.runs.read_take(reply, tag))
+        return self._check_halt(self.store.runs.read_take(reply, tag))
 
     def _pack_take(self, poll: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
-        return self._store.runs.pack_take(poll, tag, most, self._loop.control_at_start, repeated, idle_owner)
+        return self.store.runs.pack_take(poll, tag, most, self.control, repeated, idle_owner)
+
+    def check_halt(self) -> None:
+        """Stop the loop if there was a HALT."""
+        self._loop.check_halt(self.store.read_control(), self.control)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
-            self._loop.check_halt(self._store.read_control())
+            self.check_halt()
             return []
         self._shortest = min((run.deadline - run.start for run in taken if run.options), default=math.inf)
         return taken
@@ -83,7 +95,7 @@ class Source:
         # The poll first: it may read the names of the queues again.
         poll = next(self._queues.polls())
         number = len(self._queues.names())
-        wakes = {self._store.keys.wake(name): name for name in self._queues.list_awaited()}
+        wakes = {self.store.keys.wake(name): name for name in self._queues.list_awaited()}
 
         def take() -> Call:
             # One job only: if this process is suspended by then, it is held up.
@@ -97,11 +109,11 @@ class Source:
             if woken := key is not None:
                 self._queues.note_token(wakes.get(key, ""))
             if reply is not None:
-                runs, self._ahead = self._check_halt(self._store.runs.read_take(reply, self._ahead)), ""
-                self._presence.note(self._store.runs.read_registration(reply))
+                runs, self._ahead = self._check_halt(self.store.runs.read_take(reply, self._ahead)), ""
+                self._presence.note(self.store.runs.read_registration(reply))
                 # It does not look into all when there are very many.
                 woken = woken or len(poll.queues) < number
-                self._presence.hear(self._store.runs.has_notices(reply))
+                self._presence.hear(self.store.runs.has_notices(reply))
             elif not woken:
                 self.when_idle()
                 if self._queues.refresh():
@@ -122,12 +134,12 @@ class Source:
             return []
         call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
         (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
-        taken, self._ahead = self._store.runs.read_take(reply, self._ahead), ""
+        taken, self._ahead = self.store.runs.read_take(reply, self._ahead), ""
         return [run for run in taken if isinstance(run, Run)]
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
         """Give back runs that have not begun; return the words of ``lua/release.lua``."""
-        return self._loop.retry_until_up(lambda _: self._store.runs.release(runs), patience)
+        return self._loop.retry_until_up(lambda _: self.store.runs.release(runs), patience)
 
     @property
     def fresh_until(self) -> float:
@@ -139,9 +151,9 @@ class Source:
         if not runs or time.monotonic() <= self.fresh_until:
             return runs
         asked = time.monotonic()
-        words = self._loop.retry_until_up(lambda _: self._store.runs.heartbeat(runs))
+        words = self._loop.retry_until_up(lambda _: self.store.runs.heartbeat(runs))
         self._asked = asked
-        now = self._loop.retry_until_up(lambda _: self._store.timeline.read_clock())
+        now = self._loop.retry_until_up(lambda _: self.store.timeline.read_clock())
         for run, word in zip(runs, words, strict=True):
             run.cancelled = word == "cancelled"
             # Its reply may have been read long after it was sent.
@@ -155,7 +167,7 @@ class Source:
             # The thread that splits batches was faster.
             return
         try:
-            self._pipeline.send(self._store.runs.pack_end(ended))
+            self._pipeline.send(self.store.runs.pack_end(ended))
         except Unreachable:
             # A worker that was killed now would have all of them run again: so no further one before they are ended.
             self.end([])
@@ -167,7 +179,7 @@ class Source:
             return self.take(most)
         tag, poll = self._presence.make_tag(), next(self._queues.polls())
         reply = self.end(ended, lambda repeated: self._pack_take(poll, tag, most, repeated))
-        return self._check_halt(self._store.runs.read_take(reply, tag))
+        return self._check_halt(self.store.runs.read_take(reply, tag))
 
     def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
         """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
@@ -180,7 +192,7 @@ class Source:
                 self._asked = time.monotonic()
             # Without an answer it is not known whether it did what it was told: once more does no harm.
             again = group_by_tag(told) if told and not self._pipeline.unanswered else []
-            calls = [self._store.runs.pack_end(group) for group in (*again, *groups)]
+            calls = [self.store.runs.pack_end(group) for group in (*again, *groups)]
             return self._pipeline.run([*calls, then(repeated)] if then else calls)
 
         replies = self._loop.retry_until_up(ask) if order or then else []

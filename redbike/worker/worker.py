@@ -27,18 +27,19 @@ from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
 from redbike.store.next_state import EndedRun, NextState
 from redbike.store.processes import Takers
-from redbike.store.run import LEASE, Run
+from redbike.store.run import LEASE, Poll, Run
 from redbike.store.store import Store
 from redbike.text.printable import name_host
 from redbike.worker.batch import LONG_ENOUGH, Batch, BatchRunner, Pace
 from redbike.worker.ends import Ends
-from redbike.worker.heartbeat import Heartbeat
+from redbike.worker.heartbeat import Heartbeat, Heartbeats
 from redbike.worker.leaving import Leaving, Left, hand_back
 from redbike.worker.missing_commands import MissingCommands
 from redbike.worker.notify import Notifier
 from redbike.worker.pool import Pool
 from redbike.worker.runner import Runner
 from redbike.worker.saving import RunSaver
+from redbike.worker.sharded_source import ShardedSource
 from redbike.worker.source import Source
 
 log = logging.getLogger("redbike.worker")
@@ -74,10 +75,10 @@ class Worker:
         self.runner.saver = self.saver = RunSaver(store.runs, store.log, self.loop)
         self.notifier = Notifier(store, worker, self.queues.names)
         self.ends = Ends(store, self.loop, self.runner.settings_for, self.notifier, self.pings)
-        self.heartbeat = Heartbeat(store, self.ends.end_overrun, self.runner.cancel, self._note_stuck)
+        self.heartbeat = self._open_heartbeat()
         told = self._describe, partial(describe_naming, worker)
         self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
-        self.source = Source(store, self.loop, self.queues, self.ends, self.presence)
+        self.source = self._open_source()
         self.source.when_idle = self._rest
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
         self.pace = Pace()
@@ -86,8 +87,18 @@ class Worker:
             self.notifier, self.pace, self.most
         )  # fmt: skip
         more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.unregister
-        self._alerting = Alerting(store, settings, is_dispatcher=False)
+        self._alerting = Alerting(store.shards[0], settings, is_dispatcher=False)
         self.leaving = Leaving(self.loop, self.heartbeat, self.runner, *more)
+
+    def _open_heartbeat(self) -> Heartbeat:
+        given = self.ends.end_overrun, self.runner.cancel, self._note_stuck
+        heartbeats = [Heartbeat(shard, *given) for shard in self.store.shards]
+        return heartbeats[0] if len(heartbeats) == 1 else Heartbeats(heartbeats, self.store.number_shard)
+
+    def _open_source(self) -> Source:
+        given = self.loop, self.queues, self.ends, self.presence
+        sources = [Source(shard, *given) for shard in self.store.shards]
+        return sources[0] if len(sources) == 1 else ShardedSource(sources, self.loop, self.queues)
 
     def work(self) -> None:
         """Work until halted."""
@@ -186,15 +197,16 @@ class Worker:
     def work_one(self) -> str | None:
         """Take and work at most one job without waiting; return its id, or None when every queue was empty."""
         self.runner.hooks.begin()
-        for poll in self.queues.polls():
-            taken = self.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.control_at_start)
-            if taken:
-                break
-        if taken == "halted" or not taken:
+        found = (self._take_one(poll, shard) for poll in self.queues.polls() for shard in self.source.list_shards())
+        run = next(filter(None, found), None)
+        if run is None:
             return None
-        run = taken[0]
         self.ends.end(self._run_one(run), patience=LEASE)
         return run.jobid
+
+    def _take_one(self, poll: Poll, source: Source) -> Run | None:
+        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, source.control)
+        return taken[0] if taken and taken != "halted" else None
 
     def _turn(self) -> None:
         """One job, or some short ones, after the other, then one wait."""

@@ -49,7 +49,7 @@ def bike(client, prefix, pinged):
     yield bike
     # While the server is still there: what fails would be told in the middle of another test.
     pinged.hanging.set()
-    for each in (bike._loops.one and bike._loops.one.pings, bike._loops.passes and bike._loops.passes._pings):
+    for each in (bike._loops.one and bike._loops.one.pings, bike._loops.passes and bike._loops.passes._all[0]._pings):
         if each:
             each.stop(60)
 

@@ -44,12 +44,15 @@ STOP_TIMEOUT = 5.0  # seconds for which a process that ends waits for the messag
 
 
 class Alerting:
-    """Tells what is wrong, as `settings` say, from `start` to `stop`; with ``alert`` not set, nothing."""
+    """Tells what is wrong, as `settings` say, from `start` to `stop`; with ``alert`` not set, nothing.
 
-    def __init__(self, store: Store, settings: Settings, is_dispatcher: bool) -> None:
+    With `of_processes`, that is also what is wrong with these: of several shards, one tells it.
+    """
+
+    def __init__(self, store: Store, settings: Settings, is_dispatcher: bool, of_processes: bool = True) -> None:
         self._store = store
         self._settings = settings
-        self._is_dispatcher = is_dispatcher
+        self._is_dispatcher, self._of_processes = is_dispatcher, of_processes
         self._sender = Sender(settings.alert, settings.prefix) if settings.alert else None
         self._missed = _MissedWatch(store, settings.alert_every)
         self._upkeep: Iterator[None] = iter(())
@@ -116,7 +119,7 @@ class Alerting:
             self._upkept, self._upkeep = time.monotonic(), alerts.watch_all()
         next(self._upkeep, None)
         known = alerts.read()
-        found, gone = find_conditions(self._store, known, self._settings.timezone)
+        found, gone = find_conditions(self._store, known, self._settings.timezone, self._of_processes)
         changes = decide(found, gone, known, self._settings.alert_every, partial(has_run_well, self._store))
         changes += self._missed.look(known.now)
         if changes:

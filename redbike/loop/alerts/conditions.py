@@ -37,13 +37,14 @@ Found = dict[str, dict[Alert, Condition]]
 """By the field that a job, a process or the server has in ``-alerts``, and by the alert."""
 
 
-def find_conditions(store: Store, known: Known, timezone: str) -> tuple[Found, set[str]]:
-    """Return what is wrong, and the fields of told jobs that are not set any more."""
+def find_conditions(store: Store, known: Known, timezone: str, of_processes: bool) -> tuple[Found, set[str]]:
+    """Return what is wrong, or without `of_processes` only with jobs; and the fields of told jobs that are gone."""
     found: Found = {}
     for late in find_late(store, timezone, known):
         _add(found, JOB + late.jobid, Condition(Alert.LATE, late.since, f"{late.jobid} {late.text}", late.due))
     _add_failures(store, found, known)
-    _add_processes(store, found, known.now)
+    if of_processes:
+        _add_processes(store, found, known.now)
     for rewind in store.rewinds.list_all():
         text = rewind.describe()
         _add(found, REWIND + format_time(rewind.back), Condition(Alert.REWOUND, rewind.noted, text))

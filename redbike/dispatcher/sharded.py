@@ -1,0 +1,100 @@
+"""Dispatchers of all shards of a prefix, each in a thread of its own: one whose master is away holds up no other."""
+
+import logging
+import math
+import threading
+from collections.abc import Sequence
+
+from redbike.config.settings import Settings
+from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.loop.timefile import Timefile
+from redbike.process.signals import StopFlag
+from redbike.store.namespace import make_owner
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike.dispatcher")
+
+
+class _Part(Timefile):
+    """The timefile, as the dispatcher of one shard has it: it holds the first instant of those of all shards."""
+
+    def __init__(self, file: Timefile, instants: list[float], number: int, writing: threading.Lock) -> None:
+        self._file, self._instants, self._number, self._writing = file, instants, number, writing
+
+    def read(self, now: float) -> float | None:
+        """Return the instant in the file."""
+        return self._file.read(now)
+
+    def write(self, until: float) -> bool:
+        """Write the first instant, once each shard has one."""
+        self._instants[self._number] = until
+        with self._writing:
+            first = min(self._instants)
+            return math.isinf(first) or self._file.write(first)
+
+
+def share_timefile(path: str | None, number: int) -> Sequence[Timefile | None]:
+    """Return the timefile for each of several shards; None for the one that is given by the settings."""
+    if path is None or number == 1:
+        return [None] * number
+    file, instants, writing = Timefile(path), [-math.inf] * number, threading.Lock()
+    return [_Part(file, instants, each, writing) for each in range(number)]
+
+
+class Dispatchers:
+    """Dispatches the jobs of all shards of `store`; `ping_url` is called by that of the first one."""
+
+    def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
+        owner, files = make_owner(), share_timefile(settings.timefile, len(store.shards))
+        self._all = [
+            Dispatcher(shard, settings, None if number else ping_url, timefile, owner, is_first=number == 0)
+            for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
+        ]
+        self._error: BaseException | None = None
+
+    @property
+    def stopping(self) -> StopFlag:
+        """What stops the first one, and so all of them."""
+        return self._all[0].loop.stopping
+
+    def dispatch(self, after: float | None = None) -> None:
+        """Dispatch until halted. If one of them fails, all stop, and its error is raised."""
+        first, *others = self._all
+        threads = [threading.Thread(target=self._run, args=(each, after), name="redbike-dispatcher") for each in others]
+        for thread in threads:
+            thread.start()
+        try:
+            first.dispatch(after)
+        finally:
+            self._stop()
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, dispatcher: Dispatcher, after: float | None) -> None:
+        try:
+            dispatcher.dispatch(after)
+        except BaseException as error:
+            self._error = self._error or error
+            log.error("the dispatcher of %s fails: %s", dispatcher.store.keys.prefix, error)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        for each in self._all:
+            each.loop.stopping.set()
+
+    def dispatch_due(self, now: float | None = None) -> int:
+        """Move all that is due by `now` in all shards; return how many jobs moved."""
+        return sum(each.dispatch_due(now) for each in self._all)
+
+    def close(self) -> None:
+        """Give back the connections, and end the threads."""
+        for each in self._all:
+            each.close()
+
+    def rest(self) -> None:
+        """Give back the connections until the next pass."""
+        for each in self._all:
+            each.rest()

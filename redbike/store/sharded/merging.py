@@ -1,0 +1,292 @@
+"""How what several shards tell becomes what one store would: numbers are added, and what has an order keeps it."""
+
+import heapq
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from redbike.config.limits import format_rate, parse_rate
+from redbike.errors import BadConfig
+from redbike.store.alerts import Known
+from redbike.store.blackouts import OF_JOB
+from redbike.store.jobs import Answers, JobToSet, Refused
+from redbike.store.processes import Process
+from redbike.store.queue_limits import QueueLimits
+from redbike.store.scripts import Call
+from redbike.store.sharded.routes import Ask, Given, Named, Shards
+from redbike.store.totals import Queue, Total
+from redbike.text.group_names import MARK
+
+END = object()
+
+
+def add_totals(totals: Iterable[Total]) -> Total:
+    """Add up numbers of jobs; all that is dispatched in each shard is dispatched."""
+    found = list(totals)
+    names = ("jobs", "timeline", "due", "paused", "failing", "unarchived")
+    sums = {name: sum(getattr(each, name) for each in found) for name in names}
+    dispatched = [each.dispatched for each in found]
+    known = [each for each in dispatched if each is not None]
+    firsts = [each.first_due for each in found if each.first_due is not None]
+    return Total(
+        now=max(each.now for each in found),
+        first_due=min(firsts, default=None),
+        dispatched=min(known) if len(known) == len(dispatched) else None,
+        **sums,
+    )
+
+
+def add_queues(lists: Iterable[Sequence[Queue]]) -> list[Queue]:
+    """Add up what waits in a queue, and what runs of it, in all shards."""
+    found: dict[str, Queue] = {}
+    for each in (each for listed in lists for each in listed):
+        found[each.queue] = _add_queue(found[each.queue], each) if each.queue in found else each
+    return sorted(found.values(), key=lambda each: each.queue)
+
+
+def _add_queue(one: Queue, other: Queue) -> Queue:
+    oldest = min((each for each in (one, other) if each.oldest_due is not None), key=_get_oldest, default=one)
+    pauses = [each.paused for each in (one, other) if each.paused is not None]
+    return replace(
+        one,
+        waiting=one.waiting + other.waiting,
+        oldest_due=oldest.oldest_due,
+        first=oldest.first,
+        in_flight=one.in_flight + other.in_flight,
+        paused=min(pauses, default=None),
+        at_once=None if one.at_once is None or other.at_once is None else one.at_once + other.at_once,
+        rate=None if one.rate is None or other.rate is None else one.rate + other.rate,
+        late=one.late + other.late,
+    )
+
+
+def _get_oldest(each: Queue) -> float:
+    return each.oldest_due or 0.0
+
+
+def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:
+    """Return what stands before each queue in all shards together, of which each has a part of its limits."""
+    found: dict[str, QueueLimits] = {}
+    for each in (each for listed in lists for each in listed):
+        found[each.queue] = add_limits([found[each.queue], each]) if each.queue in found else each
+    return sorted(found.values(), key=lambda each: each.queue)
+
+
+def add_limits(parts: Iterable[QueueLimits]) -> QueueLimits:
+    """Return what stands before one queue in all shards together."""
+    one, *others = parts
+    for other in others:
+        at_once = [each.at_once for each in (one, other) if each.at_once is not None]
+        rates = [parsed for each in (one, other) if (parsed := parse_rate(each.rate))]
+        rate = format_rate(sum(number for number, _ in rates), rates[0][1]) if rates else None
+        one = QueueLimits(one.queue, one.pause or other.pause, sum(at_once) if at_once else None, rate)
+    return one
+
+
+def share_limit(shards: Shards, ask: Ask, given: Given, named: Named) -> bool:
+    """Give each shard its part of the limits of a queue: so all together never have more. Raise `BadConfig`."""
+    (name,), number = given, len(shards)
+    parts = [dict(named) for _ in shards]
+    for limit in ("at_once", "rate"):
+        whole = named.get(limit)
+        if not whole:
+            continue
+        count = whole if limit == "at_once" else whole[0]
+        if count < number:
+            raise BadConfig(
+                f"bad limit {count} of the queue {name!r}: each of the {number} shards needs a part of it, so at least "
+                f"{number} is needed"
+            )
+        for place, part in enumerate(parts):
+            own = count // number + (place < count % number)
+            part[limit] = own if limit == "at_once" else (own, whole[1])
+    changed = [ask(shard)(name, **part) for shard, part in zip(shards, parts, strict=True)]
+    return any(changed)
+
+
+def join_processes(lists: Iterable[Sequence[Process]]) -> list[Process]:
+    """Return each process once: it is lost where a shard has lost it, and has the jobs of all."""
+    found: dict[str, Process] = {}
+    for each in (each for listed in lists for each in listed):
+        known = found.get(each.id)
+        if known:
+            state = "lost" if "lost" in (known.state, each.state) else known.state
+            each = replace(known, jobs=known.jobs + each.jobs, state=state, seen=min(known.seen, each.seen))
+        found[each.id] = each
+    return sorted(found.values(), key=lambda each: (each.state != "lost", each.kind, each.since, each.id))
+
+
+def join_known(found: Iterable[Known]) -> Known:
+    """Return what has been told of the jobs of all shards."""
+    joined = Known()
+    for each in found:
+        joined.now = max(joined.now, each.now)
+        joined.told |= each.told
+        joined.pending += each.pending
+        joined.idle += each.idle
+    return joined
+
+
+def join_counts(found: Iterable[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """Add up lists of numbers by their names."""
+    sums: dict[str, list[int]] = {}
+    for name, numbers in (pair for each in found for pair in each.items()):
+        sums[name] = [a + b for a, b in zip(sums[name], numbers, strict=True)] if name in sums else numbers
+    return sums
+
+
+def merge_sorted(
+    key: Callable[[Any], Any], reverse: bool = False
+) -> Callable[[Iterable[Iterable[Any]]], Iterator[Any]]:
+    """Return what merges streams that are sorted by `key`."""
+    return lambda streams: heapq.merge(*streams, key=key, reverse=reverse)
+
+
+# ---- what is more than a merge
+
+
+@contextmanager
+def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Answers]:
+    """Set jobs in their shards, and run scripts besides, while the caller's block goes on; see `Jobs.set_meanwhile`."""
+    jobs, *more = given
+    if len(more) > 2:
+        *more, named["also"] = more
+    also = list(named.pop("also", ()))
+    jobs, refused = _part_with_strangers(shards, jobs)
+    answers, parts = Answers(refused), dict[int, Answers]()
+    places = shards.group(jobs, lambda job: job.jobid)
+    scripts: dict[int, list[int]] = {}
+    for place, call in enumerate(also):
+        scripts.setdefault(find_shard_of(shards, call), []).append(place)
+    with ExitStack() as stack:
+        for shard in sorted(places.keys() | scripts.keys()):
+            own = [jobs[each] for each in places.get(shard, ())]
+            calls = [also[each] for each in scripts.get(shard, ())]
+            parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
+        yield answers
+    replies: list[Any] = [None] * len(also)
+    for shard, part in parts.items():
+        answers.refused += part.refused
+        for place, reply in zip(scripts.get(shard, ()), part.others, strict=True):
+            replies[place] = reply
+    answers.others += replies
+
+
+def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refused]:
+    """Set jobs in their shards; return those that were left as they are."""
+    jobs, refused = _part_with_strangers(shards, given[0])
+    for shard, places in shards.group(jobs, lambda job: job.jobid).items():
+        refused += ask(shards[shard])([jobs[each] for each in places], *given[1:], **named)
+    return refused
+
+
+def _part_with_strangers(shards: Shards, jobs: Sequence[JobToSet]) -> tuple[list[JobToSet], list[Refused]]:
+    """Return the jobs whose parents and groups are in their own shard, and those others for which that is not so."""
+    shards.note()
+    own, refused = [], []
+    for job in jobs:
+        links = job.follows or {}
+        names = [*links.get("parents", ()), *(f"{MARK}{name}" for name in [links.get("member")] if name)]
+        other = next((name for name in names if shards.find(name) != shards.find(job.jobid)), "")
+        if other:
+            refused.append(Refused(job, "shard", other))
+        else:
+            own.append(job)
+    return own, refused
+
+
+def find_shard_of(shards: Shards, call: Call) -> int:
+    """Return the number of the shard whose keys a script has."""
+    prefix = call.keys[0][: call.keys[0].index("}") + 1]
+    return next(number for number, shard in enumerate(shards) if shard.keys.prefix == prefix)
+
+
+def pack_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Call]:
+    """Return scripts that read rows, in the order of the jobs: one for each that are next to each other in a shard."""
+    jobids, *more = given
+    groups = groupby(list(jobids), key=shards.find)
+    calls = list[Call]()
+    for shard, own in groups:
+        calls += ask(shards[shard])(list(own), *more, **named)
+    return calls
+
+
+def listen(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
+    """Yield what happens in all shards as it happens; a thread listens to each."""
+    streams = [ask(shard)(*given, **named) for shard in shards]
+    return _join_streams(streams)
+
+
+def listen_to_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
+    """Yield what jobs print, in whichever shards they are."""
+    jobids, *more = given
+    groups = shards.group(jobids, lambda jobid: jobid)
+    streams = [ask(shards[shard])([jobids[each] for each in own], *more, **named) for shard, own in groups.items()]
+    return streams[0] if len(streams) == 1 else _join_streams(streams)
+
+
+def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
+    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    is_over = threading.Event()
+
+    def pass_on(stream: Iterator[Any]) -> None:
+        try:
+            for each in stream:
+                if is_over.is_set():
+                    break
+                told.put((each, None))
+            told.put((END, None))
+        except BaseException as error:
+            told.put((END, error))
+
+    for stream in streams:
+        threading.Thread(target=pass_on, args=(stream,), name="redbike-listener", daemon=True).start()
+
+    def receive() -> Iterator[Any]:
+        left = len(streams)
+        try:
+            while left:
+                each, error = told.get()
+                if error is not None:
+                    raise error
+                if each is END:
+                    left -= 1
+                else:
+                    yield each
+        finally:
+            is_over.set()
+
+    return receive()
+
+
+def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, Any]:
+    """Return blackouts by name: those of jobs are in their shards, those of queues are the same in all."""
+    return {
+        name: blackout
+        for shard, names in group_blackouts(shards, given[0]).items()
+        for name, blackout in ask(shards[shard])(names, *given[1:], **named).items()
+    }
+
+
+def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
+    """Set or end blackouts: those of jobs in their shards, those of queues in all."""
+    words = dict[str, str]()
+    names = given[0]
+    for number, shard in enumerate(shards):
+        own = [name for name in names if not name.startswith(OF_JOB) or shards.find(name[len(OF_JOB) :]) == number]
+        if own:
+            words |= zip(own, ask(shard)(own, *given[1:], **named), strict=True)
+    return [words[name] for name in names]
+
+
+def group_blackouts(shards: Shards, names: Sequence[str]) -> dict[int, list[str]]:
+    """Return by shard the names of blackouts that are asked for there."""
+    found: dict[int, list[str]] = {}
+    for name in names:
+        number = shards.find(name[len(OF_JOB) :]) if name.startswith(OF_JOB) else 0
+        found.setdefault(number, []).append(name)
+    return found

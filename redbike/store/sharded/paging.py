@@ -1,0 +1,90 @@
+"""Pages of what several shards have: of one shard after the other, or in the order of all of them."""
+
+import heapq
+from itertools import islice
+
+from redbike.store.cursors import Cursor
+from redbike.store.history import PastRun
+from redbike.store.job import JobPage
+from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
+from redbike.store.records import encode
+from redbike.store.sharded.routes import Ask, Given, Named, Shards
+
+
+def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
+    """Return the ids of the jobs that are due first in all shards."""
+    found = []
+    for shard in shards:
+        jobs = shard.overview.read_named(ask(shard)(*given, **named))
+        found += [(job.next_run, job.jobid) for job in jobs if job.next_run is not None]
+    return [jobid for _, jobid in heapq.nsmallest(given[0], found)]
+
+
+def read_page(shards: Shards, ask: Ask, given: Given, named: Named) -> JobPage:
+    """Return a page of jobs of one shard after the other; where they have an order, it holds within a shard."""
+    search, cursor, more = given[0], given[1] if len(given) > 1 else Cursor(), given[2:]
+    shard, source = divmod(cursor.source, PLACES)
+    page: JobPage = ask(shards[shard])(search, cursor._replace(source=source), *more, **named)
+    following = None
+    if page.following is not None:
+        following = page.following._replace(source=page.following.source + PLACES * shard)
+    elif shard + 1 < len(shards):
+        following = Cursor(PLACES * (shard + 1))
+    total = page.total * len(shards)  # about
+    return JobPage(page.jobs, min(total, page.looked_at + page.total * shard), total, following)
+
+
+PLACES = 10  # sources of a search, at most
+
+
+def read_runs(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
+    """Return the newest runs of all shards."""
+    pages: list[RunPage] = [ask(shard)(*given, **named) for shard in shards]
+    rows: int = named["rows"] if "rows" in named else given[2] if len(given) > 2 else ROWS
+    order = heapq.merge(*(page.runs for page in pages), key=_order, reverse=True)
+    newest = list(islice(order, rows))
+    is_more = any(page.is_more for page in pages) or sum(len(page.runs) for page in pages) > rows
+    complete = all(page.is_complete for page in pages)
+    return RunPage(
+        newest, complete, is_more, sum(page.looked_at for page in pages), sum(page.total for page in pages),
+        None if complete else Cursor()
+    )  # fmt: skip
+
+
+def read_runs_of_many(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
+    """Return the runs of some of many jobs, of one shard after the other."""
+    search, cursor, *more = given
+    page: RunPage = ask(shards[cursor.source])(search, cursor._replace(source=0), *more, **named)
+    following = None
+    if page.following is not None:
+        following = page.following._replace(source=cursor.source)
+    elif cursor.source + 1 < len(shards):
+        following = Cursor(cursor.source + 1)
+    total = page.total * len(shards)  # about
+    return page._replace(
+        looked_at=min(total, page.looked_at + page.total * cursor.source), total=total, following=following
+    )
+
+
+def _order(run: PastRun) -> tuple[float, str]:
+    return run.started, run.jobid
+
+
+def read_failures(shards: Shards, ask: Ask, given: Given, named: Named) -> FailurePage:
+    """Return the newest failures of all shards, before an entry."""
+    pages: list[FailurePage] = [ask(shard)(*given, **named) for shard in shards]
+    rows = given[1]
+    order = heapq.merge(*(page.failures for page in pages), key=lambda each: each.failed, reverse=True)
+    found = list(islice(order, rows))
+    is_more = any(page.following for page in pages) or sum(len(page.failures) for page in pages) > rows
+    last = (found[-1].failed, encode(found[-1].jobid)) if is_more and found else None
+    return FailurePage(found, sum(page.total for page in pages), last)
+
+
+def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
+    """Return the jobs that are dead in any shard, and the failures of those that failed last, in this order."""
+    deads: list[Dead] = [ask(shard)(*given, **named) for shard in shards]
+    found = (each for dead in deads for each in dead.failures)
+    failures = sorted(found, key=lambda each: (each.failed, each.jobid), reverse=True)[: given[0]]
+    jobids = [each.jobid for each in failures] + [jobid for dead in deads for jobid in dead.jobids]
+    return Dead(list(dict.fromkeys(jobids)), failures)

@@ -1,0 +1,241 @@
+"""The ways in which a request reaches shards: that of its job, those of its jobs, or all of them.
+
+A route is a function of the shards, of what asks one of them, and of the arguments. It returns what one store returns
+that has the jobs of all shards.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from redbike.errors import Unreachable
+from redbike.store.namespace import PAGE, split
+
+if TYPE_CHECKING:
+    from redbike.store.store import Store
+
+Ask = Callable[["Store"], Callable[..., Any]]  # the method of a shard
+Given = tuple[Any, ...]  # the arguments
+Named = dict[str, Any]
+Route = Callable[["Shards", Ask, Given, Named], Any]
+Merge = Callable[[Iterable[Any]], Any]
+_HAVE = ("has", "have")
+
+
+class Shards(Sequence["Store"]):
+    """The stores of all shards, in their order.
+
+    `find` returns the number of the shard of a job. `note` notes how many there are, before anything is changed.
+    """
+
+    def __init__(self, stores: Sequence["Store"], find: Callable[[str], int], note: Callable[[], None]) -> None:
+        self._stores, self.find, self.note = stores, find, note
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._stores[number]
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def of(self, jobid: str) -> "Store":
+        """Return the shard of a job."""
+        return self._stores[self.find(jobid)]
+
+    def group(self, items: Iterable[Any], get_jobid: Callable[[Any], str]) -> dict[int, list[int]]:
+        """Return by shard the places that items have whose jobs live there."""
+        found: dict[int, list[int]] = {}
+        for place, item in enumerate(items):
+            found.setdefault(self.find(get_jobid(item)), []).append(place)
+        return found
+
+
+def same(item: Any) -> Any:
+    """Return an id, which is that of its job."""
+    return item
+
+
+def by_job(get_jobid: Callable[[Any], str] = same) -> Route:
+    """Ask the shard of the job that the first argument is, or is about."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        return ask(shards.of(get_jobid(given[0])))(*given, **named)
+
+    return route
+
+
+def by_jobs(get_jobid: Callable[[Any], str] = same, place: int = 0) -> Route:
+    """Ask the shards of several jobs; return an answer for each, in their order."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Any]:
+        items = list(given[place])
+        answers: list[Any] = [None] * len(items)
+        for shard, places in shards.group(items, get_jobid).items():
+            own = [items[each] for each in places]
+            found = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
+            for each, answer in zip(places, found, strict=True):
+                answers[each] = answer
+        return answers
+
+    return route
+
+
+def merged(merge: Merge, get_jobid: Callable[[Any], str] = same) -> Route:
+    """Ask the shards of several jobs, and merge what they answer."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        items = given[0] if isinstance(given[0], Mapping) else list(given[0])
+        order = list(items)
+        return merge(
+            ask(shards[shard])(_pick(items, [order[each] for each in places]), *given[1:], **named)
+            for shard, places in shards.group(order, get_jobid).items()
+        )
+
+    return route
+
+
+def _pick(items: Any, chosen: list[Any]) -> Any:
+    return {each: items[each] for each in chosen} if isinstance(items, Mapping) else chosen
+
+
+def everywhere(merge: Merge) -> Route:
+    """Ask all shards, one after the other, and merge what they answer."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        return merge(ask(shard)(*given, **named) for shard in shards)
+
+    return route
+
+
+def any_one() -> Route:
+    """Ask the first shard that answers."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        *others, last = shards
+        for shard in others:
+            with suppress(Unreachable):
+                return ask(shard)(*given, **named)
+        return ask(last)(*given, **named)
+
+    return route
+
+
+def reachable(merge: Merge) -> Route:
+    """Ask all shards at the same time, and merge the answers of those that answer. Raise `Unreachable` if none does.
+
+    So one that does not answer holds up no other.
+    """
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        silent = list[Unreachable]()
+
+        def try_one(shard: "Store") -> list[Any]:
+            try:
+                return [ask(shard)(*given, **named)]
+            except Unreachable as error:
+                silent.append(error)
+                return []
+
+        with ThreadPoolExecutor(len(shards), thread_name_prefix="redbike-shards") as threads:
+            answers = list(chain.from_iterable(threads.map(try_one, shards)))
+        if not answers:
+            raise silent[0]
+        return merge(answers)
+
+    return route
+
+
+def tell_all(merge: Merge) -> Route:
+    """Tell all shards, and merge what they answer. If some do not, raise an error that names them after all were told.
+
+    The same call is repeated then; what was told already stays.
+    """
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        answers, silent = [], dict[str, Unreachable]()
+        for shard in shards:
+            try:
+                answers.append(ask(shard)(*given, **named))
+            except Unreachable as error:
+                silent[shard.keys.prefix] = error
+        if silent:
+            names, problem = ", ".join(silent), next(iter(silent.values()))
+            raise Unreachable(f"{names} {_HAVE[len(silent) > 1]} not heard of it, all others have: {problem}")
+        return merge(answers)
+
+    return route
+
+
+def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any], str] = same) -> Route:
+    """Yield what all shards tell, one after the other; or what those of some jobs tell, in the order of these.
+
+    The jobs are the argument at `place`, or of this `name`. `get_jobid` finds the job of what is told. If a shard does
+    not answer, all others tell what they have, and then the error names it.
+    """
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
+        jobids = named.get(name, given[place] if len(given) > place else None) if name else None
+        if jobids is None:
+            return _chain(shards, lambda shard: ask(shard)(*given, **named))
+        return _pages(shards, ask, given, named, iter(jobids))
+
+    def _pages(shards: Shards, ask: Ask, given: Given, named: Named, jobids: Iterator[str]) -> Iterator[Any]:
+        for page in split(jobids, PAGE):
+            found: dict[str, list[Any]] = {}
+            for shard, places in shards.group(page, same).items():
+                own = [page[each] for each in places]
+                if name in named:
+                    told = ask(shards[shard])(*given, **(named | {name: own}))
+                else:
+                    told = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
+                for each in told:
+                    found.setdefault(get_jobid(each), []).append(each)
+            yield from chain.from_iterable(found.pop(jobid, ()) for jobid in page)
+
+    return route
+
+
+def listed(route: Route) -> Route:
+    """Return what the route yields, in a list."""
+    return lambda shards, ask, given, named: list(route(shards, ask, given, named))
+
+
+def _chain(shards: Shards, tell: Callable[["Store"], Iterable[Any]]) -> Iterator[Any]:
+    silent: list[Unreachable] = []
+    for shard in shards:
+        try:
+            yield from tell(shard)
+        except Unreachable as error:
+            silent.append(Unreachable(f"the shard {shard.keys.prefix} is missing: {error}"))
+    if silent:
+        raise silent[0]
+
+
+def first(answers: Iterable[Any]) -> Any:
+    """Return the first answer."""
+    return next(iter(answers))
+
+
+def concat(answers: Iterable[Iterable[Any]]) -> list[Any]:
+    """Return all answers in one list."""
+    return list(chain.from_iterable(answers))
+
+
+def union(answers: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """Return all answers in one mapping."""
+    return dict(chain.from_iterable(each.items() for each in answers))
+
+
+def add(answers: Iterable[Any]) -> Any:
+    """Return the sum of numbers or of counters."""
+    total, *others = answers
+    for each in others:
+        total = total + each
+    return total
+
+
+def nothing(answers: Iterable[Any]) -> None:
+    """Wait until all have done it."""
+    for _ in answers:
+        pass

@@ -1,0 +1,250 @@
+"""How each question to a store with shards is answered, and how each change reaches them: a row for each method.
+
+What has no row is for one shard alone, and is asked of that.
+"""
+
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from redbike.store.backfills import Backfills
+from redbike.store.sharded import merging, paging
+from redbike.store.sharded.routes import (
+    Route,
+    add,
+    any_one,
+    by_job,
+    by_jobs,
+    concat,
+    everywhere,
+    first,
+    listed,
+    merged,
+    nothing,
+    reachable,
+    streamed,
+    tell_all,
+    union,
+)
+
+_OF = attrgetter("jobid")
+_FIRST = itemgetter(0)
+
+
+def _second(find: Any) -> Route:
+    """Ask the shard of the job that another argument than the first one is about."""
+    return lambda shards, ask, given, named: ask(shards.of(find(given)))(*given, **named)
+
+
+def _either(place: int, of_jobs: Route, of_all: Route) -> Route:
+    """Ask by `of_jobs` if jobs are given at this place, else by `of_all`."""
+    return lambda shards, ask, given, named: (
+        of_jobs(shards, ask, given, named)
+        if len(given) > place and given[place] is not None
+        else of_all(shards, ask, given, named)
+    )
+
+
+def _first_known(answers: Any) -> Any:
+    return next((each for each in answers if each is not None), None)
+
+
+def _sort_unique(lists: Any) -> list[str]:
+    return sorted(set(concat(lists)))
+
+
+def _join_flying(answers: Any) -> tuple[list[Any], int]:
+    pairs = list(answers)
+    most = max(len(runs) for runs, _ in pairs)
+    return sorted(concat(runs for runs, _ in pairs), key=lambda each: each.run.start)[:most], add(
+        number for _, number in pairs
+    )
+
+
+def _join_search(answers: Any) -> tuple[list[str], bool]:
+    pairs = list(answers)
+    return concat(names for names, _ in pairs), all(is_whole for _, is_whole in pairs)
+
+
+def _join_clocks(answers: Any) -> tuple[float, float | None]:
+    pairs = list(answers)
+    known = [dispatched for _, dispatched in pairs if dispatched is not None]
+    return max(now for now, _ in pairs), min(known) if len(known) == len(pairs) else None
+
+
+def _sum_columns(answers: Any) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*answers, strict=True)))
+
+
+def _join_renewed(answers: Any) -> tuple[bool, bool]:
+    known, is_any_left = zip(*answers, strict=True)
+    return all(known), any(is_any_left)
+
+
+def _find_told(field: str) -> str:
+    """Return the job in a field of the outbox, which has a tag before it."""
+    return field.partition(" ")[2]
+
+
+def _find_claimed(claim: Any) -> str:
+    return _find_told(claim.name)
+
+
+def _any(answers: Any) -> bool:
+    return any(list(answers))
+
+
+def _leave_out(shards: Any, ask: Any, given: Any, named: Any) -> Any:
+    """Pass over occurrences of backfills, as each shard knows which are some."""
+    return Backfills.leave_out(_Bases(shards), *given)  # type: ignore[arg-type]
+
+
+class _Bases:
+    def __init__(self, shards: Any) -> None:
+        self._shards = shards
+
+    def find_bases(self, jobids: list[str]) -> dict[str, str]:
+        groups = self._shards.group(jobids, lambda jobid: jobid).items()
+        return union(self._shards[shard].backfills.find_bases([jobids[each] for each in own]) for shard, own in groups)
+
+
+_ONE, _MANY, _UNION, _CHAIN = by_job(), by_jobs(), merged(union), streamed()
+_ALL, _ONE_OF_ALL = tell_all(nothing), any_one()
+_RUN, _RUNS = by_job(_OF), by_jobs(_OF)
+
+TABLE: dict[str, dict[str, Route]] = {
+    "jobs": {
+        "set": merging.set_jobs,
+        "set_meanwhile": merging.set_meanwhile,
+        "reject": _ONE,
+        "unset": _ONE,
+        "unset_rows": merged(concat),
+        "set_groups": merged(nothing),
+        "run": _MANY,
+        "cancel": _RUNS,
+    },
+    "groups": {"open": _ONE, "read": _UNION, "list_jobids": _CHAIN},
+    "timeline": {
+        "read_clock": _ONE_OF_ALL,
+        "read_dispatched": everywhere(_join_clocks),
+        "list_soonest": paging.list_soonest,
+        "skip": _ONE,
+    },
+    "runs": {
+        "end": _RUN,
+        "pack_end": by_job(lambda ended: str(ended[0][0].jobid)),
+        "read_end": _ONE_OF_ALL,
+        "release": _RUNS,
+        "heartbeat": _RUNS,
+        "save": _RUN,
+        "read_saved": _RUN,
+    },
+    "queue_limits": {
+        "pause": tell_all(_any),
+        "open": tell_all(_any),
+        "limit": merging.share_limit,
+        "reserve": _second(itemgetter(2)),
+        "list_queues": everywhere(_sort_unique),
+        "find_used": everywhere(lambda lists: list(dict.fromkeys(concat(lists)))),
+        "list_all": everywhere(merging.join_limits),
+        "list_pauses": everywhere(union),
+        "read": everywhere(merging.add_limits),
+    },
+    "upkeep": {"flush": everywhere(add)},
+    "rewinds": {"list_all": everywhere(concat), "acknowledge": tell_all(add)},
+    "pauses": {"pause": _MANY, "resume": by_jobs(lambda each: str(each[0].jobid))},
+    "blackouts": {
+        "set": merging.set_blackouts,
+        "end": merging.set_blackouts,
+        "read": merging.read_blackouts,
+        "list_all": everywhere(union),
+    },
+    "backfills": {
+        "begin": _RUN,
+        "end": _ONE,
+        "list_followers": _ONE,
+        "read": _ONE,
+        "list_done": _ONE,
+        "leave_out": _leave_out,
+        "find_bases": _UNION,
+    },
+    "log": {
+        "list_entries": everywhere(merging.merge_sorted(lambda each: each.time, reverse=True)),
+        "list_moments": everywhere(merging.merge_sorted(_FIRST, reverse=True)),
+        "find_order": _ONE,
+        "note_when_done": lambda shards, ask, given, named: ask(shards[0])(*given, **named),
+    },
+    "journal": {
+        "list_runs": streamed("jobids", 0, _OF),
+        "list_since": _CHAIN,
+        "count_jobs": everywhere(add),
+        "read_newest": _either(0, _UNION, everywhere(union)),
+        "count_hour": everywhere(merging.join_counts),
+    },
+    "counts": {"read": everywhere(add)},
+    "totals": {"read": everywhere(merging.add_totals)},
+    "archiver": {"count_entries": everywhere(max), "archive": _CHAIN},
+    "depths": {"list_all": everywhere(merging.add_queues), "count_before": _second(itemgetter(1))},
+    "coming": {
+        "count": everywhere(_sum_columns),
+        "list_followers": _CHAIN,
+        "list_jobids": _CHAIN,
+        "list_pages": _CHAIN,
+    },
+    "overview": {
+        "list_jobs": streamed("jobids", 1, _OF),
+        "read_named": listed(streamed("jobids", 0, _OF)),
+        "read_page": paging.read_page,
+    },
+    "past": {
+        "read_runs": paging.read_runs,
+        "read_runs_of_many": paging.read_runs_of_many,
+        "read_failures": paging.read_failures,
+        "list_failures": everywhere(merging.merge_sorted(itemgetter("failed"))),
+        "list_failures_between": everywhere(lambda lists: sorted(concat(lists), key=itemgetter("failed"))),
+        "find_dead": paging.find_dead,
+    },
+    "events": {"listen": merging.listen},
+    "outputs": {"read": _ONE, "find": _RUN},
+    "live": {"is_watched": everywhere(_any), "send": _ONE, "listen": merging.listen_to_jobs},
+    "workers": {
+        "register": reachable(first),
+        "renew": reachable(_join_renewed),
+        "unregister": reachable(nothing),
+        "list_all": everywhere(merging.join_processes),
+        "list_working": everywhere(lambda lists: list(dict.fromkeys(concat(lists)))),
+    },
+    "alerts": {"read": everywhere(merging.join_known), "read_failures": _UNION},
+    "outbox": {
+        "claim_all": _CHAIN,
+        "renew": by_job(lambda claim: _find_told(claim.name)),
+        "forget": merged(nothing, _find_told),
+    },
+    "questions": {
+        "inspect": _MANY,
+        "list_missing_rights": _ONE_OF_ALL,
+        "find_refusal": everywhere(_first_known),
+        "read_schedule": _ONE,
+        "read_pauses": _UNION,
+        "list_in_flight": everywhere(_join_flying),
+        "has_options": everywhere(_any),
+        "read_schedules": _MANY,
+        "list_statuses": _CHAIN,
+        "triage": _CHAIN,
+        "list_events": streamed("jobids", 1, _FIRST),
+        "list_schedules": streamed("jobids", 0, _FIRST),
+        "list_matching": _CHAIN,
+        "list_tagged": _CHAIN,
+        "keep_tagged": streamed("jobids", 0),
+        "read_labels": _UNION,
+        "search": everywhere(_join_search),
+        "has_job": _ONE,
+    },
+    "rows": {
+        "list_all": streamed("jobids", 0, _FIRST),
+        "read": _MANY,
+        "pack_read": merging.pack_rows,
+        "list_of": _CHAIN,
+    },
+    "hosts": {"read_all": everywhere(union), "read": _ONE, "note": _ONE},
+    "tokens": {"add": _ALL, "remove": _ALL, "read_all": _ONE_OF_ALL},
+}

@@ -1,0 +1,209 @@
+"""Where a worker's jobs come from if its prefix has several shards: from each of them in turn.
+
+A shard that does not answer is passed over until it does, and does not hold up the jobs of the others. Another thread
+asks it.
+"""
+
+import logging
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from redbike.errors import RedbikeError, Unreachable
+from redbike.loop.loop import BLOCK, Loop, Wakeup
+from redbike.loop.queues import Queues
+from redbike.store.next_state import EndedRun
+from redbike.store.run import Run
+from redbike.store.store import Store
+from redbike.worker.source import NAP, Source
+
+log = logging.getLogger("redbike.worker")
+
+RETRY = 0.5  # seconds after which a shard that was away is asked again
+
+
+class Shard:
+    """One shard, as a worker sees it."""
+
+    def __init__(self, number: int, store: Store, source: Source) -> None:
+        self.number, self.store, self.source = number, store, source
+        self.is_away = False
+        self.wakeup: Wakeup | None = None
+        self._lists: list[str] = []
+
+    def begin_to_wait(self, names: Sequence[str], loop: Loop) -> int:
+        """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
+        lists = [self.store.keys.halt, *map(self.store.keys.wake, names)]
+        if self.wakeup is None or lists != self._lists:
+            self.give_up()
+            self.wakeup, self._lists = Wakeup(self.store.client, lists, loop.stopping), lists
+        return self.wakeup.begin()
+
+    def give_up(self) -> None:
+        """Give back the connection on which it waits."""
+        if self.wakeup:
+            self.wakeup.close()
+        self.wakeup = None
+
+
+class ShardedSource(Source):
+    """Takes jobs from all shards, and ends their runs. One thread uses it."""
+
+    def __init__(self, sources: Sequence[Source], loop: Loop, queues: Queues) -> None:
+        self._shards = [Shard(number, each.store, each) for number, each in enumerate(sources)]
+        self._loop, self._queues = loop, queues
+        self._next = 0  # the shard whose turn it is
+        self._looked_at = 0.0  # when all of them were asked last, by the monotonic clock
+        self.when_idle: Callable[[], None] = lambda: None
+        self._find = loop.store.number_shard
+
+    def list_shards(self) -> list[Source]:
+        """Return what takes jobs from each shard."""
+        return [shard.source for shard in self._shards]
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for shard in self._shards:
+            shard.source.close()
+            shard.give_up()
+
+    def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
+        """Take up to `most` jobs of one shard: the first one in turn that has any."""
+        self._looked_at = time.monotonic()
+        order = [*self._shards[self._next :], *self._shards[: self._next]]
+        for shard in order:
+            if found := self._take_of(shard, most):
+                self._next = (shard.number + 1) % len(self._shards)
+                return found
+        return []
+
+    def _take_of(self, shard: Shard, most: int) -> list[Run]:
+        if shard.is_away or self._loop.stopping.is_set():
+            return []
+        try:
+            return shard.source.take(most, patience=0.0)
+        except Unreachable as error:
+            self._pass_over(shard, error)
+            return []
+
+    def _pass_over(self, shard: Shard, error: Unreachable) -> None:
+        """Take nothing from a shard until it answers again."""
+        shard.give_up()
+        if not shard.is_away:
+            shard.is_away = True
+            log.warning("the jobs of the shard %s wait: %s", shard.store.keys.prefix, error)
+            threading.Thread(target=self._look_after, args=(shard,), name="redbike-shard", daemon=True).start()
+
+    def _look_after(self, shard: Shard) -> None:
+        while not self._loop.stopping.wait(RETRY):
+            try:
+                shard.store.timeline.read_clock()
+            except RedbikeError:
+                continue
+            log.warning("the shard %s answers again", shard.store.keys.prefix)
+            break
+        shard.is_away = False
+
+    def wait(self) -> list[Run]:
+        """Block until a shard may have something, and return what was taken from it."""
+        names = self._queues.list_awaited()
+        while not self._loop.stopping.is_set():
+            woken = self._wait_once(names)
+            if woken:
+                return self._take_first(woken)
+            self.when_idle()
+            if self._queues.refresh():
+                self._call_off_all(self._shards)
+                return []
+            # A token may have gone to a worker that was killed.
+            if time.monotonic() - self._looked_at > BLOCK and (found := self.take(1)):
+                self._call_off_all(self._shards)
+                return found
+        self._call_off_all(self._shards)
+        return []
+
+    def _wait_once(self, names: Sequence[str]) -> list[Shard]:
+        """Wait for `NAP` seconds at most; return the shards that have woken this worker."""
+        poll, waiting = select.poll(), dict[int, Shard]()
+        poll.register(self._loop.stopping.fileno(), select.POLLIN)
+        for shard in self._shards:
+            if not shard.is_away:
+                try:
+                    number = shard.begin_to_wait(names, self._loop)
+                except Unreachable as error:
+                    self._pass_over(shard, error)
+                    continue
+                poll.register(number, select.POLLIN)
+                waiting[number] = shard
+        ready = [waiting[number] for number, _ in poll.poll(NAP * 1000) if number in waiting]
+        return [shard for shard in ready if self._is_woken(shard)]
+
+    def _is_woken(self, shard: Shard) -> bool:
+        assert shard.wakeup
+        try:
+            key, _ = shard.wakeup.wait(0.0, None)
+        except Unreachable as error:
+            self._pass_over(shard, error)
+            return False
+        if key == shard.store.keys.halt:
+            shard.source.check_halt()
+        return key is not None
+
+    def _take_first(self, woken: Sequence[Shard]) -> list[Run]:
+        """Take one job of those shards; the other shards wake other workers from now on."""
+        runs = list[Run]()
+        for shard in woken:
+            runs = runs or self._take_of(shard, 1)
+        for shard in self._call_off_all([shard for shard in self._shards if shard not in woken or runs]):
+            runs = runs or self._take_of(shard, 1)
+        return runs
+
+    def _call_off_all(self, shards: Sequence[Shard]) -> list[Shard]:
+        """Wait for those shards no more; return those that have given a token meanwhile."""
+        found = []
+        for shard in shards:
+            try:
+                if shard.wakeup and shard.wakeup.call_off():
+                    found.append(shard)
+            except Unreachable as error:
+                self._pass_over(shard, error)
+        return found
+
+    def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
+        """Give back runs that have not begun."""
+        return self._loop.retry_until_up(lambda _: self._loop.store.runs.release(runs), patience)
+
+    @property
+    def fresh_until(self) -> float:
+        """Until when runs that have not begun are surely this worker's, by the monotonic clock."""
+        return min(shard.source.fresh_until for shard in self._shards)
+
+    def keep_own(self, runs: list[Run]) -> list[Run]:
+        """Return those of `runs` that are still this worker's."""
+        groups = self._group(runs, lambda run: run.jobid)
+        return list(chain.from_iterable(shard.source.keep_own(own) for shard, own in groups))
+
+    def _group(self, items: Sequence, get_jobid: Callable) -> list[tuple[Shard, list]]:  # type: ignore[type-arg]
+        found: dict[int, list] = {}  # type: ignore[type-arg]
+        for item in items:
+            found.setdefault(self._find(get_jobid(item)), []).append(item)
+        return [(self._shards[number], own) for number, own in found.items()]
+
+    def send_ends(self, ended: list[EndedRun]) -> None:
+        """Let the servers end these runs while the next ones are run."""
+        for shard, own in self._group(ended, lambda each: each[0].jobid):
+            shard.source.send_ends(own)
+
+    def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
+        """End these runs, and take up to `most` jobs of the shard whose turn it is."""
+        self.end(ended)
+        return self.take(most)
+
+    def end(self, ended: list[EndedRun], then: object = None) -> list:  # type: ignore[type-arg]
+        """See that these runs, and those that the servers were told of, are ended."""
+        groups = {shard.number: own for shard, own in self._group(ended, lambda each: each[0].jobid)}
+        for shard in self._shards:
+            shard.source.end(groups.get(shard.number, []))
+        return []

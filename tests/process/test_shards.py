@@ -1,0 +1,131 @@
+"""Jobs in shards on the masters of a real cluster: each runs once, also while a master is away."""
+
+import csv
+import time
+from collections import Counter
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from tests.commandline import Shell
+from tests.servers import Cluster
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+WORKER = """
+from redbike import RoundRobin
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        with open("done", "a") as file:
+            file.write(f"{jobid}\\n")
+"""
+SHARDS = 16
+NUMBER = 160
+
+
+@pytest.fixture
+def masters(tmp_path):
+    """Three masters without replicas, of which two go on if one is away."""
+    cluster = Cluster(tmp_path / "cluster", replicas=0, node_timeout=1000)
+    for node in cluster.nodes:
+        node.client.config_set("cluster-require-full-coverage", "no")
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def shell(tmp_path, masters):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "jobs.py").write_text(WORKER)
+    (folder / ".redbike.conf").write_text(
+        f"[redbike]\nprefix: app\nshards: {SHARDS}\nworker: jobs:Worker('A:B')\n[redbike-redis]\nurl: {masters.url}\n"
+    )
+    (folder / "done").write_text("")
+    shell = Shell(folder, None)
+    yield shell
+
+    shell.close()
+
+
+@pytest.fixture
+def bike(masters):
+    with Redbike(RoundRobin("A:B"), "app", masters.url, shards=SHARDS) as bike:
+        yield bike
+
+
+def is_settled(node):
+    """It knows that another master is gone, and serves its own slots again."""
+    told = node.client.execute_command("CLUSTER INFO")
+    return told["cluster_state"] == "ok" and int(told["cluster_slots_fail"]) > 0
+
+
+def count_done(shell):
+    return Counter((shell.folder / "done").read_text().split())
+
+
+def test_each_job_runs_once_and_all_masters_have_some(shell, masters, bike):
+    (shell.folder / "jobs.csv").write_text("".join(f"job-{n}:{'AB'[n % 2]},EVERY:1h\n" for n in range(NUMBER)))
+    assert shell.run("load", "jobs.csv").returncode == 0
+    rows = list(csv.DictReader(shell.run("shards", "--format=csv").stdout.splitlines()))
+    assert [row["prefix"] for row in rows] == [f"{{app:{shard:02}}}" for shard in range(SHARDS)]
+    assert sum(int(row["jobs"]) for row in rows) == NUMBER
+    table = shell.run("shards", "--format=table").stdout
+    assert all(f"{row['prefix']}  {row['server']}" in table for row in rows)
+    assert {row["server"] for row in rows} == {f"127.0.0.1:{node.port}" for node in masters.nodes}
+    for node in masters.nodes:
+        own = [row for row in rows if row["server"].endswith(f":{node.port}")]
+        kept = (node.client.hlen(f"{row['prefix']}-schedules") for row in own)
+        assert list(kept) == [int(row["jobs"]) for row in own]
+    shell.start("dispatch")
+    for _ in range(2):
+        shell.start("work")
+    wait_until(lambda: len(bike.workers()) == 3)
+    assert shell.run("run", "job-*").returncode == 0
+    wait_until(lambda: len(count_done(shell)) == NUMBER)
+    assert set(count_done(shell).values()) == {1}
+    assert len(bike.runs(limit=9999)) == NUMBER
+    assert shell.run("health").returncode == 0
+    assert shell.run("fsck").stdout == ""
+    # A job that is unset is gone from its shard, and the others stay.
+    assert shell.run("unset", "job-7:B").returncode == 0
+    assert len(shell.list_rows("jobs", "--format=csv")) == NUMBER - 1
+    assert shell.run("control", "HALT").returncode == 0
+    for process in shell.started:
+        assert process.wait(60) == 0
+
+
+def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bike):
+    gone = masters.nodes[1]
+    far = [shard.keys.prefix for shard in bike.store.shards if masters.master_of(f"{shard.keys.prefix}-jobs") is gone]
+    shell.start("dispatch")
+    shell.start("work")
+    wait_until(lambda: len(bike.workers()) == 2)
+    gone.kill()
+    wait_until(lambda: all(map(is_settled, (masters.nodes[0], masters.nodes[2]))))
+    names = [f"job-{number}:A" for number in range(NUMBER)]
+    near = [name for name in names if bike.store.find_shard(name).keys.prefix not in far]
+    assert 0 < len(near) < NUMBER
+    began = time.monotonic()
+    for name in near:
+        bike.set(name, "IN:1s")
+    wait_until(lambda: count_done(shell).keys() >= set(near))
+    took = time.monotonic() - began
+    done = shell.run("shards", "--format=csv")
+    assert (done.returncode, done.stderr) == (1, "")
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["prefix"] for row in rows if row["problem"]] == far
+    # What lists jobs prints those that it can read, and then names the first shard that is missing.
+    listed = shell.run("statuses")
+    assert (len(listed.stdout.splitlines()), listed.returncode) == (len(near), 1)
+    assert f"the shard {far[0]} is missing" in listed.stderr
+    gone.start()
+    wait_until(masters.is_well)
+    for name in set(names) - set(near):
+        bike.set(name, "IN:1s")
+    wait_until(lambda: count_done(shell).keys() == set(names))
+    assert set(count_done(shell).values()) == {1}
+    assert took < 60
+    assert shell.run("fsck").stdout == ""

@@ -1,0 +1,81 @@
+"""Among how many shards jobs are divided is stored, and who thinks otherwise is refused."""
+
+import pytest
+
+from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+
+
+def open_bike(client, prefix, shards):
+    return Redbike(RoundRobin("A:B"), prefix, client, shards=shards)
+
+
+@pytest.mark.parametrize("number", [0, 65, "many"])
+def test_a_bad_number_is_refused(client, prefix, number):
+    with pytest.raises(BadConfig, match=f"bad shards '?{number}'?"):
+        open_bike(client, prefix, number)
+
+
+@pytest.mark.parametrize("number", [4, 16])
+def test_another_number_is_refused_once_there_is_a_job(client, prefix, number):
+    bike, early = open_bike(client, prefix, number), open_bike(client, prefix, 8)
+    open_bike(client, prefix, 1)  # to look changes nothing
+    assert client.keys(f"*{prefix}*") == []
+    bike.set("job:A", "EVERY:1h")
+    for other in (1, 2, 8):
+        with pytest.raises(BadConfig, match=f"bad shards {other}: .* divided among {number}$"):
+            open_bike(client, prefix, other)
+    # Also who had begun before, and who works.
+    with pytest.raises(BadConfig, match=f"bad shards 8: .* divided among {number}$"):
+        early.set("other:A", "EVERY:1h")
+    for loop in (early.dispatch, early.work):
+        with pytest.raises(BadConfig, match="bad shards 8"):
+            loop()
+    assert [job.jobid for job in open_bike(client, prefix, number).jobs()] == ["job:A"]
+
+
+def test_jobs_without_shards_are_not_left_behind(client, prefix):
+    open_bike(client, prefix, 1).set("job:A", "EVERY:1h")
+    with pytest.raises(BadConfig, match=r"bad shards 4: .* has jobs that are in one shard"):
+        open_bike(client, prefix, 4)
+
+
+def test_one_shard_has_the_keys_that_there_were(client, prefix):
+    open_bike(client, prefix, 1).set("job:A", "EVERY:1h")
+    assert f"{prefix}-schedules".encode() in client.keys(f"*{prefix}*")
+    assert client.keys(f"*{prefix}-agreed") == []
+
+
+def test_each_shard_has_keys_of_its_own(client, prefix):
+    bike = open_bike(client, prefix, 4)
+    for number in range(40):
+        bike.set(f"job-{number}:A", "EVERY:1h")
+    counts = [client.hlen(f"{{{prefix}:{shard:02}}}-schedules") for shard in range(4)]
+    assert sum(counts) == 40
+    assert all(counts)
+    assert bike.flush() > 4
+    assert client.keys(f"{{{prefix}:*") == []
+
+
+def test_jobs_that_wait_for_each_other_are_in_one_shard(client, prefix):
+    bike = open_bike(client, prefix, 4)
+    bike.set("load{nightly}:A", "EVERY:1h")
+    bike.enter("report{nightly}:A", "AFTER:load{nightly}:A")
+    home = bike.store.find_shard("load{nightly}:A")
+    far = next(jobid for number in range(99) if bike.store.find_shard(jobid := f"far-{number}:A") is not home)
+    with pytest.raises(BadSchedule, match=r"load\{nightly\}:A is in another shard; the same word in braces"):
+        bike.enter(far, "AFTER:load{nightly}:A")
+    [(_, refused)] = bike.set_many([(far, "AFTER:load{nightly}:A")])
+    assert "is in another shard" in str(refused)
+    assert sorted(job.jobid for job in bike.jobs()) == ["load{nightly}:A", "report{nightly}:A"]
+
+
+def test_limits_are_divided_and_never_more_in_all(client, prefix):
+    bike = open_bike(client, prefix, 4)
+    assert bike.limit("A", at_once=10, rate="7/m").at_once == 10
+    parts = [shard.queue_limits.read("work-A") for shard in bike.store.shards]
+    assert [(part.at_once, part.rate) for part in parts] == [(3, "2/m"), (3, "2/m"), (2, "2/m"), (2, "1/m")]
+    assert [(limits.queue, limits.at_once, limits.rate) for limits in bike.queue_limits()] == [("work-A", 10, "7/m")]
+    for given, least in (({"at_once": 3}, "3"), ({"rate": "2/s"}, "2")):
+        with pytest.raises(BadConfig, match=f"bad limit {least} of the queue 'work-A': each of the 4 shards"):
+            bike.limit("A", **given)
+    assert bike.limit("A", at_once=None).rate == "7/m"

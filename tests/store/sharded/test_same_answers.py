@@ -1,0 +1,152 @@
+"""Whoever sets, steers and asks finds the same with one shard and with several: only orders may differ."""
+
+import dataclasses
+import random
+import re
+
+import pytest
+
+from redbike import Redbike, RedbikeError, RoundRobin
+from redbike.store.job import JobSearch
+from redbike.store.past_runs import RunSearch
+
+SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
+OPTIONS = [
+    {},
+    {"tags": "a,b"},
+    {"retries": 1, "tags": "b"},
+    {"start_within": 2.0},
+    {"data": {"x": 1}},
+    {"owner": "ada"},
+]
+STEPS = 60
+JOBS = [f"job-{number}:{queue}" for number in range(12) for queue in "AB"]
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith(("job-1:", "job-3:", "job-11:")):
+            raise ValueError("no")
+
+
+class Twins:
+    """Two programs with the same jobs, one of them with four shards, at one instant of their own."""
+
+    def __init__(self, client, prefix):
+        self.now = 1_900_000_000.0
+        self.bikes = [Redbike(Worker("A:B"), f"{prefix}{n}", client, shards=n, noted_as="ada@here") for n in (1, 4)]
+        for bike in self.bikes:
+            clock = lambda: self.now  # noqa: E731
+            bike._compose(bike.store.follow(clock), bike._noted.follow(clock), bike.worker)
+
+    def both(self, act):
+        found = []
+        for bike in self.bikes:
+            try:
+                found.append(act(bike))
+            except RedbikeError as error:
+                found.append(f"{type(error).__name__}: {error}")
+        return found
+
+    def step(self, chance):
+        jobid, pattern = chance.choice(JOBS), chance.choice(["job-1*", "*:A", "job-2:B", "nobody", "job-[3-5]:*"])
+        schedule, options = chance.choice(SCHEDULES), chance.choice(OPTIONS)
+        many = [(each, chance.choice(SCHEDULES)) for each in chance.sample(JOBS, 6)]
+        act = chance.choice(
+            [
+                *[lambda bike: bike.set(jobid, schedule, **options)] * 4,
+                lambda bike: sorted(map(str, bike.set_many(many))),
+                lambda bike: show(bike.sync(many, group="these")),
+                lambda bike: bike.unset(jobid),
+                *[lambda bike: sorted(map(str, bike.run(pattern)))] * 2,
+                lambda bike: sorted(map(str, bike.cancel(pattern))),
+                lambda bike: sorted(map(str, bike.pause(pattern, reason="so"))),
+                lambda bike: sorted(map(str, bike.pause(pattern, until=self.now + 20))),
+                *[lambda bike: sorted(map(str, bike.resume(pattern)))] * 2,
+                lambda bike: sorted(map(str, bike.run_failed())),
+                lambda bike: bike.pause_queue("B", until=self.now + 10),
+                lambda bike: bike.resume_queue("B"),
+                lambda bike: bike.limit("A", at_once=8),
+            ]
+        )
+        one, other = self.both(act)
+        assert one == other
+
+    def work(self):
+        """Dispatch and work all that is due."""
+        self.both(lambda bike: bike.dispatch_due(self.now))
+        one, other = self.both(lambda bike: sorted(filter(None, [bike.work_one() for _ in range(len(JOBS))])))
+        assert one == other
+
+
+# How late a run begins depends on the order in which jobs are worked.
+SHIFTS = re.compile("::|^delay")
+QUESTIONS = {
+    "jobs": lambda bike: sorted(map(strip, bike.jobs())),
+    "some": lambda bike: sorted(map(strip, bike.jobs("*:A", status="TML"))),
+    "tagged": lambda bike: sorted(job.jobid for job in bike.jobs(tag="b")),
+    "paused": lambda bike: sorted(job.jobid for job in bike.jobs(paused=True)),
+    "failed": lambda bike: sorted(job.jobid for job in bike.jobs(failed=True)),
+    "named": lambda bike: [job.jobid for job in bike.jobs(*JOBS[:5])],
+    "many": lambda bike: [(jobid, found and found | {"runs": 0}) for jobid, found in bike.get_many(JOBS)],
+    "statuses": lambda bike: sorted(bike.get_statuses()),
+    "schedules": lambda bike: sorted(bike.get_schedules()),
+    "rows": lambda bike: sorted(bike.get_rows()),
+    "queues": lambda bike: sorted(
+        str(dataclasses.replace(queue, first="", oldest_due=None)) for queue in bike.queues()
+    ),
+    "limits": lambda bike: bike.queue_limits(),
+    "failures": lambda bike: sorted(map(str, bike.failures())),
+    "runs": lambda bike: sorted(str(dataclasses.replace(run, worker="", took=0.0)) for run in bike.runs(limit=9999)),
+    "log": lambda bike: sorted((each.action, each.jobid) for each in bike.log() if each.jobid),
+    "health": lambda bike: (sorted(bike.health().problems), bike.health().metrics),
+    "agenda": lambda bike: (bike.agenda().runs, bike.agenda().jobs, bike.agenda(queue="A").runs),
+    "fsck": lambda bike: list(bike.fsck()),
+    "check": lambda bike: sorted(map(str, bike.check())),
+    "counts": lambda bike: sorted(each for each in bike.store.counts.read().items() if not SHIFTS.search(each[0])),
+    "totals": lambda bike: str(dataclasses.replace(bike.store.totals.read(), unarchived=0)),
+    "soonest": lambda bike: len(bike.store.timeline.list_soonest(5)),
+    "search": lambda bike: sorted(bike.store.questions.search("*", 99, 9.0)[0]),
+    "pages": lambda bike: sorted(walk(bike, "overview", JobSearch(by_next=True))),
+    "run pages": lambda bike: len(bike.store.past.read_runs(RunSearch(), rows=7).runs),
+    "metrics": lambda bike: sorted(
+        line.replace(bike.prefix, "")
+        for line in bike.metrics().splitlines()
+        if "build_info" not in line and "seconds" not in line
+    ),
+}
+
+
+def scrub(answer):
+    """An answer as a text, without how long something took: that differs."""
+    return re.sub(r"(19\d{8})\.\d+|'took': [\d.e-]+", r"\1", str(answer))
+
+
+def show(changes):
+    return sorted(changes.added), sorted(changes.changed), changes.unchanged, sorted(changes.removed), len(changes.bad)
+
+
+def strip(job):
+    return str(dataclasses.replace(job, last_started=None))
+
+
+def walk(bike, part, search):
+    """The ids of all jobs, page by page."""
+    page = bike.store.overview.read_page(search, rows=3)
+    yield from (job.jobid for job in page.jobs)
+    while page.following:
+        page = bike.store.overview.read_page(search, page.following, rows=3)
+        yield from (job.jobid for job in page.jobs)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_answer_is_the_same(client, prefix, seed):
+    twins, chance = Twins(client, prefix), random.Random(seed)
+    for number in range(STEPS):
+        twins.step(chance)
+        if number % 10 == 9:
+            twins.now += chance.choice([1.0, 9.0, 3700.0])
+            twins.work()
+            for name, ask in QUESTIONS.items():
+                one, other = map(scrub, twins.both(ask))
+                assert one == other, name

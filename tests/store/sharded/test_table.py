@@ -1,0 +1,48 @@
+"""The table of routes: each method of a store has one, or belongs to what serves one shard."""
+
+import inspect
+
+import pytest
+
+from redbike.store.sharded.table import TABLE
+from redbike.store.store import Store
+
+# What only a dispatcher, a worker or fsck does, with one shard at a time.
+OF_ONE = {
+    "alerts": {"pack_watch", "leave", "watch_all", "read_missed_total", "list_missed", "alert", "list_failing"},
+    "backfills": {"check"},
+    "blackouts": {"begin", "inspect", "repair"},
+    "hosts": {"list_bad", "scan_bases"},
+    "journal": {"count_recent", "list_bad"},
+    "log": {"list_bad"},
+    "outbox": {"list_bad"},
+    "questions": {"inspect_tags"},
+    "queue_limits": {"rebuild_slots", "inspect"},
+    "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
+    "timeline": {
+        *("pack_survey", "read_survey", "pack_dispatch", "read_dispatch", "read_late", "read_expiring", "expire"),
+        *("forget", "list_between", "advance"),
+    },
+    "upkeep": {"repair", "repair_tag", "discard", "add_queue", "persist", "delete"},
+    "rewinds": {"list_bad"},
+    "workers": {"list_bad", "forget"},
+}
+
+
+@pytest.fixture
+def parts(client, prefix):
+    store = Store(client, prefix, lambda jobid: "work-A")
+    return {name: part for name, part in vars(store).items() if not name.startswith("_") and name not in OTHERS}
+
+
+OTHERS = ("client", "keys", "scripts")
+
+
+def test_each_method_has_a_route_or_is_of_one_shard(parts):
+    found = {
+        name: {each for each, _ in inspect.getmembers(part, inspect.ismethod) if not each.startswith("_")}
+        for name, part in parts.items()
+    }
+    assert {name: set(TABLE.get(name, {})) | OF_ONE.get(name, set()) for name in parts} == found
+    assert set(TABLE) == set(parts)
+    assert not any(TABLE[name].keys() & OF_ONE.get(name, set()) for name in parts)
