@@ -8,6 +8,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from tests.commandline import Shell
+from tests.pages import find_block
 from tests.servers import Cluster
 from tests.waiting import wait_until
 
@@ -40,9 +41,8 @@ def shell(tmp_path, masters):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "jobs.py").write_text(WORKER)
-    (folder / ".redbike.conf").write_text(
-        f"[redbike]\nprefix: app\nshards: {SHARDS}\nworker: jobs:Worker('A:B')\n[redbike-redis]\nurl: {masters.url}\n"
-    )
+    config = find_block("scale", "[redbike]").replace("redis+cluster://h1:6379,h2:6379,h3:6379", masters.url)
+    (folder / ".redbike.conf").write_text(config.replace("[redbike]", "[redbike]\nworker: jobs:Worker('A:B')", 1))
     (folder / "done").write_text("")
     shell = Shell(folder, None)
     yield shell

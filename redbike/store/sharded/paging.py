@@ -1,14 +1,20 @@
 """Pages of what several shards have: of one shard after the other, or in the order of all of them."""
 
 import heapq
-from itertools import islice
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
 
 from redbike.store.cursors import Cursor
 from redbike.store.history import PastRun
-from redbike.store.job import JobPage
+from redbike.store.job import Job, JobPage
+from redbike.store.namespace import split
+from redbike.store.overview import PAGE_TIMEOUT
+from redbike.store.overview import ROWS as JOB_ROWS
 from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
 from redbike.store.records import encode
-from redbike.store.sharded.routes import Ask, Given, Named, Shards
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, same
 
 
 def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
@@ -21,19 +27,30 @@ def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[s
 
 
 def read_page(shards: Shards, ask: Ask, given: Given, named: Named) -> JobPage:
-    """Return a page of jobs of one shard after the other; where they have an order, it holds within a shard."""
+    """Return a page of jobs, of one shard after the other until it is full; an order holds within a shard."""
     search, cursor, more = given[0], given[1] if len(given) > 1 else Cursor(), given[2:]
-    shard, source = divmod(cursor.source, PLACES)
-    page: JobPage = ask(shards[shard])(search, cursor._replace(source=source), *more, **named)
-    following = None
-    if page.following is not None:
-        following = page.following._replace(source=page.following.source + PLACES * shard)
-    elif shard + 1 < len(shards):
-        following = Cursor(PLACES * (shard + 1))
-    total = page.total * len(shards)  # about
-    return JobPage(page.jobs, min(total, page.looked_at + page.total * shard), total, following)
+    until = time.monotonic() + float(named.get("patience", PAGE_TIMEOUT))
+    jobs, rows = list[Job](), int(named.get("rows", JOB_ROWS))
+    while True:
+        shard, source = divmod(cursor.source, PLACES)
+        page: JobPage = ask(shards[shard])(search, cursor._replace(source=source), *more, **named)
+        jobs += page.jobs
+        total = page.total * len(shards)  # about
+        done = min(total, page.looked_at + page.total * shard)
+        if page.following is not None:
+            return JobPage(jobs, done, total, _add_places(page.following, PLACES * shard))
+        cursor = Cursor(PLACES * (shard + 1))
+        if shard + 1 == len(shards):
+            return JobPage(jobs, total, total, None)
+        if len(jobs) >= rows or time.monotonic() >= until:
+            return JobPage(jobs, done, total, cursor)
 
 
+def _add_places(cursor: Cursor, number: int) -> Cursor:
+    return cursor._replace(source=cursor.source + number)
+
+
+TOGETHER = 5000  # ids that are divided among shards at a time
 PLACES = 10  # sources of a search, at most
 
 
@@ -88,3 +105,16 @@ def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
     failures = sorted(found, key=lambda each: (each.failed, each.jobid), reverse=True)[: given[0]]
     jobids = [each.jobid for each in failures] + [jobid for dead in deads for jobid in dead.jobids]
     return Dead(list(dict.fromkeys(jobids)), failures)
+
+
+def list_coming(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
+    """Yield pages of jobs that have something to run: of all shards, or of those of some jobs."""
+    jobids = named.get("jobids", given[2] if len(given) > 2 else None)
+    if jobids is None:
+        return chain.from_iterable(ask(shard)(*given, **named) for shard in shards)
+    others, more = given[:2], {"note_paused": given[3]} if len(given) > 3 else {}
+    return chain.from_iterable(
+        ask(shards[shard])(*others, **(named | more | {"jobids": [page[each] for each in places]}))
+        for page in split(jobids, TOGETHER)
+        for shard, places in shards.group(page, same).items()
+    )

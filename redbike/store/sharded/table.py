@@ -188,7 +188,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "count": everywhere(_sum_columns),
         "list_followers": _CHAIN,
         "list_jobids": _CHAIN,
-        "list_pages": _CHAIN,
+        "list_pages": paging.list_coming,
     },
     "overview": {
         "list_jobs": streamed("jobids", 1, _OF),
