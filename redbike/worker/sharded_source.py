@@ -31,14 +31,15 @@ class Shard:
         self.number, self.store, self.source = number, store, source
         self.is_away = False
         self.wakeup: Wakeup | None = None
-        self._lists: list[str] = []
+        self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
 
     def begin_to_wait(self, names: Sequence[str], loop: Loop) -> int:
         """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
-        lists = [self.store.keys.halt, *map(self.store.keys.wake, names)]
-        if self.wakeup is None or lists != self._lists:
+        queues = {self.store.keys.wake(name): name for name in names}
+        if self.wakeup is None or queues != self.queues:
             self.give_up()
-            self.wakeup, self._lists = Wakeup(self.store.client, lists, loop.stopping), lists
+            self.wakeup = Wakeup(self.store.client, [self.store.keys.halt, *queues], loop.stopping)
+            self.queues = queues
         return self.wakeup.begin()
 
     def give_up(self) -> None:
@@ -70,20 +71,20 @@ class ShardedSource(Source):
             shard.give_up()
 
     def take(self, most: int, skipped: int = 0, patience: float | None = None) -> list[Run]:
-        """Take up to `most` jobs of one shard: the first one in turn that has any."""
+        """Take up to `most` jobs of one shard: the first one in turn that has any; without the first polls."""
         self._looked_at = time.monotonic()
         order = [*self._shards[self._next :], *self._shards[: self._next]]
         for shard in order:
-            if found := self._take_of(shard, most):
+            if found := self._take_of(shard, most, skipped):
                 self._next = (shard.number + 1) % len(self._shards)
                 return found
         return []
 
-    def _take_of(self, shard: Shard, most: int) -> list[Run]:
+    def _take_of(self, shard: Shard, most: int, skipped: int = 0) -> list[Run]:
         if shard.is_away or self._loop.stopping.is_set():
             return []
         try:
-            return shard.source.take(most, patience=0.0)
+            return shard.source.take(most, skipped, patience=0.0)
         except Unreachable as error:
             self._pass_over(shard, error)
             return []
@@ -149,6 +150,7 @@ class ShardedSource(Source):
             return False
         if key == shard.store.keys.halt:
             shard.source.check_halt()
+        self._queues.note_token(shard.queues.get(key or "", ""))
         return key is not None
 
     def _take_first(self, woken: Sequence[Shard]) -> list[Run]:
