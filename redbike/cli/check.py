@@ -67,6 +67,11 @@ class _Check:
             self.looked_at.append("the server")
             prefix = aim_at(client, settings.prefix)
             store = open_store(client, replace(settings, prefix=prefix), worker)
+            try:
+                store.agreement.check()
+            except BadConfig as error:
+                yield Finding(str(error))
+                return
             # Several shards may be on one server.
             servers = (ServerCheck(shard).run(settings.timefile) for shard in store.shards)
             yield from dict.fromkeys(chain.from_iterable(servers))

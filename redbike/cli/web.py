@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from redbike.cli.arguments import Arguments
@@ -57,6 +58,9 @@ def show_page(arguments: Arguments, config: Config) -> None:
                 )
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
+            with suppress(ServerError):
+                # It may be away. But a number of shards that is wrong stays so.
+                site.bike.store.agreement.check()
             asks: Asks = "if any" if is_local and not proxies.roles else "always"
             app = make_app(site, asks=asks, proxies=proxies, api=arguments["--api"])
             server.serve(server.RootPath(app, root_path) if root_path else app, bound, stopping)

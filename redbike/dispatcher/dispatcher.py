@@ -62,11 +62,11 @@ class Dispatcher:
 
     def __init__(
         self, store: Store, settings: Settings, ping_url: str | None = None, timefile: Timefile | None = None,
-        owner: str = "", is_first: bool = True
+        owner: str = "", is_first: bool = True, may_be_away: bool = False
     ) -> None:  # fmt: skip
         self.store = store
         self.settings = settings
-        self.loop = Loop(store)
+        self.loop = Loop(store, may_be_away=may_be_away)
         self.presence = Presence(self.loop, "dispatcher", settings, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
         self.timekeeper = Timekeeper(store, settings, own)

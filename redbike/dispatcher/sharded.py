@@ -47,7 +47,7 @@ class Dispatchers:
     def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
         owner, files = make_owner(), share_timefile(settings.timefile, len(store.shards))
         self._all = [
-            Dispatcher(shard, settings, None if number else ping_url, timefile, owner, is_first=number == 0)
+            Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
         self._error: BaseException | None = None

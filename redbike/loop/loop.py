@@ -16,6 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import redis
@@ -136,11 +137,16 @@ class Wakeup:
 
 
 class Loop:
-    """Runs turns until it is told to stop. It calls `abort` when a second signal ends the process at once."""
+    """Runs turns until it is told to stop. It calls `abort` when a second signal ends the process at once.
 
-    def __init__(self, store: Store, abort: Callable[[], object] | None = None) -> None:
+    With `may_be_away`, it may begin while the server does not answer.
+    """
+
+    def __init__(self, store: Store, abort: Callable[[], object] | None = None, may_be_away: bool = False) -> None:
         self.store = store
-        self.control_at_start = store.read_control()
+        self.control_at_start: str | None = None  # None: the first signal that it sees is older than this process
+        with suppress(*[Unreachable] * may_be_away):
+            self.control_at_start = store.read_control()
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
@@ -260,7 +266,9 @@ class Loop:
     def check_halt(self, control: str, before: str | None = None) -> None:
         """Stop if `control` is a HALT that was given after this process had started; `before` is what it was then."""
         known = self.control_at_start if before is None else before
-        if control and control != known and not self.stopping.is_set():
+        if known is None:
+            self.control_at_start = control
+        elif control and control != known and not self.stopping.is_set():
             log.info("halted")
             self.is_told = True
             child.report(child.HALTED)

@@ -7,6 +7,7 @@ its answer: it ends these runs while the worker is in the next ones.
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Literal
 
@@ -29,7 +30,9 @@ class Source:
 
     def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
         self.store = store
-        self.control = loop.control_at_start if store is loop.store else store.read_control()
+        self.control = loop.control_at_start if store is loop.store else None
+        with suppress(Unreachable):  # of a shard that is away, it is read before the first take
+            self.read_control()
         self._loop = loop
         self._queues = queues
         self._ends = ends
@@ -54,6 +57,7 @@ class Source:
 
         Raise `Unreachable` after `patience` seconds.
         """
+        self.read_control()
         for poll in islice(self._queues.polls(), skipped, None):
             if self._loop.stopping.is_set():
                 break
@@ -77,7 +81,13 @@ class Source:
         return self._check_halt(self.store.runs.read_take(reply, tag))
 
     def _pack_take(self, poll: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
-        return self.store.runs.pack_take(poll, tag, most, self.control, repeated, idle_owner)
+        return self.store.runs.pack_take(poll, tag, most, self.read_control(), repeated, idle_owner)
+
+    def read_control(self) -> str:
+        """Return the last signal before this worker began to take jobs. Raise `Unreachable`."""
+        if self.control is None:
+            self.control = self.store.read_control()
+        return self.control
 
     def check_halt(self) -> None:
         """Stop the loop if there was a HALT."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
+from redbike.errors import Unreachable
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
@@ -104,7 +105,7 @@ class Worker:
         """Work until halted."""
         next(self.queues.polls())
         self._introduce()
-        self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()))
+        self._apply_limits()
         with self.loop.handle_signals():
             # First: startup() may never end.
             self.leaving.start()
@@ -117,6 +118,14 @@ class Worker:
                 self.runner.hooks.end()
         self.close()
         self.leaving.replace_if_wanted()
+
+    def _apply_limits(self) -> None:
+        """See that the limits of the worker class count; those that are stored count where a shard is away."""
+        patience = None if len(self.store.shards) == 1 else 0.0
+        try:
+            self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()), patience)
+        except Unreachable as error:
+            log.warning("the limits of this class are not looked at: %s", error)
 
     def _loop_until_halted(self) -> None:
         with self.presence:
@@ -205,7 +214,7 @@ class Worker:
         return run.jobid
 
     def _take_one(self, poll: Poll, source: Source) -> Run | None:
-        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, source.control)
+        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, source.read_control())
         return taken[0] if taken and taken != "halted" else None
 
     def _turn(self) -> None:

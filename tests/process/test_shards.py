@@ -89,6 +89,14 @@ def test_each_job_runs_once_and_all_masters_have_some(shell, masters, bike):
     assert len(bike.runs(limit=9999)) == NUMBER
     assert shell.run("health").returncode == 0
     assert shell.run("fsck").stdout == ""
+    # Who thinks of another number is refused, also by what would wait for a server.
+    config = (shell.folder / ".redbike.conf").read_text()
+    (shell.folder / "other.conf").write_text(config.replace("shards: 16", "shards: 8"))
+    for command, status in (("jobs", 2), ("check", 1), ("web", 2), ("up", 2)):
+        more = ["--listen=127.0.0.1:0"] if command == "web" else []
+        done = shell.run("--config=other.conf", command, *more)
+        assert done.returncode == status, command
+        assert "bad shards 8: the jobs of the prefix '{app}' are divided among 16" in done.stdout + done.stderr
     # A job that is unset is gone from its shard, and the others stay.
     assert shell.run("unset", "job-7:B").returncode == 0
     assert len(shell.list_rows("jobs", "--format=csv")) == NUMBER - 1
@@ -113,6 +121,13 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
         bike.set(name, "IN:1s")
     wait_until(lambda: count_done(shell).keys() >= set(near))
     took = time.monotonic() - began
+    # So do processes that begin now.
+    for process in shell.started:
+        process.kill()
+    for command in ("dispatch", "work"):
+        shell.start(command)
+    bike.set(near[0], "IN:1s")
+    wait_until(lambda: count_done(shell)[near[0]] == 2)
     done = shell.run("shards", "--format=csv")
     assert (done.returncode, done.stderr) == (1, "")
     rows = list(csv.DictReader(done.stdout.splitlines()))
@@ -121,11 +136,22 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     listed = shell.run("statuses")
     assert (len(listed.stdout.splitlines()), listed.returncode) == (len(near), 1)
     assert f"the shard {far[0]} is missing" in listed.stderr
+    listed = shell.run("jobs", "--format=csv")
+    assert sorted(row["jobid"] for row in csv.DictReader(listed.stdout.splitlines())) == sorted(near)
+    for command in ("jobs", "queues", "health", "failures"):
+        done = shell.run(command)
+        assert (f"the shard {far[0]} is missing" in done.stdout + done.stderr, done.returncode) == (True, 1), command
+    # What all are to hear, most have heard.
+    done = shell.run("pause", "--queue=B")
+    assert done.returncode == 1
+    assert f"{', '.join(far)} have not heard of it, all others have" in done.stderr
     gone.start()
     wait_until(masters.is_well)
+    assert shell.run("pause", "--queue=B").returncode == 0
+    assert [shard.queue_limits.read("work-B").pause is None for shard in bike.store.shards] == [False] * SHARDS
     for name in set(names) - set(near):
         bike.set(name, "IN:1s")
     wait_until(lambda: count_done(shell).keys() == set(names))
-    assert set(count_done(shell).values()) == {1}
+    assert count_done(shell) == Counter(names) + Counter(near[:1])
     assert took < 60
     assert shell.run("fsck").stdout == ""

@@ -160,7 +160,7 @@ def tell_all(merge: Merge) -> Route:
             except Unreachable as error:
                 silent[shard.keys.prefix] = error
         if silent:
-            names, problem = ", ".join(silent), next(iter(silent.values()))
+            names, problem = ", ".join(silent), str(next(iter(silent.values()))).rpartition("missing: ")[2]
             raise Unreachable(f"{names} {_HAVE[len(silent) > 1]} not heard of it, all others have: {problem}")
         return merge(answers)
 
@@ -207,9 +207,23 @@ def _chain(shards: Shards, tell: Callable[["Store"], Iterable[Any]]) -> Iterator
         try:
             yield from tell(shard)
         except Unreachable as error:
-            silent.append(Unreachable(f"the shard {shard.keys.prefix} is missing: {error}"))
+            silent.append(error)
     if silent:
         raise silent[0]
+
+
+def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
+    """Return an error that names the shard which does not answer."""
+    head = f"the shard {shard.keys.prefix} is missing: "
+    return error if str(error).startswith(head) else Unreachable(head + str(error))
+
+
+def name_silent(shard: "Store", stream: Iterator[Any]) -> Iterator[Any]:
+    """Yield what a shard tells; an error names it if it does not answer any more."""
+    try:
+        yield from stream
+    except Unreachable as error:
+        raise describe_silent(shard, error) from error
 
 
 def first(answers: Iterable[Any]) -> Any:

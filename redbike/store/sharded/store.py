@@ -5,11 +5,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.merging import find_shard_of
 from redbike.store.sharded.places import find_shard
-from redbike.store.sharded.routes import Shards, nothing, reachable, tell_all
+from redbike.store.sharded.routes import Shards, describe_silent, name_silent, nothing, reachable, tell_all
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import QueueFor, Store
 
@@ -131,7 +132,15 @@ class Routed:
 
         def ask(shard: Store) -> Callable[..., Any]:
             method: Callable[..., Any] = getattr(getattr(shard, self._part), name)
-            return method
+
+            def call(*given: Any, **named: Any) -> Any:
+                try:
+                    found = method(*given, **named)
+                except Unreachable as error:
+                    raise describe_silent(shard, error) from error
+                return name_silent(shard, found) if isinstance(found, Iterator) else found
+
+            return call
 
         return lambda *given, **named: route(self._shards, ask, given, named)
 
