@@ -67,14 +67,14 @@ class _Check:
             self.looked_at.append("the server")
             prefix = aim_at(client, settings.prefix)
             store = open_store(client, replace(settings, prefix=prefix), worker)
+            # Several shards may be on one server.
+            servers = (ServerCheck(shard).run(settings.timefile) for shard in store.shards)
+            yield from dict.fromkeys(chain.from_iterable(servers))
             try:
                 store.agreement.check()
             except BadConfig as error:
                 yield Finding(str(error))
                 return
-            # Several shards may be on one server.
-            servers = (ServerCheck(shard).run(settings.timefile) for shard in store.shards)
-            yield from dict.fromkeys(chain.from_iterable(servers))
             yield from check_shared(settings, store.workers.list_all())
             checks = [JobsCheck(shard, **given) for shard in store.shards]
             yield from chain.from_iterable(check.run(report) for check in checks)
