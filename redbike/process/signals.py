@@ -221,13 +221,15 @@ class SignalHandlers:
 
     def _watch(self, reader: int) -> None:
         """Act on signals in this thread: the main one may hang in a call into C."""
-        received = b""
+        received, has_heard = b"", False
         with contextlib.suppress(OSError):
             while OVER not in received and (received := os.read(reader, 64)):
                 now = time.monotonic()
                 for number in received:
                     if number in self._replaced:
-                        self._act(number, now, may_be_second=True)
+                        # The main thread may have acted on the first one long ago, if this one comes late.
+                        self._act(number, now, may_be_second=has_heard)
+                        has_heard = True
             os.close(reader)
 
 

@@ -235,6 +235,26 @@ def test_the_handlers_from_before_come_back(monkeypatch):
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
 
 
+def test_a_signal_that_the_thread_hears_late_is_no_second_one(monkeypatch):
+    monkeypatch.setattr(signals, "AGAIN", 0.0)
+    act, heard, acted = SignalHandlers._act, [], []
+
+    def note(handlers, number, now, may_be_second):
+        act(handlers, number, now, may_be_second)
+        acted.append(may_be_second)
+
+    monkeypatch.setattr(SignalHandlers, "_act", note)
+    with SignalHandlers(heard.append, lambda number: heard.append(-number)):
+        # As if the main thread had heard it long before.
+        signals.tell(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: len(acted) == 3)  # also the main thread and the one that watches
+        assert heard == [signal.SIGTERM]
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: True in acted)
+    assert heard == [signal.SIGTERM, -signal.SIGTERM]
+
+
 def test_in_another_thread_nothing_is_heard_and_when_nothing_handles_signals_none_is_sent():
     before = signal.getsignal(signal.SIGTERM)
     seen = []
