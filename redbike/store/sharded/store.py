@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from redbike.errors import Unreachable
@@ -91,11 +91,12 @@ class ShardedStore(Store):
 
     def queue_to_set(self, jobid: str) -> str:
         """Return the queue of `jobid`, which is to be set, see `Store.queue_to_set`."""
-        return self.shards[0].queue_to_set(jobid)  # type: ignore[no-any-return]
+        return self.shards.of(jobid).queue_to_set(jobid)
 
     def freeze_queues(self) -> QueueFor:
         """Return `queue_to_set`, as it is now."""
-        return self.shards[0].freeze_queues()  # type: ignore[no-any-return]
+        frozen = lru_cache(None)(lambda number: self._shards[number].freeze_queues())
+        return lambda jobid: frozen(self._shards.find(jobid))(jobid)
 
     def halt(self) -> None:
         """Tell every dispatcher and worker that runs now to stop after its current job."""
@@ -150,6 +151,17 @@ class ShardedScripts:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
+
+    @property
+    def is_stopping(self) -> Callable[[], bool]:
+        """Tell whether the loop is to stop that runs them."""
+        found: Callable[[], bool] = self._shards[0].scripts.is_stopping
+        return found
+
+    @is_stopping.setter
+    def is_stopping(self, tell: Callable[[], bool]) -> None:
+        for shard in self._shards:
+            shard.scripts.is_stopping = tell
 
     def run(self, call: Call) -> Reply:
         """Run one script, see `redbike.store.scripts.Scripts.run`."""

@@ -182,7 +182,7 @@ TABLE: dict[str, dict[str, Route]] = {
     },
     "counts": {"read": everywhere(add)},
     "totals": {"read": everywhere(merging.add_totals)},
-    "archiver": {"count_entries": everywhere(max), "archive": _CHAIN},
+    "archiver": {"count_entries": reachable(max), "archive": _CHAIN},
     "depths": {"list_all": everywhere(merging.add_queues), "count_before": _second(itemgetter(1))},
     "coming": {
         "count": everywhere(_sum_columns),
@@ -211,7 +211,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "renew": reachable(_join_renewed),
         "unregister": reachable(nothing),
         "list_all": everywhere(merging.join_processes),
-        "list_working": everywhere(lambda lists: list(dict.fromkeys(concat(lists)))),
+        "list_working": _ONE_OF_ALL,
     },
     "alerts": {"read": everywhere(merging.join_known), "read_failures": _UNION},
     "outbox": {
