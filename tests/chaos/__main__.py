@@ -15,6 +15,7 @@ Options:
                       always [default: everysec].
   --servers=<KIND>    one, or sentinel: a master, two replicas and three Sentinels, or cluster: three masters, each
                       with a replica [default: one].
+  --shards=<N>        Among how many shards the jobs are divided, on the one server [default: 1].
   --jobs=<N>          Jobs that no client touches [default: 2500].
   --dispatchers=<N>   Dispatcher processes [default: 3].
   --workers=<N>       Worker processes [default: 8].

@@ -53,7 +53,7 @@ class Client:
                 self.attempt("halt", "", "")
             elif self.rng.random() < SETS:
                 verb, name = self.rng.choice((("group", "then"), ("backfill", "base")))
-                self.retry_until_up(verb, f"fast.follow-{name}.{self.number}-{time.monotonic_ns()}:A", "")
+                self.retry_until_up(verb, f"fast.follow-{name}.{{{self.number}-{time.monotonic_ns()}}}:A", "")
             elif self.steered and self.rng.random() < 0.5:
                 self.steer(self.rng.choices([name for name, _ in STEERING], [weight for _, weight in STEERING])[0])
             else:

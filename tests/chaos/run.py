@@ -27,6 +27,7 @@ SETTLE = 20.0  # seconds after the last one until all must be as if there had be
 LOOK = 15.0  # seconds between two looks by fsck
 CLOCK_READINGS = 20
 CONFIG = """[redbike]
+shards = {shards}
 timefile = disk/timefile
 on-error = retry
 retries = 20
@@ -51,7 +52,10 @@ class Run:
         self.servers = str(options["--servers"])
         self.steers = bool(options["--steer"])
         one = self.servers == "one"
-        self.server = Server(folder, options["--fsync"], self.journal) if one else Group(folder, self.servers)
+        self.shards = int(options["--shards"])
+        self.server = (
+            Server(folder, options["--fsync"], self.journal, self.shards) if one else Group(folder, self.servers)
+        )
         counts = int(options["--dispatchers"]), int(options["--workers"])
         self.farm = Farm(folder, self.journal, *counts, self.seed)
         self.world = World(folder, self.server, self.farm, self.journal)
@@ -91,9 +95,9 @@ class Run:
 
     def _load(self) -> None:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
-        (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url))
+        (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url, shards=self.shards))
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
-        jobs += population.followers(jobs) + list_dark()
+        jobs += population.followers(jobs, self.shards) + list_dark()
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
         (self.folder / "jobs.csv").write_text(rows)
         before = time.monotonic()

@@ -20,6 +20,7 @@ import redis
 
 from redbike.connection.launcher import find_binary
 from redbike.store.keys import Keys
+from redbike.store.sharded.places import name_shards
 from tests.chaos.journal import Journal
 from tests.waiting import wait_until
 
@@ -39,7 +40,8 @@ HASHES = ("schedules", "statuses", "queued", "running", "skipped", "failures", "
 class Server:
     """A Valkey in `folder`. Whoever changes its state, or must have it there, holds `lock`."""
 
-    def __init__(self, folder: Path, fsync: str, journal: Journal) -> None:
+    def __init__(self, folder: Path, fsync: str, journal: Journal, shards: int = 1) -> None:
+        self.shards = shards
         self.folder = folder
         self.fsync = fsync
         self.postponed = 2.0 if fsync == "everysec" else 0.0  # seconds by which it may put off what it writes
@@ -76,7 +78,7 @@ class Server:
         seconds while the disk is busy, and loses that; a mark that is set just before tells whether that was so.
         """
         self.client.config_set("maxmemory", "0")
-        before, mark, marked = look(self.client), self.client.incr("mark"), time.monotonic()
+        before, mark, marked = look(self.client, shards=self.shards), self.client.incr("mark"), time.monotonic()
         self._process.kill()
         self._process.wait()
         time.sleep(pause)
@@ -84,7 +86,7 @@ class Server:
         forgot = self.postponed > 0 and self.client.get("mark") != str(mark)
         if forgot:
             self._note("before", before)
-            self._note("after", look(self.client))
+            self._note("after", look(self.client, shards=self.shards))
         self._publish()
         return marked - self.postponed if forgot else marked
 
@@ -125,7 +127,7 @@ class Server:
 
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
-        self._note(when, look(self.client))
+        self._note(when, look(self.client, shards=self.shards))
 
     def _note(self, when: str, look: dict[str, Any]) -> None:
         with open(self.folder / "snapshots.log", "a") as file:
@@ -190,13 +192,17 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def look(client: "redis.Redis", prefix: str = "redbike") -> dict[str, Any]:
-    """What is there at an instant between ``began`` and ``ended``."""
-    began, keys = time.monotonic(), Keys(prefix)
+def look(client: "redis.Redis", prefix: str = "redbike", shards: int = 1) -> dict[str, Any]:
+    """What is there at an instant between ``began`` and ``ended``, in all shards."""
+    began, prefixes = time.monotonic(), [prefix] if shards == 1 else name_shards(prefix, shards)
     with client.pipeline(transaction=True) as pipeline:
-        for name in HASHES:
-            pipeline.hgetall(getattr(keys, name))
-        pipeline.zrange(keys.timeline, 0, -1, withscores=True)
-        *found, timeline = pipeline.execute()
-    held = dict(zip(HASHES, found, strict=True)) | {"timeline": dict(timeline)}
+        for keys in map(Keys, prefixes):
+            for name in HASHES:
+                pipeline.hgetall(getattr(keys, name))
+            pipeline.zrange(keys.timeline, 0, -1, withscores=True)
+        found = iter(pipeline.execute())
+    held: dict[str, dict[Any, Any]] = {name: {} for name in (*HASHES, "timeline")}
+    for _ in prefixes:
+        for name in held:
+            held[name] |= dict(next(found))
     return {"began": began, "ended": time.monotonic(), **held}
