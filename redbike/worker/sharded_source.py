@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.loop import BLOCK, Loop, Wakeup
 from redbike.loop.queues import Queues
@@ -32,6 +33,7 @@ class Shard:
         self.is_away = False
         self.wakeup: Wakeup | None = None
         self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
+        self.token = ""  # the key of the list of which this worker has had a token last
 
     def begin_to_wait(self, names: Sequence[str], loop: Loop) -> int:
         """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
@@ -41,6 +43,12 @@ class Shard:
             self.wakeup = Wakeup(self.store.client, [self.store.keys.halt, *queues], loop.stopping)
             self.queues = queues
         return self.wakeup.begin()
+
+    def pass_on(self) -> None:
+        """Give the token back that this worker has had: nothing was taken for it. Raise `Unreachable`."""
+        if self.token in self.queues:
+            with translate_errors():
+                self.store.client.lpush(self.token, "1")
 
     def give_up(self) -> None:
         """Give back the connection on which it waits."""
@@ -120,9 +128,9 @@ class ShardedSource(Source):
                 return []
             # A token may have gone to a worker that was killed.
             if time.monotonic() - self._looked_at > BLOCK and (found := self.take(1)):
-                self._call_off_all(self._shards)
+                self._pass_on(self._call_off_all(self._shards))
                 return found
-        self._call_off_all(self._shards)
+        self._pass_on(self._call_off_all(self._shards))
         return []
 
     def _wait_once(self, names: Sequence[str]) -> list[Shard]:
@@ -150,24 +158,41 @@ class ShardedSource(Source):
             return False
         if key == shard.store.keys.halt:
             shard.source.check_halt()
-        self._queues.note_token(shard.queues.get(key or "", ""))
+        shard.token = key or ""
+        self._queues.note_token(shard.queues.get(shard.token, ""))
         return key is not None
 
     def _take_first(self, woken: Sequence[Shard]) -> list[Run]:
         """Take one job of those shards; the other shards wake other workers from now on."""
-        runs = list[Run]()
+        runs, left = list[Run](), list[Shard]()
         for shard in woken:
-            runs = runs or self._take_of(shard, 1)
-        for shard in self._call_off_all([shard for shard in self._shards if shard not in woken or runs]):
-            runs = runs or self._take_of(shard, 1)
+            if runs:
+                left.append(shard)
+            else:
+                runs = self._take_of(shard, 1)
+        for shard in self._call_off_all([shard for shard in self._shards if shard not in woken]):
+            if runs:
+                left.append(shard)
+            else:
+                runs = self._take_of(shard, 1)
+        self._pass_on(left)
         return runs
+
+    def _pass_on(self, shards: Sequence[Shard]) -> None:
+        """Let other workers have the tokens of those shards: this one is busy now, or ends."""
+        for shard in shards:
+            try:
+                shard.pass_on()
+            except Unreachable as error:
+                self._pass_over(shard, error)
 
     def _call_off_all(self, shards: Sequence[Shard]) -> list[Shard]:
         """Wait for those shards no more; return those that have given a token meanwhile."""
         found = []
         for shard in shards:
             try:
-                if shard.wakeup and shard.wakeup.call_off():
+                if shard.wakeup and (token := shard.wakeup.call_off()):
+                    shard.token = token
                     found.append(shard)
             except Unreachable as error:
                 self._pass_over(shard, error)

@@ -1,0 +1,78 @@
+"""Workers of several shards: each job wakes one that is idle, and none that is busy keeps a token to itself."""
+
+import threading
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.loop import loop
+from redbike.worker import sharded_source
+from tests.loops import beside
+from tests.waiting import wait_until
+
+ROUNDS = 30
+
+
+class Meeting(RoundRobin):
+    """Its jobs end when as many have begun as are to run at the same time."""
+
+    def __init__(self, number):
+        super().__init__("A")
+        self.barrier, self.met = threading.Barrier(number), 0
+
+    def work(self, jobid):
+        if self.barrier.wait(60) == 0:
+            self.met += 1
+
+
+@pytest.fixture
+def make(client, prefix):
+    bikes = []
+
+    def make(worker):
+        bikes.append(Redbike(worker, prefix, client, shards=4))
+        return bikes[-1]
+
+    yield make
+    for bike in bikes:
+        bike.close()
+
+
+@pytest.fixture
+def jobids(make):
+    """The id of a job of each shard."""
+    bike = make(RoundRobin("A"))
+    names = [f"{number}:A" for number in range(50)]
+    return [next(name for name in names if bike.store.number_shard(name) == shard) for shard in range(4)]
+
+
+def test_jobs_of_all_shards_that_come_at_once_wake_as_many_workers(make, jobids, monkeypatch):
+    # So whoever has a token that it does not use holds up a job for good.
+    monkeypatch.setattr(loop, "BLOCK", 600)
+    monkeypatch.setattr(sharded_source, "BLOCK", 600)
+    worker = Meeting(4)
+    bikes = [make(worker) for _ in range(4)]
+    with beside(bikes[0].store, *(bike.work for bike in bikes)):
+        wait_until(lambda: len(bikes[0].workers()) == 4)
+        for number in range(ROUNDS):
+            list(bikes[0].set_many((jobid, "NOW") for jobid in jobids))
+            wait_until(lambda number=number: worker.met == number + 1)
+            wait_until(lambda: not any(queue.in_flight for queue in bikes[0].queues()))
+    assert worker.met == ROUNDS
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_all_jobs_of_all_shards_run_once(make, concurrency):
+    ran = []
+
+    class Noting(RoundRobin):
+        def work(self, jobid):
+            ran.append(jobid)
+
+    bike = make(Noting("A:B"))
+    jobids = [f"{number}:{'AB'[number % 2]}" for number in range(200)]
+    list(bike.set_many((jobid, "NOW") for jobid in jobids))
+    with beside(bike.store, lambda: bike.work(concurrency)):
+        wait_until(lambda: len(ran) == 200)
+        wait_until(lambda: {status for _, status, _ in bike.get_statuses()} == {"STP"})
+    assert sorted(ran) == sorted(jobids)
