@@ -57,8 +57,13 @@ def _watch(lifeline: int, output: int, parent: int) -> None:
     except OSError:
         while os.getppid() == parent:
             time.sleep(INTERVAL)
+    # First: to stop is logged, which would wait for ever where a job has filled the output.
+    threading.Thread(target=_drain, args=(output,), name="redbike-output", daemon=True).start()
     if not signals.tell(signal.SIGTERM):
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _drain(output: int) -> None:
     with contextlib.suppress(OSError):
         while os.read(output, 65536):
             pass

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,21 @@ def test_a_job_that_prints_a_flood_outlives_its_supervisor(jobs, number):
     wait_until(lambda: all(map(is_gone, children)))
     assert status_of(jobs, "long:A") == "STP"
     assert list(jobs.bike.failures()) == []
+
+
+def test_a_job_whose_output_nobody_reads_outlives_its_supervisor(jobs):
+    (jobs.folder / "jobs.py").write_text(WORKER.replace('if name == "flood":', 'if name == "long":'))
+    up = jobs.start("up", "jobs:Worker('A')")
+    assert jobs.bike.set("long:A", "NOW")
+    wait_until(lambda: "long:A" in begun(jobs))
+    children, worker = children_of(up.pid), worker_of(up.pid)
+    up.send_signal(signal.SIGSTOP)
+    (jobs.folder / "go").touch()
+    wait_until(lambda: any("pipe_write" in task.read_text() for task in Path(f"/proc/{worker}/task").glob("*/wchan")))
+    up.send_signal(signal.SIGKILL)
+    up.wait()
+    wait_until(lambda: all(map(is_gone, children)))
+    assert status_of(jobs, "long:A") == "STP"
 
 
 def test_a_terminal_that_is_closed_costs_no_job(jobs):
