@@ -58,8 +58,7 @@ def show_page(arguments: Arguments, config: Config) -> None:
                 )
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")
-            with suppress(ServerError):
-                # It may be away. But a number of shards that is wrong stays so.
+            with suppress(ServerError):  # it may be away, but a wrong number of shards stays so
                 site.bike.store.agreement.check()
             asks: Asks = "if any" if is_local and not proxies.roles else "always"
             app = make_app(site, asks=asks, proxies=proxies, api=arguments["--api"])

@@ -227,8 +227,7 @@ class SignalHandlers:
                 now = time.monotonic()
                 for number in received:
                     if number in self._replaced:
-                        # The main thread may have acted on the first one long ago, if this one comes late.
-                        self._act(number, now, may_be_second=has_heard)
+                        self._act(number, now, may_be_second=has_heard)  # the main thread may have been earlier
                         has_heard = True
             os.close(reader)
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
@@ -17,11 +18,13 @@ from redbike.loop.loop import BLOCK, Loop, Wakeup
 from redbike.loop.queues import Queues
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Run
+from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.worker.source import NAP, Source
 
 log = logging.getLogger("redbike.worker")
 
+T = TypeVar("T")
 RETRY = 0.5  # seconds after which a shard that was away is asked again
 
 
@@ -212,8 +215,8 @@ class ShardedSource(Source):
         groups = self._group(runs, lambda run: run.jobid)
         return list(chain.from_iterable(shard.source.keep_own(own) for shard, own in groups))
 
-    def _group(self, items: Sequence, get_jobid: Callable) -> list[tuple[Shard, list]]:  # type: ignore[type-arg]
-        found: dict[int, list] = {}  # type: ignore[type-arg]
+    def _group(self, items: Sequence[T], get_jobid: Callable[[T], str]) -> list[tuple[Shard, list[T]]]:
+        found: dict[int, list[T]] = {}
         for item in items:
             found.setdefault(self._find(get_jobid(item)), []).append(item)
         return [(self._shards[number], own) for number, own in found.items()]
@@ -228,7 +231,7 @@ class ShardedSource(Source):
         self.end(ended)
         return self.take(most)
 
-    def end(self, ended: list[EndedRun], then: object = None) -> list:  # type: ignore[type-arg]
+    def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
         """See that these runs, and those that the servers were told of, are ended."""
         groups = {shard.number: own for shard, own in self._group(ended, lambda each: each[0].jobid)}
         for shard in self._shards:

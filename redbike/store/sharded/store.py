@@ -19,7 +19,7 @@ class ShardedStore(Store):
     """The jobs of several stores. A job is in the one that `redbike.store.sharded.places` names."""
 
     def __init__(self, stores: Sequence[Store], agreement: Agreement) -> None:
-        self._agreement = agreement
+        self._agreement, self._first = agreement, stores[0]
         self._shards = Shards(stores, partial(find_shard, number=len(stores)), agreement.note)
         self.client, self.keys = stores[0].client, stores[0].keys
         self.scripts: Any = ShardedScripts(self.shards)
@@ -51,7 +51,7 @@ class ShardedStore(Store):
     @property
     def stopped_at(self) -> float | None:
         """The instant at which the clock of this store is stopped; None if it is the servers' own."""
-        return self.shards[0].stopped_at  # type: ignore[no-any-return]
+        return self._first.stopped_at
 
     def noted_as(self, who: str | None) -> "Store":
         """Return this store, whose changes are noted in the log as those of `who`; None for no notes."""
@@ -60,7 +60,7 @@ class ShardedStore(Store):
     @property
     def who(self) -> str | None:
         """As whose changes those of this store are noted; None if they are not."""
-        return self.shards[0].who  # type: ignore[no-any-return]
+        return self._first.who
 
     @contextmanager
     def hold_connection(self) -> Iterator["Store"]:
@@ -108,7 +108,7 @@ class ShardedStore(Store):
 
     def read_control(self) -> str:
         """Return the newest control signal with its time, or ""."""
-        return reachable(_find_newest)(self._shards, lambda shard: shard.read_control, (), {})  # type: ignore[no-any-return]
+        return str(reachable(_find_newest)(self._shards, lambda shard: shard.read_control, (), {}))
 
     def pass_halt_on(self) -> None:
         """Leave the tokens that woke this process to the next one."""

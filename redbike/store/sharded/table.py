@@ -4,7 +4,7 @@ What has no row is for one shard alone, and is asked of that.
 """
 
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, cast
 
 from redbike.store.backfills import Backfills
 from redbike.store.sharded import merging, paging
@@ -95,7 +95,7 @@ def _any(answers: Any) -> bool:
 
 def _leave_out(shards: Any, ask: Any, given: Any, named: Any) -> Any:
     """Pass over occurrences of backfills, as each shard knows which are some."""
-    return Backfills.leave_out(_Bases(shards), *given)  # type: ignore[arg-type]
+    return Backfills.leave_out(cast(Backfills, _Bases(shards)), *given)
 
 
 class _Bases:

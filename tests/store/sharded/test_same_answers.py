@@ -36,8 +36,10 @@ class Twins:
         self.now = 1_900_000_000.0
         self.bikes = [Redbike(Worker("A:B"), f"{prefix}{n}", client, shards=n, noted_as="ada@here") for n in (1, 4)]
         for bike in self.bikes:
-            clock = lambda: self.now  # noqa: E731
-            bike._compose(bike.store.follow(clock), bike._noted.follow(clock), bike.worker)
+            bike._compose(bike.store.follow(self.read), bike._noted.follow(self.read), bike.worker)
+
+    def read(self):
+        return self.now
 
     def both(self, act):
         found = []
