@@ -18,26 +18,23 @@ any more. So of two dispatchers one works and the other finds nothing to do, and
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
-from redbike.dispatcher.expiring import skip_expired
 from redbike.dispatcher.spare_time import Archiving, Forgetting, Spreading
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
+from redbike.dispatcher.timers import run_timers
 from redbike.errors import ServerError
 from redbike.loop.alerts.alerting import Alerting
-from redbike.loop.blackouts import begin_blackouts
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
 from redbike.loop.policies import decide_lost, decide_suspect, describe
 from redbike.loop.registration import Presence
-from redbike.loop.resuming import resume_over
 from redbike.loop.steps import log_enqueued
 from redbike.loop.timefile import Timefile
 from redbike.process import watchdog
-from redbike.store.names import is_queue_name
 from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.next_state import Answer, EndedRun
 from redbike.store.processes import LOST
@@ -70,6 +67,7 @@ class Dispatcher:
         self.presence = Presence(self.loop, "dispatcher", settings, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
         self.timekeeper = Timekeeper(store, settings, own)
+        self.divide: Callable[[str], None] = lambda name: None  # the limits of a queue among shards, soon
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)
         self._spreading = Spreading(store, settings)
@@ -118,7 +116,7 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-            if survey.timers and self._run_timers(store, survey.timers):
+            if survey.timers and run_timers(store, self.settings, survey.timers, self.divide):
                 # What is due may be held since.
                 before, due = None, []
                 continue
@@ -217,23 +215,6 @@ class Dispatcher:
         for tag, jobids in survey.strays.items():
             store.upkeep.repair_tag(tag, jobids)
         return True
-
-    def _run_timers(self, store: Store, timers: Sequence[str]) -> bool:
-        """Resume the jobs, skip what has expired, and open the queues, whose timers have come; begin blackouts.
-
-        Return whether there was a blackout among them.
-        """
-        begins = begin_blackouts(store, timers)
-        resume_over(store, self.settings, timers)
-        skip_expired(store, self.settings, timers)
-        for member in timers:
-            kind, _, name = member.partition(":")
-            if kind == "queue" and (not name or is_queue_name(name)):
-                store.queue_limits.open(name)
-            elif kind not in ("job", "expires", "blackout"):
-                log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
-                store.upkeep.discard(store.keys.timers, member)
-        return begins
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""

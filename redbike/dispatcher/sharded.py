@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.dividing import Divider
 from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
 from redbike.store.namespace import make_owner
@@ -50,6 +51,9 @@ class Dispatchers:
             Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
+        self._divider = Divider(store)
+        for each in self._all:
+            each.divide = self._divider.ask
         self._error: BaseException | None = None
 
     @property
@@ -63,12 +67,15 @@ class Dispatchers:
         threads = [threading.Thread(target=self._run, args=(each, after), name="redbike-dispatcher") for each in others]
         for thread in threads:
             thread.start()
+        if threads:
+            self._divider.start()
         try:
             first.dispatch(after)
         finally:
             self._stop()
             for thread in threads:
                 thread.join()
+            self._divider.stop()
         if self._error is not None:
             raise self._error
 
@@ -87,7 +94,9 @@ class Dispatchers:
 
     def dispatch_due(self, now: float | None = None) -> int:
         """Move all that is due by `now` in all shards; return how many jobs moved."""
-        return sum(each.dispatch_due(now) for each in self._all)
+        moved = sum(each.dispatch_due(now) for each in self._all)
+        self._divider.divide_asked()
+        return moved
 
     def close(self) -> None:
         """Give back the connections, and end the threads."""

@@ -46,6 +46,7 @@ PARTS = (
     "_blackouts",  # and its blackout
     "_log",  # notes an entry of the log
     "_limits",  # reads and writes limits
+    "_places",  # tells who is concerned by them
     "_room",  # tells what limits let through
     "_queues",  # notes places in queues
     "_hold",  # notes that jobs are paused

@@ -99,12 +99,16 @@ class QueueLimiter(Part):
         given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
         if rate is not None:
             given["rate"] = rate
-        detail = f"{_describe(name)}: {_describe_limits(at_once, rate)}"
+        detail = describe_limit(name, at_once, rate)
         changed = self._namespace.run("limit", [name], detail=detail, code=by_code, **given)[0] == "ok"
         if changed and at_once:
             # Those that are in flight by now count too.
-            self.rebuild_slots(name, self._list_flying(name))
+            self.count_flying(name)
         return bool(changed)
+
+    def count_flying(self, name: str) -> None:
+        """Give each job a slot that is in flight from the queue `name`, which is limited from now on."""
+        self.rebuild_slots(name, self._list_flying(name))
 
     def rebuild_slots(self, name: str, jobids: Sequence[str]) -> None:
         """Give each of `jobids` a slot that is in flight from the queue `name`, and take it from the others."""
@@ -179,13 +183,15 @@ def _describe(name: str) -> str:
     return f"queue {name}" if name else "all"
 
 
-def _describe_limits(at_once: int | Unlimited | None, rate: tuple[int, int] | Unlimited | None) -> str:
+def describe_limit(name: str, at_once: int | Unlimited | None, rate: tuple[int, int] | Unlimited | None) -> str:
+    """Return how the log tells of limits that are set."""
     parts = [] if at_once is None else [f"at once {at_once or 'none'}"]
-    return ", ".join(parts if rate is None else [*parts, f"rate {format_rate(*rate) if rate else 'none'}"])
+    parts += [] if rate is None else [f"rate {format_rate(*rate) if rate else 'none'}"]
+    return f"{_describe(name)}: {', '.join(parts)}"
 
 
 def parse_limits(name: str, text: str) -> QueueLimits | None:
-    """Return limits as they are kept; None for one that is missing or damaged."""
+    """Return limits as they are kept, over all shards; None for one that is missing or damaged."""
     try:
         kept = json.loads(text)
         paused = kept.get("paused")
@@ -196,8 +202,9 @@ def parse_limits(name: str, text: str) -> QueueLimits | None:
             str(paused.get("reason", "")),
             paused.get("code") is True,
         )
-        at_once = int(kept["at_once"]) if "at_once" in kept else None
-        rate = (float(kept["count"]), float(kept["seconds"])) if "count" in kept else None
+        whole = kept.get("of", kept)  # a shard has a part of it
+        at_once = int(whole["at_once"]) if "at_once" in whole else None
+        rate = (float(whole["count"]), float(whole["seconds"])) if "count" in whole else None
         if (at_once is not None and at_once < 1) or (rate and min(rate) < 1):
             return None
         return QueueLimits(name, pause or None, at_once, rate and format_rate(*rate))

@@ -42,6 +42,7 @@ from redbike.store.past_runs import PastRuns
 from redbike.store.pauses import Pauses
 from redbike.store.questions import Questions
 from redbike.store.queue_limits import QueueLimiter
+from redbike.store.quotas import Quotas
 from redbike.store.records import decode, encode
 from redbike.store.rows import Rows
 from redbike.store.runs import Runs
@@ -112,6 +113,7 @@ class Store:
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit, self._history)
         self.queue_limits = QueueLimiter(namespace)
+        self.quotas = Quotas(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace)
         self.blackouts = Blackouts(namespace)

@@ -26,6 +26,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
 from redbike.store.next_state import NextState
+from redbike.store.quotas import Quota, Whole
 from redbike.store.records import Progress
 from redbike.store.run import GRACE, LEASE, Run
 from redbike.store.scripts import SCRIPTS, Call
@@ -74,6 +75,14 @@ def due_jobs(store: Store) -> list[tuple[str, str, str]]:
 def move_due(store: Store, run: Run) -> int:
     # What was seen a moment ago may have changed: a job that is no longer due then must be passed over.
     return dispatch(store.at(NOW), due_jobs(store) or [(JOB, "1050", QUEUE)])
+
+
+def divide(store: Store) -> None:
+    store.quotas.hold(QUEUE, 1, at_once=True)
+    store.queue_limits.count_flying(QUEUE)
+    held = store.quotas.look(QUEUE, 1)
+    whole = Whole(5, (100, 60.0))
+    store.quotas.give(QUEUE, 1, Quota(2, 9, 8.0), whole, flying=held.flying, parts="", wanted=True, detail="")
 
 
 def mend(store: Store) -> bool:
@@ -187,6 +196,7 @@ VERBS: dict[str, Verb] = {
     "pause all": lambda store, run: store.at(NOW).queue_limits.pause(""),
     "open": lambda store, run: store.at(NOW).queue_limits.open(QUEUE),
     "limit": lambda store, run: store.at(NOW).queue_limits.limit(QUEUE, at_once=1, rate=(1, 60)),
+    "quota": lambda store, run: divide(store.at(NOW)),
     "rebuild_slots": lambda store, run: store.at(NOW).queue_limits.rebuild_slots(QUEUE, [JOB]),
     "reserve": lambda store, run: store.at(NOW).queue_limits.reserve(QUEUE, run.tag, JOB, 10.0),
     "repair": lambda store, run: mend(store),
@@ -216,8 +226,15 @@ NOTED = {name: name.partition(" ")[0] for name in VERBS if name.partition(" ")[0
 NOTED |= {name: name.partition(" ")[0] for name in ("halt", "pause", "pause until", "pause queue", "pause all")}
 NOTED |= dict.fromkeys(("pause every", "pause queue every", "begin", "begin of all"), "pause --every")
 NOTED |= {"backfill": "backfill", "end backfill": "cancel"}
-NOTED |= {"token": "token", "resume": "resume", "resume late": "resume", "limit": "limit", "note": "load"}
-OF_NO_JOB = ("halt", "token", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note")
+NOTED |= {
+    "token": "token",
+    "resume": "resume",
+    "resume late": "resume",
+    "limit": "limit",
+    "note": "load",
+    "quota": "limit",
+}
+OF_NO_JOB = ("halt", "token", "pause queue", "pause all", "pause queue every", "begin of all", "limit", "note", "quota")
 # What was asked for explicitly is noted also where it changes nothing: the job has that run already.
 NO_CHANGE = {("run", "queue"), ("run", "queue_and_paused")}
 NO_CHANGE |= {("set again", state) for state in ("queue", "flight", "flight_and_paused")}

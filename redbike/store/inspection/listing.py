@@ -191,7 +191,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
             listing.jobs.setdefault(name, None)
         elif kind == "blackout" and is_blackout_name(name):
             listing.blackouts.add(name)
-        elif kind == "queue" and (not name or is_queue_name(name)):
+        elif (kind == "queue" and not name) or (kind in ("queue", "quota") and is_queue_name(name)):
             listing.queue_limits.setdefault(name, set())
         else:
             listing.strays.append((keys.timers, member, f"holds {decode(member)!r}, which names no limits"))

@@ -4,16 +4,20 @@
 local limiter
 local function make_limits()  -- its functions that read and write limits
   -- KEPT: seconds for which the last pause is remembered, for runs that came due during it
-  limiter = {KEPT = 86400}
+  -- APART: seconds between two times at which the places of a queue are divided among shards
+  limiter = {KEPT = 86400, APART = 0.1}
   local FIELDS = {
     'since', 'until', 'ended', 'by', 'reason', 'paused', 'last', 'at_once', 'count', 'seconds',
-    'full_at', 'code', 'held'
+    'full_at', 'code', 'held', 'of', 'parts', 'epoch', 'moving', 'wanted', 'moved'
   }
 
   function limiter.limits_of(name)
     local limits = object_of(call('HGET', queue_limits, name))
+    -- A shard may have no part of what all of them have.
+    if type(limits.of) ~= 'table' then limits.of = nil end
+    local least_of = {full_at = 0, at_once = limits.of and 0, count = limits.of and 0}
     for _, field in ipairs({'at_once', 'count', 'seconds', 'full_at'}) do
-      local number, least = tonumber(limits[field]), field == 'full_at' and 0 or 1
+      local number, least = tonumber(limits[field]), least_of[field] or 1
       limits[field] = number and number >= least and number < 1e12 and number or nil
     end
     for _, field in ipairs({'paused', 'last'}) do
@@ -59,5 +63,11 @@ local function make_limits()  -- its functions that read and write limits
   function limiter.timer(name, instant)
     wake_dispatcher(timers, instant)
     change('ZADD', timers, {'LT', stamp(instant), 'queue:' .. name})
+  end
+
+  -- A dispatcher divides the places anew among the shards then, if not before; see quota.lua.
+  function limiter.divide(name, instant)
+    wake_dispatcher(timers, instant)
+    change('ZADD', timers, {'LT', stamp(instant), 'quota:' .. name})
   end
 end

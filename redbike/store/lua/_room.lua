@@ -5,7 +5,8 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
   if limiter or not always and call('HLEN', queue_limits) == 0 then return limiter end
   make_limits()
 
-  local function reserved_of(limits)  -- how many places functions hold that go on after their runs
+  -- How many places functions hold that go on after their runs.
+  function limiter.reserved_of(limits)
     local number = 0
     for _, ends in pairs(limits.held or {}) do number = number + (ends > now and 1 or 0) end
     return number
@@ -14,25 +15,19 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
   -- How many more jobs of a queue may be taken now, and when the next may be, if it is only its
   -- rate that forbids that. `taken` are those that were taken just now.
   local function room_of(name, limits, taken)
-    if limiter.is_paused(limits) then return 0 end
+    if limiter.is_paused(limits) or limits.moving then return 0 end
     local room, first, last = math.huge, limiter.range_of_slots(name)
     if limits.at_once then
       local flying = call('ZLEXCOUNT', slots, first, last) + (taken or 0)
-      room = math.floor(limits.at_once) - flying - reserved_of(limits)
+      room = math.floor(limits.at_once) - flying - limiter.reserved_of(limits)
     end
     if not limits.count then return room end
+    if limits.count < 1 then return 0 end
     -- The bucket is full at `full_at`. Until then it lacks a token for each step.
     local step, lacks = limits.seconds / limits.count, limiter.lack_of(limits)
     local allowed = math.floor((limits.seconds - lacks) / step + 0.000001)
     local opens = room >= 1 and allowed < 1 and now + lacks - limits.seconds + step or nil
     return math.min(room, allowed), opens
-  end
-
-  function limiter.wake(home)  -- a worker, if it may take a job of this queue
-    local limits = home.limits or limiter.limits_of(home.name)
-    local room, opens = room_of(home.name, limits, home.taken)
-    if limiter.is_paused(limiter.limits_of('')) then return end
-    if room >= 1 then token(home.wake) elseif opens then limiter.timer(home.name, opens) end
   end
 
   function limiter.close(home, all)  -- of its entries no more count than may be taken
@@ -70,21 +65,6 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
     end
   end
 
-  -- Returns the queues with a limit in which others may be taken then.
-  function limiter.free_slots(jobs)
-    local freed = {}
-    for i, record in ipairs(call('HMGET', running, unpack(jobs))) do
-      local run = run_of(record)
-      local home = run and queue[run.home]
-      if run then change('ZREM', slots, {limiter.slot_of(run.home, jobs[i])}) end
-      if home then home.taken = (home.taken or 0) - 1 end
-    end
-    for _, home in ipairs(queue) do
-      local waits_on = home.taken and #home.pushed == 0 and call('LLEN', home.list) > 0
-      if waits_on then freed[#freed + 1] = home end
-    end
-    return freed
-  end
-
+  make_places(room_of)
   return limiter
 end

@@ -7,9 +7,11 @@
 -- returns {'ok'}, or {'unchanged'}
 local home, limiter = queue[1], make_limiter(true)
 local limits = limiter.limits_of(home.name)
-local before = {limits.at_once or 0, limits.count or 0, limits.seconds or 0, limits.code}
+local of = limits.of or limits  -- those over all shards
+local before = {of.at_once or 0, of.count or 0, limits.seconds or 0, limits.code}
 local first, last = limiter.range_of_slots(home.name)
 if given.code and (limits.at_once or limits.count) and not limits.code then return {'unchanged'} end
+limits.of, limits.parts, limits.epoch, limits.moving, limits.wanted, limits.moved = nil
 if given.at_once ~= nil then limits.at_once = given.at_once or nil end
 if given.rate ~= nil then limits.count, limits.seconds = unpack(given.rate or {}) end
 if not limits.count then limits.count, limits.seconds, limits.full_at = nil, nil, nil end
@@ -24,7 +26,7 @@ if next(limits) then
   change('HSET', queue_limits, {home.name, limiter.record_of(limits)})
 else
   change('HDEL', queue_limits, {home.name})
-  change('ZREM', timers, {'queue:' .. home.name})
+  change('ZREM', timers, {'queue:' .. home.name, 'quota:' .. home.name})
 end
 if call('LLEN', home.list) > 0 then
   home.limits = limits

@@ -27,6 +27,7 @@ if not next(limits) then
 elseif changed then
   change('HSET', queue_limits, {name, limiter.record_of(limits)})
 end
+if limits.wanted then limiter.ask_for_places(name, limits, true) end  -- a reserved one may be free
 if home and call('LLEN', home.list) > 0 then
   home.limits = limits
   wake(home)

@@ -17,6 +17,7 @@ if given.seconds > 0 then
 end
 limits.held = next(held) and held or nil
 change('HSET', queue_limits, {home.name, limiter.record_of(limits)})
+if given.seconds == 0 and limits.wanted then limiter.ask_for_places(home.name, limits, true) end
 if given.seconds == 0 and call('LLEN', home.list) > 0 then
   home.limits = limits
   wake(home)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from redbike.config.limits import format_rate, parse_rate
-from redbike.errors import BadConfig
 from redbike.store.alerts import Known
 from redbike.store.blackouts import OF_JOB
 from redbike.store.jobs import Answers, JobToSet, Refused
@@ -58,7 +56,7 @@ def _add_queue(one: Queue, other: Queue) -> Queue:
         first=oldest.first,
         in_flight=one.in_flight + other.in_flight,
         paused=min(pauses, default=None),
-        at_once=None if one.at_once is None or other.at_once is None else one.at_once + other.at_once,
+        at_once=other.at_once if one.at_once is None else one.at_once,
         rate=None if one.rate is None or other.rate is None else one.rate + other.rate,
         late=one.late + other.late,
     )
@@ -69,7 +67,7 @@ def _get_oldest(each: Queue) -> float:
 
 
 def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:
-    """Return what stands before each queue in all shards together, of which each has a part of its limits."""
+    """Return what stands before each queue in all shards together."""
     found: dict[str, QueueLimits] = {}
     for each in (each for listed in lists for each in listed):
         found[each.queue] = add_limits([found[each.queue], each]) if each.queue in found else each
@@ -77,35 +75,12 @@ def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:
 
 
 def add_limits(parts: Iterable[QueueLimits]) -> QueueLimits:
-    """Return what stands before one queue in all shards together."""
+    """Return what stands before one queue: each shard knows its limits over all of them."""
     one, *others = parts
     for other in others:
-        at_once = [each.at_once for each in (one, other) if each.at_once is not None]
-        rates = [parsed for each in (one, other) if (parsed := parse_rate(each.rate))]
-        rate = format_rate(sum(number for number, _ in rates), rates[0][1]) if rates else None
-        one = QueueLimits(one.queue, one.pause or other.pause, sum(at_once) if at_once else None, rate)
+        at_once = other.at_once if one.at_once is None else one.at_once
+        one = QueueLimits(one.queue, one.pause or other.pause, at_once, one.rate or other.rate)
     return one
-
-
-def share_limit(shards: Shards, ask: Ask, given: Given, named: Named) -> bool:
-    """Give each shard its part of the limits of a queue: so all together never have more. Raise `BadConfig`."""
-    (name,), number = given, len(shards)
-    parts = [dict(named) for _ in shards]
-    for limit in ("at_once", "rate"):
-        whole = named.get(limit)
-        if not whole:
-            continue
-        count = whole if limit == "at_once" else whole[0]
-        if count < number:
-            raise BadConfig(
-                f"bad limit {count} of the queue {name!r}: each of the {number} shards needs a part of it, so at least "
-                f"{number} is needed"
-            )
-        for place, part in enumerate(parts):
-            own = count // number + (place < count % number)
-            part[limit] = own if limit == "at_once" else (own, whole[1])
-    changed = [ask(shard)(name, **part) for shard, part in zip(shards, parts, strict=True)]
-    return any(changed)
 
 
 def join_processes(lists: Iterable[Sequence[Process]]) -> list[Process]:

@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 from redbike.store.backfills import Backfills
-from redbike.store.sharded import merging, paging
+from redbike.store.sharded import merging, paging, quotas
 from redbike.store.sharded.routes import (
     Route,
     add,
@@ -141,7 +141,7 @@ TABLE: dict[str, dict[str, Route]] = {
     "queue_limits": {
         "pause": tell_all(_any),
         "open": tell_all(_any),
-        "limit": merging.share_limit,
+        "limit": quotas.limit_queue,
         "reserve": _second(itemgetter(2)),
         "list_queues": reachable(_sort_unique),
         "find_used": reachable(lambda lists: list(dict.fromkeys(concat(lists)))),
@@ -149,6 +149,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "list_pauses": everywhere(union),
         "read": everywhere(merging.add_limits),
     },
+    "quotas": {},
     "upkeep": {"flush": everywhere(add)},
     "rewinds": {"list_all": everywhere(concat), "acknowledge": tell_all(add)},
     "pauses": {"pause": _MANY, "resume": by_jobs(lambda each: str(each[0].jobid))},

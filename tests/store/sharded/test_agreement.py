@@ -67,15 +67,3 @@ def test_jobs_that_wait_for_each_other_are_in_one_shard(client, prefix):
     [(_, refused)] = bike.set_many([(far, "AFTER:load{nightly}:A")])
     assert "is in another shard" in str(refused)
     assert sorted(job.jobid for job in bike.jobs()) == ["load{nightly}:A", "report{nightly}:A"]
-
-
-def test_limits_are_divided_and_never_more_in_all(client, prefix):
-    bike = open_bike(client, prefix, 4)
-    assert bike.limit("A", at_once=10, rate="7/m").at_once == 10
-    parts = [shard.queue_limits.read("work-A") for shard in bike.store.shards]
-    assert [(part.at_once, part.rate) for part in parts] == [(3, "2/m"), (3, "2/m"), (2, "2/m"), (2, "1/m")]
-    assert [(limits.queue, limits.at_once, limits.rate) for limits in bike.queue_limits()] == [("work-A", 10, "7/m")]
-    for given, least in (({"at_once": 3}, "3"), ({"rate": "2/s"}, "2")):
-        with pytest.raises(BadConfig, match=f"bad limit {least} of the queue 'work-A': each of the 4 shards"):
-            bike.limit("A", **given)
-    assert bike.limit("A", at_once=None).rate == "7/m"

@@ -105,7 +105,9 @@ QUESTIONS = {
     "agenda": lambda bike: (bike.agenda().runs, bike.agenda().jobs, bike.agenda(queue="A").runs),
     "agenda of some": lambda bike: [bike.agenda(*patterns).runs for patterns in (["*:A"], ["job-1*", "job-2:B"])],
     "agenda of a tag": lambda bike: (bike.agenda(tag="b").runs, bike.agenda(tag="b").jobs),
-    "found": lambda bike: [job.jobid for job in bike.store.overview.read_page(JobSearch(pattern="job-11:B")).jobs],
+    "found": lambda bike: [
+        job.jobid for job in bike.store.overview.read_page(JobSearch(pattern="job-11:B"), patience=99.0).jobs
+    ],
     "fsck": lambda bike: list(bike.fsck()),
     "check": lambda bike: sorted(map(str, bike.check())),
     "counts": lambda bike: sorted(each for each in bike.store.counts.read().items() if not SHIFTS.search(each[0])),

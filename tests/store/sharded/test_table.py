@@ -17,7 +17,8 @@ OF_ONE = {
     "log": {"list_bad"},
     "outbox": {"list_bad"},
     "questions": {"inspect_tags"},
-    "queue_limits": {"rebuild_slots", "inspect"},
+    "queue_limits": {"rebuild_slots", "count_flying", "inspect"},
+    "quotas": {"read", "postpone", "hold", "look", "give"},
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
     "timeline": {
         *("pack_survey", "read_survey", "pack_dispatch", "read_dispatch", "read_late", "read_expiring", "expire"),

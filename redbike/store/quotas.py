@@ -1,0 +1,99 @@
+"""The part that one shard has of the limits of a queue, see ``lua/quota.lua``. `store.sharded.quotas` divides them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from redbike.store.namespace import Part, read_json
+from redbike.store.records import decode
+
+
+class Late(Exception):
+    """Somebody else divides the limits of the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The limits of a queue over all shards. `rate` is a number of jobs, and seconds; `by_code`: a worker class's."""
+
+    at_once: int | None = None
+    rate: tuple[int, float] | None = None
+    by_code: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether there is none."""
+        return self.at_once is None and self.rate is None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a shard has of the limits of a queue, and needs of them."""
+
+    epoch: int  # the number of the division from which it is
+    moving: bool  # whether somebody divides
+    whole: Whole
+    parts: str  # those of all shards, as a text
+    count: int = 0  # its part of the rate
+    flying: int = 0  # jobs in flight
+    waiting: int = 0  # jobs that wait in the queue
+    first: float = 0.0  # since when the first of them waits
+    tokens: float = 0.0  # how many may be taken by the rate now
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A part of the limits: of runs at once, and of the rate, of which `tokens` may be taken now."""
+
+    at_once: int | None
+    count: int | None
+    tokens: float = 0.0
+
+
+class Quotas(Part):
+    """Divides the limits of queues among shards."""
+
+    def read(self, name: str) -> Held:
+        """Return what is kept of the queue `name`, without its jobs."""
+        kept = decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))
+        return _read_held(read_json(kept.encode()) if kept else {})
+
+    def postpone(self, name: str) -> None:
+        """See that a dispatcher divides in two seconds."""
+        self._run(name, "later", 0)
+
+    def hold(self, name: str, epoch: int, at_once: bool) -> Held:
+        """Let nothing be taken until parts are given; `at_once`: slots are kept from now on. Raise `Late`."""
+        return self._run(name, "hold", epoch, at_once=at_once)
+
+    def look(self, name: str, epoch: int) -> Held:
+        """Return what is in flight and waits now, since all shards are held. Raise `Late`."""
+        return self._run(name, "look", epoch)
+
+    def give(self, name: str, epoch: int, quota: Quota, whole: Whole, **given: Any) -> None:
+        """Give this shard its part; `given` is described in the script. Raise `Late`."""
+        seconds = whole.rate[1] if whole.rate else None
+        count = whole.rate[0] if whole.rate else None
+        of = {"at_once": whole.at_once, "count": count, "seconds": seconds}
+        given |= {"at_once": quota.at_once, "count": quota.count, "seconds": seconds, "tokens": quota.tokens}
+        given |= {"of": _leave_out(of), "code": whole.by_code}
+        self._run(name, "give", epoch, **_leave_out(given))
+
+    def _run(self, name: str, step: str, epoch: int, **given: Any) -> Held:
+        reply = self._namespace.run("quota", [name], step=step, epoch=epoch, **given)
+        if reply[0] == "late":
+            raise Late(name)
+        return _read_held(read_json(reply[1])) if len(reply) > 1 else Held(epoch, False, Whole(), "")
+
+
+def _leave_out(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _read_held(found: Any) -> Held:
+    of = found.get("of") or {}
+    rate = (int(of["count"]), float(of["seconds"])) if "count" in of else None
+    whole = Whole(int(of["at_once"]) if "at_once" in of else None, rate, bool(found.get("code")))
+    count, flying, waiting = (int(found.get(key, 0)) for key in ("count", "flying", "waiting"))
+    first, tokens = (float(found.get(key, 0.0)) for key in ("first", "tokens"))
+    moving, parts = bool(found.get("moving")), str(found.get("parts", ""))
+    return Held(int(found.get("epoch", 0)), moving, whole, parts, count, flying, waiting, first, tokens)

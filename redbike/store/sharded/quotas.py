@@ -1,0 +1,129 @@
+"""Limits of queues over all shards: each shard has a part of them, and the parts move to where jobs wait.
+
+The parts are never more than the whole, at no instant, whoever dies and whichever shard is away: see ``quota.lua``.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from redbike.errors import ServerError, Unreachable
+from redbike.store.queue_limits import Unlimited, describe_limit
+from redbike.store.quotas import Held, Late, Whole
+from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
+from redbike.store.store import Store
+
+TRIES = 5  # of those who divide at once
+
+
+def limit_queue(shards: Shards, ask: Ask, given: Given, named: Named) -> bool:
+    """Limit a queue over all shards, see `QueueLimiter.limit`. All have to answer; otherwise nothing is changed."""
+    shards.note()
+    return _limit(shards, *given, **named)
+
+
+def _limit(
+    shards: Shards,
+    name: str,
+    at_once: int | Unlimited | None = None,
+    rate: tuple[int, int] | Unlimited | None = None,
+    by_code: bool = False,
+) -> bool:
+    held = _read(shards, name, all_of_them=True)
+    known = _find_whole(held)
+    if by_code and not known.is_open and not known.by_code:
+        return False
+    whole = Whole(
+        known.at_once if at_once is None else at_once or None,
+        known.rate if rate is None else (rate[0], float(rate[1])) if rate else None,
+    )
+    whole = Whole(whole.at_once, whole.rate, by_code and not whole.is_open)
+    if whole == known and not any(each.moving for each in held.values()):
+        return False
+    if whole.is_open:
+        for number in range(len(shards)):
+            _noting(shards, number).queue_limits.limit(name, False, False)
+        return True
+    _divide(shards, name, whole, describe_limit(name, at_once, rate))
+    return True
+
+
+def divide_anew(shards: Sequence[Store], name: str) -> None:
+    """Divide the limits of a queue by what waits now. If that cannot be done now, a timer sees to it later."""
+    _divide(shards, name)
+
+
+def _divide(shards: Sequence[Store], name: str, whole: Whole | None = None, detail: str | None = None) -> None:
+    for _ in range(TRIES):
+        try:
+            return _divide_once(shards, name, whole, detail)
+        except Late:
+            continue
+    if whole is not None:
+        raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
+
+
+def _divide_once(shards: Sequence[Store], name: str, given: Whole | None, detail: str | None) -> None:
+    kept = _read(shards, name, all_of_them=given is not None)
+    whole, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
+    held = {number: shards[number].quotas.hold(name, epoch, whole.at_once is not None) for number in kept}
+    newest = max(held.values(), key=lambda each: each.epoch, default=None)
+    if newest is None or (len(held) < len(shards) and any(each.moving for each in held.values())):
+        # A shard that is away may have another part than those which answer know.
+        return
+    if whole.is_open:
+        for number in held:
+            shards[number].queue_limits.limit(name, False, False)
+        return
+    if given is not None and given.at_once is not None:
+        for number in held:
+            shards[number].queue_limits.count_flying(name)
+    held = {number: shards[number].quotas.look(name, epoch) for number in held}
+    before = _read_parts(newest)
+    quotas = divide(whole, held, before)
+    again = find_pause(whole, quotas, held)
+    more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, len(shards))}
+    first = min(held, key=lambda number: (not held[number].waiting, held[number].first))
+    for number, quota in sorted(quotas.items()):
+        # In this order: of a change that is cut short, the first shard knows.
+        own = {**more, "flying": held[number].flying, "again": again if number == first else None}
+        _noting(shards, number, detail).quotas.give(name, epoch, quota, whole, **own, detail=detail)
+
+
+def _noting(shards: Sequence[Store], number: int, detail: str | None = "") -> Any:
+    """Return the shard; a change of all shards is noted in the log of the first one alone."""
+    return shards[number] if number == 0 and detail is not None else shards[number].noted_as(None)
+
+
+def _read(shards: Sequence[Store], name: str, all_of_them: bool) -> dict[int, Held]:
+    found = {}
+    for number, shard in enumerate(shards):
+        try:
+            found[number] = shard.quotas.read(name)
+        except Unreachable as error:
+            if all_of_them:
+                raise describe_silent(shard, error) from error
+    return found
+
+
+def _find_whole(held: dict[int, Held]) -> Whole:
+    """Return the limits over all shards, as the last division has them that was begun to be given."""
+    known = [each for each in held.values() if not each.whole.is_open]
+    return max(known, key=lambda each: (not each.moving, each.epoch)).whole if known else Whole()
+
+
+def _read_parts(held: Held) -> Parts:
+    found: Parts = json.loads(held.parts) if held.parts else {}
+    return found
+
+
+def _write_parts(before: Parts, quotas: Any, number: int) -> str:
+    """Return the parts of all shards as a text: those of shards that are away are as before."""
+    found = {}
+    for limit in ("at_once", "count"):
+        parts = list(before.get(limit, ())) or [0] * number
+        for shard, quota in quotas.items():
+            parts[shard] = getattr(quota, limit) or 0
+        found[limit] = parts
+    return json.dumps(found)

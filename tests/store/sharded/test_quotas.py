@@ -1,0 +1,303 @@
+"""Limits of a queue over all shards: never exceeded, whoever divides, dies or is away; no place stays unused."""
+
+import itertools
+import random
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.store.next_state import NextState
+from redbike.store.quotas import Held, Whole
+from redbike.store.sharded.dividing import divide, find_pause, is_wanting
+from redbike.store.sharded.quotas import divide_anew, limit_queue
+from tests.verbs import take_many
+
+NUMBER = 4
+QUEUE = "work-A"
+JOBS = [f"job-{number}:A" for number in range(24)]
+
+
+class Death(BaseException):
+    """The process that divides is killed."""
+
+
+class Quotas:
+    """What divides in one shard, with something done before each of its requests."""
+
+    def __init__(self, shard, before):
+        self._shard, self._before = shard, before
+
+    def __getattr__(self, name):
+        def call(*given, **named):
+            self._before(self._shard)
+            return getattr(self._shard.quotas, name)(*given, **named)
+
+        return call
+
+
+class Shard:
+    """A shard whose divisions are watched."""
+
+    def __init__(self, store, before):
+        self._store, self._before = store, before
+        self.quotas = Quotas(store, before)
+
+    def noted_as(self, who):
+        return Shard(self._store.noted_as(who), self._before)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class World:
+    """Four shards of one program; jobs are set, taken and ended, and divisions are cut short and interleaved."""
+
+    def __init__(self, client, prefix, chance):
+        self.chance, self.now = chance, 1_900_000_000.0
+        self.bike = Redbike(RoundRobin("A"), prefix, client, shards=NUMBER)
+        stores = [store.follow(lambda: self.now) for store in (self.bike.store, self.bike._noted)]
+        self.bike._compose(*stores, self.bike.worker)
+        self.shards = self.bike.store.shards
+        self.flying, self.away, self.depth, self.number = [], set(), 0, itertools.count()
+        self.bounds = [10**9]  # the limit, and those that it may be as well while it is changed
+
+    def before(self, shard):
+        """Something happens before a request of one who divides."""
+        if shard in [self.shards[number] for number in self.away]:
+            raise Unreachable("it is away")
+        draw = self.chance.random()
+        if draw < 0.03:
+            raise Death
+        if draw < 0.1 and self.depth < 3:
+            self.divide()
+        elif draw < 0.5:
+            self.step(self.chance.choice([self.take, self.end, self.enqueue]))
+
+    def divide(self):
+        self.depth += 1
+        with suppress(Death):
+            divide_anew([Shard(shard, self.before) for shard in self.shards], QUEUE)
+        self.depth -= 1
+
+    def limit(self):
+        most = self.chance.choice([1, 2, 3, 6, 13, False])
+        self.bounds.append(most or 10**9)
+        shards = type(self.shards)(
+            [Shard(shard, self.before) for shard in self.shards], self.shards.find, self.shards.note
+        )
+        self.depth += 1
+        try:
+            limit_queue(shards, None, (QUEUE,), {"at_once": most})
+        except (Death, Unreachable):
+            pass
+        else:
+            self.bounds = [most or 10**9]
+        self.depth -= 1
+
+    def enqueue(self):
+        jobid = self.chance.choice(JOBS)
+        is_flying = jobid in [run.jobid for run in self.flying]
+        if not is_flying and self.bike.store.number_shard(jobid) not in self.away:
+            self.bike.set(jobid, "EVERY:1d")
+            list(self.bike.run(jobid))
+
+    def take(self, most=None):
+        number = self.chance.randrange(NUMBER)
+        if number not in self.away:
+            most = most or self.chance.randrange(1, 4)
+            runs = take_many(self.shards[number], [(QUEUE, 9999.0)], [1], f"run{next(self.number):013}", most)
+            self.flying += runs
+            assert not runs or len(self.flying) <= max(self.bounds)
+
+    def end(self):
+        if self.flying:
+            run = self.flying.pop(self.chance.randrange(len(self.flying)))
+            if self.bike.store.number_shard(run.jobid) in self.away:
+                self.flying.append(run)
+            else:
+                assert self.bike.store.runs.end(run, NextState("next", self.now + 86400)).word == "ok"
+
+    def pass_time(self):
+        self.now += self.chance.choice([0.001, 0.06, 0.5])
+        for number, shard in enumerate(self.shards):
+            if number not in self.away:
+                self.dispatch(shard)
+
+    def dispatch(self, shard):
+        """What a dispatcher does whose timer has come."""
+        due = shard.client.zrangebyscore(shard.keys.timers, "-inf", self.now)
+        if f"quota:{QUEUE}".encode() in due:
+            shard.quotas.postpone(QUEUE)
+            self.divide()
+
+    def leave(self):
+        self.away = {self.chance.randrange(NUMBER)} if self.chance.random() < 0.3 else set()
+
+    def step(self, act=None):
+        acts = [self.take] * 5 + [self.end] * 5 + [self.enqueue] * 5 + [self.pass_time] * 3
+        act = act or self.chance.choice([*acts, self.limit, self.leave])
+        act()
+
+    def settle(self):
+        """Nothing fails any more: all that waits runs, as many at once as the limit allows."""
+        self.away, self.before = set(), lambda shard: None
+        for _ in range(40):
+            self.enqueue()
+        for _ in range(400):
+            if not self.count_waiting():
+                break
+            for number in range(NUMBER):
+                runs = take_many(self.shards[number], [(QUEUE, 9999.0)], [1], f"run{next(self.number):013}", 64)
+                self.flying += runs
+                assert not runs or len(self.flying) <= max(self.bounds)
+            self.now += 0.3
+            for shard in self.shards:
+                self.dispatch(shard)
+            if self.chance.random() < 0.5:
+                self.end()
+        assert self.count_waiting() == 0
+
+    def count_waiting(self):
+        return sum(queue.waiting for queue in self.bike.queues())
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.acceptance) for seed in range(2, 10))])
+def test_no_more_run_than_the_limit_whoever_divides_dies_or_is_away(client, prefix, seed):
+    world = World(client, prefix, random.Random(seed))
+    for _ in range(200):
+        world.step()
+    world.settle()
+    assert list(world.bike.fsck()) == []
+
+
+def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_away(client, prefix):
+    world, asked = World(client, prefix, random.Random(1)), itertools.count()
+    world.before, world.bounds = lambda shard: None, [6]
+    world.bike.limit("A", at_once=6)
+    for jobid in JOBS:
+        world.bike.set(jobid, "EVERY:1d")
+    own = [[jobid for jobid in JOBS if world.bike.store.number_shard(jobid) == number] for number in range(NUMBER)]
+    list(world.bike.run(*own[0][:6]))
+
+    def die(shard):
+        if next(asked) == 3 * NUMBER + 1:
+            raise Death
+
+    world.before = die
+    world.divide()
+    assert next(asked) > 3 * NUMBER + 1
+    runs = take_many(world.shards[0], [(QUEUE, 9999.0)], [1], "run0000000000001", 64)
+    assert len(runs) == min(6, len(own[0])) > 3
+    list(world.bike.run(*own[1][:6]))
+    world.away, world.before = {0}, World.before.__get__(world)
+    world.chance.random = lambda: 0.9
+    world.divide()
+    assert take_many(world.shards[1], [(QUEUE, 9999.0)], [1], "run0000000000002", 64) == []
+
+
+def test_one_place_goes_to_each_shard_in_turn(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.bike.limit("A", at_once=1)
+    for jobid in JOBS:
+        world.bike.set(jobid, "EVERY:1d")
+        list(world.bike.run(jobid))
+        world.now += 0.2
+        world.bike.dispatch_due()
+        assert world.bike.work_one() == jobid
+
+
+def test_a_rate_holds_over_all_shards_and_is_used_up(client, prefix):
+    world, taken, began = World(client, prefix, random.Random(1)), 0, 0.0
+    world.bike.limit("A", rate="3/s")
+    began = world.now
+    for jobid in JOBS:
+        world.bike.set(jobid, "EVERY:1d")
+        list(world.bike.run(jobid))
+    while taken < len(JOBS):
+        for shard in world.shards:
+            taken += len(take_many(shard, [(QUEUE, 9999.0)], [1], f"run{next(world.number):013}", 64))
+            assert taken <= 3 + 3 * (world.now - began)
+        world.now += 0.1
+        world.bike.dispatch_due(world.now)
+    assert world.now - began <= 2 * len(JOBS) / 3
+
+
+def test_a_limit_is_shown_whole_noted_once_and_taken_back(client, prefix):
+    with Redbike(RoundRobin("A"), prefix, client, shards=NUMBER, noted_as="ada@here") as bike:
+        assert str(bike.limit("A", at_once=3, rate="5/m")) == str(bike.queue_limits()[0])
+        assert (bike.queues()[0].at_once, bike.limit("A").rate) == (3, "5/m")
+        assert bike.limit("A", at_once=7).rate == "5/m"
+        assert [(entry.action, entry.detail) for entry in bike.log()] == [
+            ("limit", "queue work-A: at once 7"),
+            ("limit", "queue work-A: at once 3, rate 5/m"),
+        ]
+        bike.limit("A", at_once=None, rate=None)
+        assert bike.queue_limits() == []
+        assert [shard.quotas.read(QUEUE).epoch for shard in bike.store.shards] == [0] * NUMBER
+
+
+def test_limits_of_a_worker_class_are_divided_too_unless_an_operator_has_set_others(client, prefix):
+    with Redbike(RoundRobin("A"), prefix, client, shards=NUMBER) as bike:
+        limiter = bike.store.queue_limits
+        assert limiter.limit(QUEUE, 2, False, by_code=True)
+        assert not limiter.limit(QUEUE, 2, False, by_code=True)
+        assert bike.limit("A", at_once=3).at_once == 3
+        assert not limiter.limit(QUEUE, 2, False, by_code=True)
+        assert bike.limit("A").at_once == 3
+
+
+# ---- how they are divided
+
+HELD = some.builds(
+    Held,
+    epoch=some.just(1),
+    moving=some.just(True),
+    whole=some.just(Whole()),
+    parts=some.just(""),
+    count=some.integers(0, 9),
+    flying=some.integers(0, 9),
+    waiting=some.integers(0, 9),
+    first=some.integers(0, 5).map(float),
+    tokens=some.floats(0, 9),
+)
+
+
+@given(
+    held=some.dictionaries(some.integers(0, 5), HELD, min_size=1),
+    most=some.integers(1, 30),
+    before=some.lists(some.integers(0, 4), min_size=6, max_size=6),
+)
+def test_places_are_never_more_than_the_limit_and_none_stays_free_where_a_job_waits(held, most, before):
+    quotas = divide(Whole(most), held, {"at_once": before})
+    elsewhere = sum(part for shard, part in enumerate(before) if shard not in held)
+    flying = sum(each.flying for each in held.values())
+    taken = sum(max(quotas[shard].at_once, each.flying) for shard, each in held.items())
+    assert all(each.at_once >= 0 for each in quotas.values())
+    assert taken + elsewhere <= max(most, flying + elsewhere)
+    used = sum(min(each.waiting, max(0, quotas[shard].at_once - each.flying)) for shard, each in held.items())
+    waiting = sum(each.waiting for each in held.values())
+    assert used == max(0, min(most - flying - elsewhere, waiting))
+    assert is_wanting(quotas, held) == (used < waiting)
+    assert find_pause(Whole(most), quotas, held) is None
+
+
+@given(
+    parts=some.lists(some.tuples(HELD, some.integers(0, 9)), min_size=6, max_size=6),
+    away=some.sets(some.integers(0, 5), max_size=5),
+)
+def test_a_rate_is_divided_with_all_its_tokens(parts, away):
+    before = [count for _, count in parts]
+    most = max(1, sum(before))
+    held = {
+        shard: Held(1, True, Whole(), "", count, 0, each.waiting, each.first, min(each.tokens, count))
+        for shard, (each, count) in enumerate(parts)
+        if shard not in away
+    }
+    quotas = divide(Whole(rate=(most, 60.0)), held, {"count": before})
+    assert sum(each.count for each in quotas.values()) == most - sum(before[shard] for shard in away)
+    assert all(0 <= each.tokens <= each.count for each in quotas.values())
+    lacks = sum(each.count - each.tokens for each in held.values())
+    assert sum(each.count - each.tokens for each in quotas.values()) == pytest.approx(lacks)
