@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 
 from redbike.config.settings import Settings
+from redbike.dispatcher.between_shards import BetweenShards
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.dispatcher.dividing import Divider
 from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
 from redbike.store.namespace import make_owner
@@ -51,9 +51,10 @@ class Dispatchers:
             Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
-        self._divider = Divider(store)
-        for each in self._all:
-            each.divide = self._divider.ask
+        self._between = BetweenShards(store)
+        if len(self._all) > 1:
+            for each in self._all:
+                each.divide, each.loop.when_back = self._between.divide, self._between.catch_up
         self._error: BaseException | None = None
 
     @property
@@ -68,14 +69,16 @@ class Dispatchers:
         for thread in threads:
             thread.start()
         if threads:
-            self._divider.start()
+            self._between.start()
+            self._between.catch_up()
         try:
             first.dispatch(after)
         finally:
             self._stop()
             for thread in threads:
                 thread.join()
-            self._divider.stop()
+            if threads:
+                self._between.stop()
         if self._error is not None:
             raise self._error
 
@@ -95,7 +98,7 @@ class Dispatchers:
     def dispatch_due(self, now: float | None = None) -> int:
         """Move all that is due by `now` in all shards; return how many jobs moved."""
         moved = sum(each.dispatch_due(now) for each in self._all)
-        self._divider.divide_asked()
+        self._between.do_asked()
         return moved
 
     def close(self) -> None:

@@ -154,6 +154,7 @@ class Loop:
         self._aborting = False
         self.is_told = False  # a signal or a HALT is to stop the loop
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
+        self.when_back: Callable[[], None] = lambda: None
         self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
@@ -212,6 +213,7 @@ class Loop:
                 if self._out:
                     self._out, self._back_at = False, time.monotonic()
                     log.warning("Redis is back")
+                    self.when_back()
                 watchdog.feed()
                 return result
 

@@ -248,11 +248,11 @@ def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict
 
 
 def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
-    """Set or end blackouts: those of jobs in their shards, those of queues in all."""
+    """Set or end blackouts of jobs in their shards."""
     words = dict[str, str]()
     names = given[0]
     for number, shard in enumerate(shards):
-        own = [name for name in names if not name.startswith(OF_JOB) or shards.find(name[len(OF_JOB) :]) == number]
+        own = [name for name in names if shards.find(name[len(OF_JOB) :]) == number]
         if own:
             words |= zip(own, ask(shard)(own, *given[1:], **named), strict=True)
     return [words[name] for name in names]

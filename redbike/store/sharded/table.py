@@ -7,6 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 from redbike.store.backfills import Backfills
+from redbike.store.blackouts import OF_JOB, OF_QUEUE
 from redbike.store.sharded import merging, paging, quotas
 from redbike.store.sharded.routes import (
     Route,
@@ -25,6 +26,7 @@ from redbike.store.sharded.routes import (
     tell_all,
     union,
 )
+from redbike.store.sharded.steering import told
 
 _OF = attrgetter("jobid")
 _FIRST = itemgetter(0)
@@ -107,6 +109,12 @@ class _Bases:
         return union(self._shards[shard].backfills.find_bases([jobids[each] for each in own]) for shard, own in groups)
 
 
+def _set_blackouts(shards: Any, ask: Any, given: Any, named: Any) -> Any:
+    of_jobs = all(name.startswith(OF_JOB) for name in given[0])
+    return (merging.set_blackouts if of_jobs else _TOLD)(shards, ask, given, named)
+
+
+_TOLD = told("blackout", first, lambda names: str(names[0]).removeprefix(OF_QUEUE))
 _ONE, _MANY, _UNION, _CHAIN = by_job(), by_jobs(), merged(union), streamed()
 _ALL, _ONE_OF_ALL = tell_all(nothing), any_one()
 _RUN, _RUNS = by_job(_OF), by_jobs(_OF)
@@ -139,8 +147,8 @@ TABLE: dict[str, dict[str, Route]] = {
         "read_saved": _RUN,
     },
     "queue_limits": {
-        "pause": tell_all(_any),
-        "open": tell_all(_any),
+        "pause": told("pause", _any),
+        "open": told("pause", _any),
         "limit": quotas.limit_queue,
         "reserve": _second(itemgetter(2)),
         "list_queues": reachable(_sort_unique),
@@ -154,8 +162,8 @@ TABLE: dict[str, dict[str, Route]] = {
     "rewinds": {"list_all": everywhere(concat), "acknowledge": tell_all(add)},
     "pauses": {"pause": _MANY, "resume": by_jobs(lambda each: str(each[0].jobid))},
     "blackouts": {
-        "set": merging.set_blackouts,
-        "end": merging.set_blackouts,
+        "set": _set_blackouts,
+        "end": _set_blackouts,
         "read": merging.read_blackouts,
         "list_all": everywhere(union),
     },
@@ -247,5 +255,9 @@ TABLE: dict[str, dict[str, Route]] = {
         "list_of": _CHAIN,
     },
     "hosts": {"read_all": everywhere(union), "read": _ONE, "note": _ONE},
-    "tokens": {"add": _ALL, "remove": _ALL, "read_all": _ONE_OF_ALL},
+    "tokens": {
+        "add": told("token", nothing, lambda token: str(token.name)),
+        "remove": told("token", nothing),
+        "read_all": _ONE_OF_ALL,
+    },
 }

@@ -1,0 +1,64 @@
+"""What dispatchers do between shards, in a thread of its own: a shard that is away holds up none of them."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from redbike.errors import RedbikeError
+from redbike.store.sharded.quotas import divide_anew
+from redbike.store.sharded.steering import catch_up
+from redbike.store.store import Store
+
+log = logging.getLogger("redbike.dispatcher")
+
+Errand = Callable[[], None]
+
+
+class BetweenShards:
+    """Divides limits of queues, and tells shards that were away what they have missed; one after the other."""
+
+    def __init__(self, store: Store) -> None:
+        self._shards = store.shards
+        self._asked: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="redbike-between-shards", daemon=True)
+
+    def divide(self, name: str) -> None:
+        """Have the limits of the queue `name` divided soon."""
+        self._asked.put(partial(divide_anew, self._shards, name))
+
+    def catch_up(self) -> None:
+        """Have all shards told soon what they have missed."""
+        self._asked.put(self._catch_up)
+
+    def start(self) -> None:
+        """Begin the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, once it has done what it was asked."""
+        self._asked.put(None)
+        self._thread.join()
+
+    def do_asked(self) -> None:
+        """Do in this thread what it was asked."""
+        while not self._asked.empty():
+            if errand := self._asked.get():
+                _do(errand)
+
+    def _run(self) -> None:
+        while errand := self._asked.get():
+            _do(errand)
+
+    def _catch_up(self) -> None:
+        for each in catch_up(self._shards):
+            log.warning("the shard %s was away and hears of it now", each)
+
+
+def _do(errand: Errand) -> None:
+    try:
+        errand()
+    except RedbikeError as error:
+        # A timer has limits divided again, and a shard that is back is told again.
+        log.warning("between shards: %s", error)

@@ -1,0 +1,110 @@
+"""What all shards are told, and how one that was away hears of it later.
+
+Each shard notes in ``-agreed`` when it was told last of a queue or a token: so the newest note tells which shard knows
+best, and one that was away takes that over.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from redbike.connection.refusals import translate_errors
+from redbike.errors import Unreachable
+from redbike.store.blackouts import OF_QUEUE, TIMER
+from redbike.store.records import decode
+from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, tell_all
+from redbike.store.store import Store
+
+FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
+
+Copy = Callable[[Store, Store, str], None]  # from one shard to another
+
+
+def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route:
+    """Tell all shards, see `tell_all`, and note that; the first argument has the name."""
+
+    def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
+        at = _read_clock(shards)
+
+        def tell(shard: Store) -> Callable[..., Any]:
+            def call(*given: Any, **named: Any) -> Any:
+                answer = ask(shard)(*given, **named)
+                _note(shard, f"{FIELD}{kind}:{get_name(given[0])}", at)
+                return answer
+
+            return call
+
+        return tell_all(merge)(shards, tell, given, named)
+
+    return route
+
+
+def _read_clock(shards: Sequence[Store]) -> float:
+    *others, last = shards
+    for shard in others:
+        try:
+            return shard.timeline.read_clock()
+        except Unreachable:
+            continue
+    return last.timeline.read_clock()
+
+
+def _note(shard: Store, field: str, at: float) -> None:
+    with translate_errors():
+        shard.client.hset(shard.keys.agreed, field, f"{at:.6f}")
+
+
+def catch_up(shards: Sequence[Store]) -> list[str]:
+    """Tell each shard what it has not heard of. Return what that was, as ``PREFIX: KIND:NAME``."""
+    known = {}
+    for number, shard in enumerate(shards):
+        try:
+            known[number] = _read_notes(shard)
+        except Unreachable:
+            continue
+    done = []
+    for field in sorted({field for notes in known.values() for field in notes}):
+        newest = max(known, key=lambda number: known[number].get(field, 0.0))
+        at = known[newest][field]
+        for number, notes in known.items():
+            if notes.get(field, 0.0) < at:
+                kind, _, name = field.removeprefix(FIELD).partition(":")
+                _COPIES[kind](shards[newest], shards[number], name)
+                _note(shards[number], field, at)
+                done.append(f"{shards[number].keys.prefix}: {kind}:{name}")
+    return done
+
+
+def _read_notes(shard: Store) -> dict[str, float]:
+    with translate_errors():
+        found = {decode(field): decode(at) for field, at in shard.client.hgetall(shard.keys.agreed).items()}
+    return {field: float(at) for field, at in found.items() if field.startswith(FIELD)}
+
+
+def _copy_pause(source: Store, target: Store, name: str) -> None:
+    pause = source.queue_limits.read(name).pause
+    if pause is None or pause.is_of_blackout:
+        target.queue_limits.open(name, resume=True)
+    else:
+        target.queue_limits.pause(name, pause.until, pause.by, pause.reason)
+
+
+def _copy_blackout(source: Store, target: Store, name: str) -> None:
+    full = f"{OF_QUEUE}{name}"
+    blackout = source.blackouts.read([full]).get(full)
+    timer = source.client.zscore(source.keys.timers, f"{TIMER}{full}")
+    if blackout and timer is not None:
+        target.blackouts.set([full], blackout, float(timer), "")
+    else:
+        target.blackouts.end([full], "")
+
+
+def _copy_token(source: Store, target: Store, name: str) -> None:
+    with translate_errors():
+        record = source.client.hget(source.keys.tokens, name)
+        if record is None:
+            target.client.hdel(target.keys.tokens, name)
+        else:
+            target.client.hset(target.keys.tokens, name, record)
+
+
+_COPIES: Mapping[str, Copy] = {"pause": _copy_pause, "blackout": _copy_blackout, "token": _copy_token}

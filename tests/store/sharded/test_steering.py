@@ -1,0 +1,61 @@
+"""A shard that was away while all were told of something hears of it when it is back."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.control.tokens import add_token
+from redbike.store.sharded.steering import catch_up
+
+
+@pytest.fixture
+def bike(client, prefix):
+    with Redbike(RoundRobin("A:B"), prefix, client, shards=3) as bike:
+        list(bike.set_many([(f"job-{number}:A", "EVERY:1d") for number in range(9)]))
+        yield bike
+
+
+class Away:
+    """Leaves one shard as it was, whatever happens meanwhile."""
+
+    def __init__(self, bike, number):
+        self.shard = bike.store.shards[number]
+
+    def keys(self):
+        return list(self.shard.client.scan_iter(f"{self.shard.keys.prefix}-*"))
+
+    def __enter__(self):
+        self.kept = {key: self.shard.client.dump(key) for key in self.keys()}
+
+    def __exit__(self, *error):
+        self.shard.client.delete(*self.keys())
+        for key, value in self.kept.items():
+            self.shard.client.restore(key, 0, value)
+
+
+def look(shard):
+    limits = shard.queue_limits.list_all()
+    pauses = [(each.queue, each.pause and (each.pause.until, each.pause.by, each.pause.reason)) for each in limits]
+    return pauses, shard.blackouts.list_all(), [token.name for token in shard.tokens.read_all()[0]]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_shard_that_was_away_knows_what_all_others_know(bike, number):
+    bike.pause_queue("B")
+    for act in (
+        lambda: bike.pause_queue("A", reason="a new disk"),
+        lambda: bike.resume_queue("B"),
+        bike.pause_all,
+        lambda: bike.pause_queue("B", every="0 3 * * *", lasting=60),
+        lambda: add_token(bike.store, "ci", "read"),
+        lambda: bike.resume_queue("B", every=True),
+        lambda: bike.store.tokens.remove("ci"),
+        bike.resume_all,
+    ):
+        with Away(bike, number):
+            act()
+        shards = bike.store.shards
+        assert look(shards[number]) != look(shards[1])
+        assert len(catch_up(shards)) == 1
+        assert look(shards[number]) == look(shards[1])
+        assert catch_up(shards) == [], "all of them know"
+    assert list(bike.fsck()) == []
