@@ -4,7 +4,10 @@ The parts are never more than the whole, at no instant, whoever dies and whichev
 """
 
 import json
+import random
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from redbike.errors import ServerError, Unreachable
@@ -14,7 +17,7 @@ from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
 from redbike.store.store import Store
 
-TRIES = 5  # of those who divide at once
+TRIES, PAUSE = 20, 0.05  # how often a limit is tried to be set while others divide, and the seconds between
 
 
 def limit_queue(shards: Shards, ask: Ask, given: Given, named: Named) -> bool:
@@ -45,26 +48,27 @@ def _limit(
         for number in range(len(shards)):
             _noting(shards, number).queue_limits.limit(name, False, False)
         return True
-    _divide(shards, name, whole, describe_limit(name, at_once, rate))
+    _set(shards, name, whole, describe_limit(name, at_once, rate))
     return True
 
 
 def divide_anew(shards: Sequence[Store], name: str) -> None:
     """Divide the limits of a queue by what waits now. If that cannot be done now, a timer sees to it later."""
-    _divide(shards, name)
+    with suppress(Late):
+        _divide(shards, name)
 
 
-def _divide(shards: Sequence[Store], name: str, whole: Whole | None = None, detail: str | None = None) -> None:
-    for _ in range(TRIES):
+def _set(shards: Sequence[Store], name: str, whole: Whole, detail: str) -> None:
+    for number in range(TRIES):
         try:
-            return _divide_once(shards, name, whole, detail)
+            return _divide(shards, name, whole, detail)
         except Late:
-            continue
-    if whole is not None:
-        raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
+            # Chance parts those who have begun together.
+            time.sleep(random.uniform(0.0, PAUSE * number))
+    raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
 
 
-def _divide_once(shards: Sequence[Store], name: str, given: Whole | None, detail: str | None) -> None:
+def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, detail: str | None = None) -> None:
     kept = _read(shards, name, all_of_them=given is not None)
     whole, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
     held = {number: shards[number].quotas.hold(name, epoch, whole.at_once is not None) for number in kept}
