@@ -6,7 +6,7 @@ BUILD ?= build
 # So type checkers find the package from other folders, too.
 EDITABLE = --config-settings editable_mode=compat --editable
 
-.PHONY: help install test acceptance test-all nightly mutation mutation-python calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links pictures fuzz bench bench-quick check lint format types ci clean
+.PHONY: help install test acceptance test-all nightly nightly-tests release-check mutation mutation-python calendars exhaustive planted chaos chaos-quick chaos-servers chaos-servers-quick deploy-check beside-cron docs docs-links pictures fuzz bench bench-quick check lint format types ci clean
 
 help: ## print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1: /' | column -t -s ':'
@@ -25,9 +25,15 @@ acceptance: ## the second tier (terminals, browsers, Sentinel, Cluster, TLS, doc
 test-all: test acceptance ## both tiers, which must pass before a change is accepted
 
 nightly: ## the third tier, which must pass before a release (hours)
+	$(MAKE) nightly-tests exhaustive planted mutation calendars chaos chaos-servers beside-cron
+
+nightly-tests: ## what pytest runs of the third tier
 	$(PYTHON) -m pytest --timeout 1800 -m nightly
 	REDBIKE_RANDOM=1 $(PYTHON) -m pytest --timeout 1800 -m hypothesis
-	$(MAKE) exhaustive planted mutation calendars chaos chaos-servers beside-cron
+
+release-check: ## the last commit as a release: built, compared, installed on each Python; the files are in dist (four minutes)
+	@$(PYTHON) -c 'import build, cyclonedx_py, twine' 2>/dev/null || $(PYTHON) -m pip install --quiet $(EDITABLE) '.[release]'
+	$(PYTHON) -m tests.release
 
 mutation: ## mutants of the Lua scripts, each of which the tests must catch (an hour)
 	$(PYTHON) -m tests.mutation
@@ -94,9 +100,13 @@ docs-links: ## whether what the pages link to elsewhere is still there (needs th
 
 check: lint types test ## all checks and the tests
 
-lint: ## the linter and the formatter
+lint: ## the linter and the formatter, and the files for a code host
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
+	@# It needs no network, and has the schemas of all these files.
+	$(PYTHON) -m check_jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PYTHON) -m check_jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(PYTHON) -m check_jsonschema -q --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 
 format: ## format the code
 	$(PYTHON) -m ruff check --fix .
