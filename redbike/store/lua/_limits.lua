@@ -4,11 +4,12 @@
 local limiter
 local function make_limits()  -- its functions that read and write limits
   -- KEPT: seconds for which the last pause is remembered, for runs that came due during it
-  -- APART: seconds between two times at which the places of a queue are divided among shards
+  -- APART: seconds between two divisions of the places of a queue among shards, at least
   limiter = {KEPT = 86400, APART = 0.1}
   local FIELDS = {
     'since', 'until', 'ended', 'by', 'reason', 'paused', 'last', 'at_once', 'count', 'seconds',
-    'full_at', 'code', 'held', 'of', 'parts', 'epoch', 'moving', 'wanted', 'moved'
+    'full_at', 'code', 'held', 'of', 'parts', 'epoch', 'moving', 'wanted', 'moved',
+    'took'
   }
 
   function limiter.limits_of(name)

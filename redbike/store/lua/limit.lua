@@ -12,6 +12,7 @@ local before = {of.at_once or 0, of.count or 0, limits.seconds or 0, limits.code
 local first, last = limiter.range_of_slots(home.name)
 if given.code and (limits.at_once or limits.count) and not limits.code then return {'unchanged'} end
 limits.of, limits.parts, limits.epoch, limits.moving, limits.wanted, limits.moved = nil
+limits.took = nil
 if given.at_once ~= nil then limits.at_once = given.at_once or nil end
 if given.rate ~= nil then limits.count, limits.seconds = unpack(given.rate or {}) end
 if not limits.count then limits.count, limits.seconds, limits.full_at = nil, nil, nil end

@@ -9,8 +9,8 @@
 --        at_once: with 'hold', whether slots are to be kept from now on; with 'give', a part of
 --        the runs at once; of: the limits, {at_once, count}; count, seconds, tokens: a part of the
 --        rate, and how much of it may be taken now; parts: a text, those of all shards; flying:
---        what 'look' has found; wanted: whether a shard wants more; again: in how many seconds to
---        divide again, or none; code: see limit.lua
+--        what 'look' has found; wanted: whether a shard wants more; took: seconds that it took so
+--        far; again: in how many seconds to divide again, or none; code: see limit.lua
 -- returns {'ok'}, {'late'} if somebody else has held it since; to 'hold' and 'look' JSON of epoch,
 --         moving, of, parts, at_once, count, seconds: as they were; flying, waiting, first: since
 --         when the first one waits, and tokens
@@ -59,7 +59,8 @@ if step ~= 'give' then
   return write({'ok', cjson.encode(found)})
 end
 
-limits.of, limits.parts, limits.moving, limits.moved = given.of, given.parts, nil, now
+limits.of, limits.parts, limits.moving = given.of, given.parts, nil
+limits.moved, limits.took = now, given.took
 limits.at_once, limits.count, limits.seconds = given.at_once, given.count, given.seconds
 limits.full_at = nil
 if not given.at_once then

@@ -6,9 +6,10 @@ The parts are never more than the whole, at no instant, whoever dies and whichev
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from redbike.errors import ServerError, Unreachable
 from redbike.store.queue_limits import Unlimited, describe_limit
@@ -16,6 +17,8 @@ from redbike.store.quotas import Held, Late, Whole
 from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
 from redbike.store.store import Store
+
+T = TypeVar("T")
 
 TRIES, PAUSE = 20, 0.05  # how often a limit is tried to be set while others divide, and the seconds between
 
@@ -69,9 +72,9 @@ def _set(shards: Sequence[Store], name: str, whole: Whole, detail: str) -> None:
 
 
 def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, detail: str | None = None) -> None:
-    kept = _read(shards, name, all_of_them=given is not None)
+    began, kept = time.monotonic(), _read(shards, name, all_of_them=given is not None)
     whole, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
-    held = {number: shards[number].quotas.hold(name, epoch, whole.at_once is not None) for number in kept}
+    held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, whole.at_once is not None))
     newest = max(held.values(), key=lambda each: each.epoch, default=None)
     if newest is None or (len(held) < len(shards) and any(each.moving for each in held.values())):
         # A shard that is away may have another part than those which answer know.
@@ -81,18 +84,29 @@ def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, deta
             shards[number].queue_limits.limit(name, False, False)
         return
     if given is not None and given.at_once is not None:
-        for number in held:
-            shards[number].queue_limits.count_flying(name)
-    held = {number: shards[number].quotas.look(name, epoch) for number in held}
+        ask_all(held, lambda number: shards[number].queue_limits.count_flying(name))
+    held = ask_all(held, lambda number: shards[number].quotas.look(name, epoch))
     before = _read_parts(newest)
     quotas = divide(whole, held, before)
     again = find_pause(whole, quotas, held)
     more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, len(shards))}
-    first = min(held, key=lambda number: (not held[number].waiting, held[number].first))
-    for number, quota in sorted(quotas.items()):
-        # In this order: of a change that is cut short, the first shard knows.
-        own = {**more, "flying": held[number].flying, "again": again if number == first else None}
-        _noting(shards, number, detail).quotas.give(name, epoch, quota, whole, **own, detail=detail)
+    more |= {"took": time.monotonic() - began, "detail": detail}
+    needy = min(held, key=lambda number: (not held[number].waiting, held[number].first))
+
+    def give(number: int) -> None:
+        own = {**more, "flying": held[number].flying, "again": again if number == needy else None}
+        _noting(shards, number, detail).quotas.give(name, epoch, quotas[number], whole, **own)
+
+    first, *others = sorted(quotas)
+    give(first)  # so of a change that is cut short, the first shard knows
+    ask_all(others, give)
+
+
+def ask_all(numbers: Iterable[int], ask: Callable[[int], T]) -> dict[int, T]:
+    """Return what each of these shards answers; they are asked at the same time."""
+    listed = list(numbers)
+    with ThreadPoolExecutor(max(1, len(listed)), thread_name_prefix="redbike-shards") as threads:
+        return dict(zip(listed, threads.map(ask, listed), strict=True))
 
 
 def _noting(shards: Sequence[Store], number: int, detail: str | None = "") -> Any:
@@ -101,14 +115,16 @@ def _noting(shards: Sequence[Store], number: int, detail: str | None = "") -> An
 
 
 def _read(shards: Sequence[Store], name: str, all_of_them: bool) -> dict[int, Held]:
-    found = {}
-    for number, shard in enumerate(shards):
+    def read(number: int) -> Held | None:
         try:
-            found[number] = shard.quotas.read(name)
+            return shards[number].quotas.read(name)
         except Unreachable as error:
             if all_of_them:
-                raise describe_silent(shard, error) from error
-    return found
+                raise describe_silent(shards[number], error) from error
+            return None
+
+    found = ask_all(range(len(shards)), read)
+    return {number: held for number, held in found.items() if held}
 
 
 def _find_whole(held: dict[int, Held]) -> Whole:

@@ -52,6 +52,16 @@ class Shard:
         return getattr(self._store, name)
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """What is done before each request is done in the same order each time."""
+
+    def ask_one_by_one(numbers, ask):
+        return {number: ask(number) for number in numbers}
+
+    monkeypatch.setattr("redbike.store.sharded.quotas.ask_all", ask_one_by_one)
+
+
 class World:
     """Four shards of one program; jobs are set, taken and ended, and divisions are cut short and interleaved."""
 
