@@ -26,7 +26,16 @@ def begin_blackouts(store: Store, timers: Sequence[str]) -> bool:
 
 def begin_named(store: Store, names: Sequence[str]) -> None:
     """Begin those of these blackouts that are on now, and set the timers of all for the next time."""
-    for state in store.blackouts.inspect(names):
+    for number, shard in enumerate(store.shards):
+        _begin(shard, [name for name in names if not name.startswith(OF_JOB) or _number(store, name) == number])
+
+
+def _number(store: Store, name: str) -> int:
+    return store.number_shard(name.removeprefix(OF_JOB))
+
+
+def _begin(store: Store, names: Sequence[str]) -> None:
+    for state in store.blackouts.inspect(names) if names else ():
         if state.record and state.blackout is None:
             log.error("the blackout %r cannot be read, and is removed: %.80r", state.name, state.record)
         window, following = decide_begun(state)

@@ -9,7 +9,7 @@ from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.errors import Unreachable
-from redbike.store.blackouts import OF_QUEUE, TIMER
+from redbike.store.blackouts import OF_QUEUE
 from redbike.store.records import decode
 from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, tell_all
 from redbike.store.store import Store
@@ -91,9 +91,9 @@ def _copy_pause(source: Store, target: Store, name: str) -> None:
 def _copy_blackout(source: Store, target: Store, name: str) -> None:
     full = f"{OF_QUEUE}{name}"
     blackout = source.blackouts.read([full]).get(full)
-    timer = source.client.zscore(source.keys.timers, f"{TIMER}{full}")
-    if blackout and timer is not None:
-        target.blackouts.set([full], blackout, float(timer), "")
+    if blackout:
+        # Its dispatcher finds out at once whether it is on now.
+        target.blackouts.set([full], blackout, target.timeline.read_clock(), "")
     else:
         target.blackouts.end([full], "")
 

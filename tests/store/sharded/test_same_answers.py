@@ -68,6 +68,10 @@ class Twins:
                 lambda bike: sorted(map(str, bike.run_failed())),
                 lambda bike: bike.pause_queue("B", until=self.now + 10),
                 lambda bike: bike.resume_queue("B"),
+                lambda bike: sorted(map(str, bike.pause(pattern, every="* * * * *", lasting=50))),
+                lambda bike: sorted(map(str, bike.resume(pattern, every=True))),
+                lambda bike: bike.pause_queue("A", every="* * * * *", lasting=20),
+                lambda bike: bike.resume_queue("A", every=True),
                 lambda bike: bike.limit("A", at_once=8),
             ]
         )
@@ -119,7 +123,7 @@ QUESTIONS = {
     "metrics": lambda bike: sorted(
         line.replace(bike.prefix, "")
         for line in bike.metrics().splitlines()
-        if "build_info" not in line and "seconds" not in line
+        if not re.search("build_info|seconds|unarchived", line)
     ),
 }
 
