@@ -503,6 +503,26 @@ def test_a_client_that_needs_no_fsck_can_do_without_its_rights(bikes, users):
         checks(bikes["client"], bikes["admin"])
 
 
+def test_followers_in_other_shards_need_no_further_rights(users, server_url):
+    for role in ROLES:
+        more = [f"+{right}" for right in rights.SHARDED.split()]
+        users.acl_setuser(f"redbike-{role}", enabled=True, keys=["redbike*", "{redbike:*"], commands=more)
+    bikes = {role: Redbike(Handler("A"), redis_config=named(server_url, role), shards=4) for role in ROLES}
+    client, store = bikes["client"], bikes["client"].store
+    names = [f"job-{number}:A" for number in range(99)]
+    parent, follower = (next(each for each in names if store.number_shard(each) == shard) for shard in (0, 1))
+    client.set(parent, "EVERY:1h")
+    for _ in range(2):
+        client.enter(follower, f"AFTER:{parent}")
+    client.run(parent)
+    assert bikes["worker"].work_one() == parent
+    assert bikes["dispatcher"].dispatch_due() == 1
+    assert bikes["worker"].work_one() == follower
+    assert client.tell(parent)["followers"] == [follower]
+    assert list(client.fsck()) == []
+    client.unset(parent)
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_no_role_gets_at_anything_else(users, bikes, server_url, role):
     for words in FOREIGN:

@@ -78,6 +78,7 @@ class Dispatcher:
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
+        self.before_turn: Callable[[], None] = lambda: None
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
@@ -246,6 +247,7 @@ class Dispatcher:
 
     def _turn(self) -> None:
         """One pass, then sleep until there is something to do."""
+        self.before_turn()
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt(self._surveyed.control)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.between_shards import BetweenShards
+from redbike.dispatcher.delivery import Delivery
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
@@ -55,6 +56,10 @@ class Dispatchers:
         if len(self._all) > 1:
             for each in self._all:
                 each.divide, each.loop.when_back = self._between.divide, self._between.catch_up
+        shards, several = store.shards, enumerate(self._all) if len(files) > 1 else ()
+        self._deliveries = [Delivery(shards, number, each.loop) for number, each in several]
+        for each, delivery in zip(self._all, self._deliveries, strict=False):
+            each.before_turn = delivery.look
         self._error: BaseException | None = None
 
     @property
@@ -79,6 +84,8 @@ class Dispatchers:
                 thread.join()
             if threads:
                 self._between.stop()
+            for delivery in self._deliveries:
+                delivery.close()
         if self._error is not None:
             raise self._error
 
@@ -97,6 +104,8 @@ class Dispatchers:
 
     def dispatch_due(self, now: float | None = None) -> int:
         """Move all that is due by `now` in all shards; return how many jobs moved."""
+        for delivery in self._deliveries:
+            delivery.deliver_all()
         moved = sum(each.dispatch_due(now) for each in self._all)
         self._between.do_asked()
         return moved

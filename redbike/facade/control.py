@@ -23,6 +23,7 @@ from redbike.facade.part import Part, Whole
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.inspection.fsck import fsck
+from redbike.store.inspection.links import list_unknown, repair_unknown
 from redbike.store.patterns import Steered, expand
 from redbike.store.store import Store
 
@@ -139,17 +140,19 @@ class Maintenance(Part):
 
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
-        return chain.from_iterable(map(fsck, self.store.shards))
+        unknown = (each.describe() for each in list_unknown(self.store))
+        return chain(chain.from_iterable(map(fsck, self.store.shards)), unknown)
 
     def repair(self) -> Iterator[tuple[str, bool]]:
         """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        return chain.from_iterable(
+        repairs = (
             Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
             for shard in self._noted.shards
         )
+        return chain(chain.from_iterable(repairs), repair_unknown(self._noted))
 
     def acknowledge(self) -> list[str]:
         """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""

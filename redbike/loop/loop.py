@@ -56,6 +56,7 @@ class Wakeup:
         self._client = client
         self._stopping = stopping
         self._keys = keys
+        self.token = ""  # the last one that it has had
         self._line = Line(client)
         self._pop = pack(["BLPOP", *keys, str(BLOCK)])
         self._call: Call | None = None  # the script behind the pending pop
@@ -97,6 +98,7 @@ class Wakeup:
             if isinstance(reply, Exception):
                 assert self._call is not None
                 raise name_wrong_key(self._client, self._call.list_kinds(), reply)
+            self.token = decode(popped[1]) if popped else ""
             return popped and decode(popped[0]), reply and decode_word(reply)
         if time.monotonic() - self._sent > SILENCE:
             raise redis.exceptions.ConnectionError("the server has not answered in time")
@@ -158,6 +160,7 @@ class Loop:
         self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
+        self.token = ""  # the last one that it has consumed
 
     def handle_signals(self) -> SignalHandlers:
         """Return a context manager: during it a first signal stops the loop, and a second one ends the process at once.
@@ -261,6 +264,7 @@ class Loop:
             wakeup = self._wakeups[keys] = Wakeup(self.store.client, keys, self.stopping)
         key, reply = wakeup.wait(seconds, script)
         watchdog.feed()
+        self.token = wakeup.token if key else self.token
         if key == self.store.keys.halt:
             self.check_halt(self.store.read_control())
         return key, reply

@@ -60,6 +60,10 @@ NEEDS_FULL = "FULLTEXT"
 """How the error begins with which the plain text of a script asks for its full one."""
 
 
+MAIL = "mail"
+"""The token that wakes a dispatcher when there are messages to other shards."""
+
+
 class Outcome(StrEnum):
     """How a run ended. What is kept of a run has its number in this order: further ones are added at the end."""
 

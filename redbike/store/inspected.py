@@ -12,6 +12,7 @@ from redbike.store.details import JobDetails
 from redbike.store.enums import Event, Skip
 from redbike.store.group_counts import GroupCounts, GroupDetails
 from redbike.store.keys import OWNER
+from redbike.store.links import find_subscribers
 from redbike.store.namespace import read_json
 from redbike.store.outputs import read_newest
 from redbike.store.processes import ProcessRecord
@@ -75,6 +76,7 @@ class JobState:
     follows: dict[str, Any] | None = None  # its record as a follower; None if it has none, or a damaged one
     is_listed: bool = True  # whether each of its parents knows it
     followers: tuple[str, ...] = ()  # the jobs that follow it
+    subscribers: tuple[int, ...] = ()  # the numbers of the shards where others follow it
     backfill: str = ""  # the record of that which is under way
     trails: bool = False  # whether occurrences of what follows it are left of a backfill
     backfilled: str = field(default="", compare=False)  # those that have ended, if data were asked for
@@ -218,6 +220,7 @@ def read_job(jobid: str, queues: Sequence[str], reply: Reply) -> JobState:
         follows=read_follower(found.get("following", "")),
         is_listed=all((found["listed"] or {}).values()),
         followers=tuple(sorted(filter(is_jobid, found["followers"].split("\n")))),
+        subscribers=find_subscribers(found["followers"]),
         member_of=found.get("member", ""),
         is_counted=found.get("counts", True),
         awaited=_read_awaited(found),

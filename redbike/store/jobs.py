@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from redbike.errors import BadJobId, BadSchedule, quoted
 from redbike.store.alerts import Alerts
 from redbike.store.enums import Skip
+from redbike.store.links import find_subscribers
 from redbike.store.namespace import PAGE, STEP, Part, make_tag, number_queues, split
 from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
@@ -70,10 +71,10 @@ def describe_cycle(schedule: str, path: Sequence[str]) -> BadSchedule:
 
 
 def explain_shard(job: JobToSet, other: str) -> BadSchedule:
-    """Return the error for a job that would wait for one of another shard, or be one of a group of another shard."""
+    """Return the error for a job that would wait for a group of another shard, or be one of it."""
     return BadSchedule(
-        f"bad schedule {quoted(job.schedule)}: {name_parent(other)} is in another shard; the same word in braces keeps "
-        "jobs together, as in 'load{nightly}' and 'report{nightly}'"
+        f"bad schedule {quoted(job.schedule)}: the {name_parent(other)} is in another shard; the same word in braces "
+        "keeps them together, as in 'load{nightly}' and 'report{nightly}'"
     )
 
 
@@ -82,9 +83,9 @@ class Refused(NamedTuple):
 
     job: JobToSet
     # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile; cycle:
-    # it would wait for itself; shard: it would wait for a job of another shard
+    # it would wait for itself; shard: it would wait for a group of another shard, or be one of it
     why: Literal["options", "queue", "due", "cycle", "shard"]
-    detail: str  # those options, that queue, that job, or the jobs from itself to itself, with newlines between
+    detail: str  # those options, that queue, that group, or the jobs from itself to itself, with newlines between
 
 
 @dataclass(slots=True)
@@ -156,12 +157,16 @@ class Jobs(Part):
         self._namespace.run("reject", job=jobid, **given)
 
     def unset(self, jobid: str) -> list[str]:
-        """Forget `jobid`; a run in flight completes. Return its followers. Raise `NoSuchJob` if there is none."""
+        """Forget `jobid`; a run in flight completes. Return its followers. Raise `NoSuchJob` if there is none.
+
+        Among them are the shards that have subscribed to it, see `redbike.store.links`.
+        """
         reply: Reply = ["elsewhere", self._name_queue(jobid).encode()]
         while reply[0] == "elsewhere":
             # Another worker class may have put the job into a queue of another name: that one is declared instead.
             reply = self._namespace.run("unset", [decode(reply[1])], job=jobid)
-        return list(filter(is_jobid, decode(reply[1]).split("\n"))) if len(reply) > 1 else []
+        names = decode(reply[1]).split("\n") if len(reply) > 1 else ()
+        return [name for name in names if is_jobid(name) or find_subscribers(name)]
 
     def unset_rows(self, jobids: Iterable[str], group: str) -> list[str]:
         """Forget those of `jobids` that are rows of `group`, in one round trip, and return them."""

@@ -48,7 +48,8 @@ key (after the prefix)    type    content
 ``-untold``               hash    ``TAG JOB`` → ``TIME N <LF> entry``: the outbox: ended runs to notify, see below
 ``-following``            hash    job id of a follower → JSON: its parents, and which have ended since it was due last;
                                   of backfills; a group → JSON of what its jobs came to; see below
-``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent, the jobs of groups
+``-followers``            zset    ``PARENT <LF> JOB``, all scored 0: the followers of each parent, the jobs of groups,
+                                  the messages to other shards
 ``-hosts``                hash    job id that ends in ``@all`` → JSON: on which hosts it runs, see below
 ``-alerts``               hash    ``job:ID``, ``process:ID``, … → JSON of what has been told of it, see below
 ``-tokens``               hash    name of a token → JSON: its role, its jobs, and the hash of its secret, see below
@@ -152,6 +153,11 @@ and ``dropped``: how many of these have failed, or were given up; ``due``: the l
 ``open``: true if more are to come; ``owed``: jobs that have joined in flight, with the tag of the run that does not
 count, as they are to run once more. It goes with the last job, unless it is open. The record of a follower then has
 ``group``: these numbers.
+
+A parent in another shard is like any other one in the shard of its follower. In its own shard it has the follower
+``<FS>NN SINCE``: the shard NN has subscribed. As it ends, ``<FS><FS>NN <LF> NUMBER ENDED DUE PARENT`` is added to
+``-followers``: a message to that shard, until a dispatcher has delivered it. NUMBER has 16 digits. In ``-following``
+the field ``<FS>NN`` is ``POSTED RECEIVED``: the numbers of the last messages to and from the shard NN.
 
 A job for every host, its *base*, has a schedule that begins with ``ALL:``, and is on the timeline at ``AWAITED``, as it
 is never due. The object in ``-hosts`` has ``hosts``: when a worker of its queue was seen last on each, and ``over``:

@@ -22,7 +22,7 @@ from importlib import resources
 
 from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import AWAITED
-from redbike.store.enums import NEEDS_FULL, Event, Left, Skip
+from redbike.store.enums import MAIL, NEEDS_FULL, Event, Left, Skip
 from redbike.store.keys import GIVEN
 
 PARTS = (
@@ -39,6 +39,7 @@ PARTS = (
     "_occurrences",  # notes occurrences of backfills
     "_backfilled",  # reads and notes what these have besides
     "_backfill",  # notes what is left of these
+    "_mail",  # notes messages to other shards
     "_follow",  # notes when they are due
     "_group",  # reads and notes what is left of groups
     "_member",  # notes which jobs are theirs
@@ -61,7 +62,7 @@ LEFT_OUT = (
 )  # fmt: skip
 NAMES = {key: key.rstrip("-").replace("-", "_") for key in GIVEN}  # in Lua
 WORDS = {word.name: word.value for word in (*Event, *Skip, *Left)}
-WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL}
+WORDS |= {"STOP": Stop.text, "AWAITED": AWAITED, "NEEDS_FULL": NEEDS_FULL, "MAIL": MAIL}
 
 
 @dataclass(frozen=True)

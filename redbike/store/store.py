@@ -31,6 +31,7 @@ from redbike.store.groups import Groups
 from redbike.store.jobs import Jobs
 from redbike.store.journal import Archiver, Journal
 from redbike.store.keys import Keys
+from redbike.store.links import Links
 from redbike.store.live import LiveOutput
 from redbike.store.log import Events, Log
 from redbike.store.names import check_queue_name
@@ -83,6 +84,7 @@ class Store:
         self._failures_limit = failures_limit
         self._history = history
         self._queue_for = queue_for
+        self._whole: Store | None = None
         refuse_unknown: Callable[[], QueueFor] | None = getattr(queue_for, "refuse_unknown", None)
         self._to_set = refuse_unknown() if refuse_unknown else queue_for
         more = forget_after, expires, self.queue_for, host
@@ -98,6 +100,11 @@ class Store:
         """The stores of all shards, which is only this one; see `redbike.store.sharded.store`."""
         return (self,)
 
+    @property
+    def whole(self) -> "Store":
+        """The store of all shards: what a job of this one follows may be in another one."""
+        return self._whole or self
+
     def find_shard(self, jobid: str) -> "Store":
         """Return the store in which a job is."""
         return self
@@ -110,6 +117,7 @@ class Store:
         self._namespace = namespace
         self.jobs = Jobs(namespace)
         self.groups = Groups(namespace)
+        self.links = Links(namespace)
         self.timeline = Timeline(namespace)
         self.runs = Runs(namespace, self._failures_limit, self._history)
         self.queue_limits = QueueLimiter(namespace)
@@ -138,6 +146,10 @@ class Store:
         self.rows = Rows(namespace)
         self.hosts = HostNotes(namespace)
         self.tokens = Tokens(namespace)
+
+    def join(self, whole: "Store") -> None:
+        """Note that this is a shard of `whole`."""
+        self._whole = whole
 
     def at(self, now: float | None) -> "Store":
         """Return this store with its clock stopped at `now` (epoch seconds). It shares the connections."""

@@ -47,18 +47,18 @@ def still(rng: Random, count: int, now: float, seconds: float) -> list[tuple[str
     return jobs
 
 
-def followers(jobs: list[tuple[str, str]], shards: int) -> list[tuple[str, str]]:
-    """Followers of some of `jobs` that go on for ever, in chains; each is in the shard of the job that it follows."""
+def followers(jobs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Followers of some of `jobs` that go on for ever, in chains."""
     heads = [jobid for jobid, text in jobs if jobid[:5] == "fast." and text[:5] in ("EVERY", "* * *")]
     found, tails = [], []
     for number, head in enumerate(heads[:CHAINS]):
         parent = head
         for link in range(LINKS):
-            jobid = f"fast.follow.{number}-{link}{{{head}}}:{QUEUES[link]}"
+            jobid = f"fast.follow.{number}-{link}:{QUEUES[link]}"
             found.append((jobid, f"AFTER:{parent}"))
             parent = jobid
         tails.append(parent)
-        if len(tails) == 3 and shards == 1:
+        if len(tails) == 3:
             found.append((f"fast.follow.{number}-all:A", f"AFTER:{','.join(tails)}"))
             tails = []
     return found

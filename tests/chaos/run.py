@@ -97,7 +97,7 @@ class Run:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
         (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url, shards=self.shards))
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
-        jobs += population.followers(jobs, self.shards) + list_dark()
+        jobs += population.followers(jobs) + list_dark()
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
         (self.folder / "jobs.csv").write_text(rows)
         before = time.monotonic()

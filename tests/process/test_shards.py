@@ -155,3 +155,36 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     assert count_done(shell) == Counter(names) + Counter(near[:1])
     assert took < 60
     assert shell.run("fsck").stdout == ""
+
+
+def test_a_follower_hears_of_its_parent_once_its_master_is_back(shell, masters, bike):
+    gone = masters.master_of("{app:00}-jobs")
+    names = [f"job-{number}:A" for number in range(NUMBER)]
+    is_far = {name: masters.master_of(f"{bike.store.find_shard(name).keys.prefix}-jobs") is gone for name in names}
+    far = next(name for name in names if is_far[name])
+    parent, near = [name for name in names if not is_far[name]][:2]
+    assert bike.store.number_shard(parent) != bike.store.number_shard(near)
+    bike.set(parent, "EVERY:1h")
+    for follower in (near, far):
+        bike.enter(follower, f"AFTER:{parent}")
+    dispatcher = shell.start("dispatch")
+    shell.start("work")
+    wait_until(lambda: len(bike.workers()) == 2)
+    gone.kill()
+    wait_until(lambda: all(is_settled(node) for node in masters.nodes if node is not gone))
+    bike.run(parent)
+    wait_until(lambda: count_done(shell) == Counter([parent, near]))
+    # Only its own shard knows a follower, and one whose parent cannot be reached is not set.
+    assert bike.store.questions.inspect([parent])[0].followers == (near,)
+    done = shell.run("set", parent, f"AFTER:{far}")
+    assert (done.returncode, "is missing: " in done.stderr) == (1, True)
+    # The dispatcher dies meanwhile, and another one begins.
+    dispatcher.kill()
+    shell.start("dispatch")
+    gone.start()
+    wait_until(masters.is_well)
+    wait_until(lambda: count_done(shell)[far] == 1)
+    bike.run(parent)
+    wait_until(lambda: count_done(shell) == Counter(2 * [parent, near, far]))
+    assert bike.tell(parent)["followers"] == sorted([near, far])
+    assert shell.run("fsck").stdout == ""

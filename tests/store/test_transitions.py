@@ -25,6 +25,7 @@ from redbike.store.inspected import JobState
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
+from redbike.store.links import Message
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Quota, Whole
 from redbike.store.records import Progress
@@ -211,6 +212,9 @@ VERBS: dict[str, Verb] = {
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
     "open_group": lambda store, run: store.at(NOW).groups.open("import-7"),
+    "subscribe": lambda store, run: store.at(NOW).links.subscribe(1, [JOB]),
+    "deliver": lambda store, run: store.at(NOW).links.deliver(1, [Message("1", "ok", "1.0", "far:A")]),
+    "confirm": lambda store, run: store.at(NOW).links.confirm(1, "1", [JOB]),
     "note": note,
     "register": lambda store, run: store.at(NOW).workers.register("OwnerOf1", ENTRY),
     "renew": lambda store, run: store.at(NOW).workers.renew("OwnerOf1"),

@@ -120,7 +120,7 @@ def find_late(store: Store, timezone: str, known: Known | None = None) -> list[L
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
     """
     known = store.alerts.read() if known is None else known
-    awaiting = Awaiting(store, known.now)
+    awaiting = Awaiting(store.whole, known.now)
     late = (_judge(awaiting, job, known.now, timezone) for job in known.pending)
     return sorted((each for each in late if each), key=lambda each: (each.since, each.jobid))
 

@@ -94,7 +94,7 @@ class JobsCheck:
                 followers.append(jobid)
         yield from self._describe_groups()
         for page in split(followers, PAGE):
-            yield from _check_followers(self._store, page)
+            yield from _check_followers(self._store.whole, page)
 
     def _list_worked(self) -> Collection[str] | None:
         """Return the queues that are worked; None if nobody knows."""

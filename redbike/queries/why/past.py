@@ -205,7 +205,7 @@ class Reasons:
 
     def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:
         """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""
-        family = Family(self._store)
+        family = Family(self._store.whole)
         family.add([job])
         family.read_parents([job.jobid], MOST_GENERATIONS)
         clock = Clock(job.now, self._timezone)

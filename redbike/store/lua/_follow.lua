@@ -1,10 +1,9 @@
 -- When followers are due: when each of their parents has ended since they were due last.
--- keys   statuses, timeline, retry_states, skipped, wakeup, pauses, following, followers, _backfill
+-- keys   statuses, timeline, retry_states, skipped, pauses, following, followers, _mail, _backfill
 local function make_follows()
   if follows then return follows end
   make_links()
   local awaiting = {}  -- jobs that wait for their parents, and the pause by which they are held
-
   local function has_all(record, ended)
     for _, parent in ipairs(record.parents) do if not ended[parent] then return false end end
     return true
@@ -29,6 +28,7 @@ local function make_follows()
     for _, job in ipairs(follows.list_of(parent)) do
       local base = job:byte() == 30 and make_backfills().base_of(job)
       if base then backfills.note_end(base, parent, ended) end
+      if job:byte() == 28 then make_mail().post(job:match('%d+'), parent, ended, due) end
       local record = not base and follows.record_of(job)
       local fits = record and (record.when == 'any' or record.when == ended)
       if not fits and ended ~= 'failed' and record and record.of then make_backfills().drop(job) end

@@ -11,13 +11,13 @@ from typing import Any
 
 from redbike.store.alerts import Known
 from redbike.store.blackouts import OF_JOB
-from redbike.store.jobs import Answers, JobToSet, Refused
+from redbike.store.jobs import Answers, Refused
 from redbike.store.processes import Process
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
+from redbike.store.sharded.linking import link
 from redbike.store.sharded.routes import Ask, Given, Named, Shards
 from redbike.store.totals import Queue, Total
-from redbike.text.group_names import MARK
 
 END = object()
 
@@ -131,18 +131,18 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
     if len(more) > 2:
         *more, named["also"] = more
     also = list(named.pop("also", ()))
-    jobs, refused = _part_with_strangers(shards, jobs)
-    answers, parts = Answers(refused), dict[int, Answers]()
-    places = shards.group(jobs, lambda job: job.jobid)
     scripts: dict[int, list[int]] = {}
     for place, call in enumerate(also):
         scripts.setdefault(find_shard_of(shards, call), []).append(place)
-    with ExitStack() as stack:
-        for shard in sorted(places.keys() | scripts.keys()):
-            own = [jobs[each] for each in places.get(shard, ())]
-            calls = [also[each] for each in scripts.get(shard, ())]
-            parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
-        yield answers
+    with link(shards, jobs) as (jobs, refused):
+        answers, parts = Answers(refused), dict[int, Answers]()
+        places = shards.group(jobs, lambda job: job.jobid)
+        with ExitStack() as stack:
+            for shard in sorted(places.keys() | scripts.keys()):
+                own = [jobs[each] for each in places.get(shard, ())]
+                calls = [also[each] for each in scripts.get(shard, ())]
+                parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
+            yield answers
     replies: list[Any] = [None] * len(also)
     for shard, part in parts.items():
         answers.refused += part.refused
@@ -153,25 +153,10 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
 
 def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refused]:
     """Set jobs in their shards; return those that were left as they are."""
-    jobs, refused = _part_with_strangers(shards, given[0])
-    for shard, places in shards.group(jobs, lambda job: job.jobid).items():
-        refused += ask(shards[shard])([jobs[each] for each in places], *given[1:], **named)
+    with link(shards, given[0]) as (jobs, refused):
+        for shard, places in shards.group(jobs, lambda job: job.jobid).items():
+            refused += ask(shards[shard])([jobs[each] for each in places], *given[1:], **named)
     return refused
-
-
-def _part_with_strangers(shards: Shards, jobs: Sequence[JobToSet]) -> tuple[list[JobToSet], list[Refused]]:
-    """Return the jobs whose parents and groups are in their own shard, and those others for which that is not so."""
-    shards.note()
-    own, refused = [], []
-    for job in jobs:
-        links = job.follows or {}
-        names = [*links.get("parents", ()), *(f"{MARK}{name}" for name in [links.get("member")] if name)]
-        other = next((name for name in names if shards.find(name) != shards.find(job.jobid)), "")
-        if other:
-            refused.append(Refused(job, "shard", other))
-        else:
-            own.append(job)
-    return own, refused
 
 
 def find_shard_of(shards: Shards, call: Call) -> int:

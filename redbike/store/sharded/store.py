@@ -21,6 +21,8 @@ class ShardedStore(Store):
     def __init__(self, stores: Sequence[Store], agreement: Agreement) -> None:
         self._agreement, self._first = agreement, stores[0]
         self._shards = Shards(stores, partial(find_shard, number=len(stores)), agreement.note)
+        for store in stores:
+            store.join(self)
         self.client, self.keys = stores[0].client, stores[0].keys
         self.scripts: Any = ShardedScripts(self.shards)
         for part in TABLE:
@@ -30,6 +32,11 @@ class ShardedStore(Store):
     def agreement(self) -> Agreement:
         """Among how many shards its jobs are divided."""
         return self._agreement
+
+    @property
+    def whole(self) -> Store:
+        """This store."""
+        return self
 
     @property
     def shards(self) -> Shards:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redbike.store.backfills import Backfills
 from redbike.store.blackouts import OF_JOB, OF_QUEUE
-from redbike.store.sharded import merging, paging, quotas
+from redbike.store.sharded import linking, merging, paging, quotas
 from redbike.store.sharded.routes import (
     Route,
     add,
@@ -124,12 +124,13 @@ TABLE: dict[str, dict[str, Route]] = {
         "set": merging.set_jobs,
         "set_meanwhile": merging.set_meanwhile,
         "reject": _ONE,
-        "unset": _ONE,
+        "unset": linking.unset,
         "unset_rows": merged(concat),
         "set_groups": merged(nothing),
         "run": _MANY,
         "cancel": _RUNS,
     },
+    "links": {},
     "groups": {"open": _ONE, "read": _UNION, "list_jobids": _CHAIN},
     "timeline": {
         "read_clock": _ONE_OF_ALL,
@@ -170,7 +171,7 @@ TABLE: dict[str, dict[str, Route]] = {
     "backfills": {
         "begin": _RUN,
         "end": _ONE,
-        "list_followers": _ONE,
+        "list_followers": linking.list_tree,
         "read": _ONE,
         "list_done": _ONE,
         "leave_out": _leave_out,
@@ -229,7 +230,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "forget": merged(nothing, _find_told),
     },
     "questions": {
-        "inspect": _MANY,
+        "inspect": linking.inspect,
         "list_missing_rights": _ONE_OF_ALL,
         "find_refusal": everywhere(_first_known),
         "read_schedule": _ONE,

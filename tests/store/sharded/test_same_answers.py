@@ -7,10 +7,12 @@ import re
 import pytest
 
 from redbike import Redbike, RedbikeError, RoundRobin
+from redbike.dispatcher.delivery import deliver
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
 
 SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
+SCHEDULES += ["AFTER:job-1:A any", "AFTER:job-2:B,job-5:A", "AFTER:job-9:A", "AFTER:job-3:A failed", "AFTER:gone:A"]
 OPTIONS = [
     {},
     {"tags": "a,b"},
@@ -83,6 +85,10 @@ class Twins:
         self.both(lambda bike: bike.dispatch_due(self.now))
         one, other = self.both(lambda bike: sorted(filter(None, [bike.work_one() for _ in range(len(JOBS))])))
         assert one == other
+        for shards in (bike.store.shards for bike in self.bikes):
+            for number, shard in enumerate(shards):
+                for receiver in shard.links.list_mail():
+                    deliver(shards, number, receiver)
 
 
 # How late a run begins depends on the order in which jobs are worked.
@@ -107,6 +113,7 @@ QUESTIONS = {
     "log": lambda bike: sorted((each.action, each.jobid) for each in bike.log() if each.jobid),
     "health": lambda bike: (sorted(bike.health().problems), bike.health().metrics),
     "agenda": lambda bike: (bike.agenda().runs, bike.agenda().jobs, bike.agenda(queue="A").runs),
+    "why": lambda bike: [explain(bike, jobid) for jobid in JOBS[::3]],
     "agenda of some": lambda bike: [bike.agenda(*patterns).runs for patterns in (["*:A"], ["job-1*", "job-2:B"])],
     "agenda of a tag": lambda bike: (bike.agenda(tag="b").runs, bike.agenda(tag="b").jobs),
     "found": lambda bike: [
@@ -135,6 +142,13 @@ def scrub(answer):
 
 def show(changes):
     return sorted(changes.added), sorted(changes.changed), changes.unchanged, sorted(changes.removed), len(changes.bad)
+
+
+def explain(bike, jobid):
+    try:
+        return bike.why(jobid)
+    except RedbikeError as error:
+        return str(error)
 
 
 def strip(job):

@@ -14,6 +14,18 @@ OF_ONE = {
     "blackouts": {"begin", "inspect", "repair"},
     "hosts": {"list_bad", "scan_bases"},
     "journal": {"count_recent", "list_bad"},
+    "links": {
+        *(
+            "subscribe",
+            "list_mail",
+            "read_mail",
+            "deliver",
+            "confirm",
+            "list_followers",
+            "list_subscribers",
+            "read_parents",
+        )
+    },
     "log": {"list_bad"},
     "outbox": {"list_bad"},
     "questions": {"inspect_tags"},

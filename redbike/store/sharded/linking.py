@@ -1,0 +1,164 @@
+"""Jobs that follow jobs of other shards: what is to be done before they are set, and who they are."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import chain
+
+from redbike.errors import BadConfig, Unreachable
+from redbike.store.inspected import JobState
+from redbike.store.jobs import JobToSet, Refused, SetMode
+from redbike.store.links import find_subscribers
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, describe_silent, same
+from redbike.text.group_names import MARK, is_group, is_jobid
+
+LASTING = 30.0  # seconds after a subscription in which jobs are set; `lua/confirm.lua` waits for longer
+MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
+MOST_ABOVE = 50_000  # jobs that are read for that
+
+
+@contextmanager
+def link(shards: Shards, jobs: Sequence[JobToSet]) -> Iterator[tuple[list[JobToSet], list[Refused]]]:
+    """Give the jobs that can be set, and the others; the shards of parents hear of them before.
+
+    A group and its jobs have to be in one shard. No job may wait for itself.
+    """
+    shards.note()
+    refused = [Refused(job, "shard", other) for job in jobs if (other := _find_strange_group(shards, job))]
+    strange = {each.job.jobid for each in refused}
+    refused += _find_cycles(shards, [job for job in jobs if job.jobid not in strange])
+    strange = {each.job.jobid for each in refused}
+    own = [job for job in jobs if job.jobid not in strange]
+    wanted, began = _list_subscriptions(shards, own), time.monotonic()
+    _subscribe(shards, wanted)
+    yield own, refused
+    if time.monotonic() - began > LASTING:
+        _subscribe(shards, wanted)
+
+
+def _list_parents(job: JobToSet) -> list[str]:
+    return list((job.follows or {}).get("parents", ()))
+
+
+def _find_strange_group(shards: Shards, job: JobToSet) -> str:
+    """Return the group of another shard that the job follows, or of which it is one; "" for none."""
+    names = [
+        *filter(is_group, _list_parents(job)),
+        *(MARK + name for name in [(job.follows or {}).get("member")] if name),
+    ]
+    return next((name for name in names if shards.find(name) != shards.find(job.jobid)), "")
+
+
+def _list_subscriptions(shards: Shards, jobs: Iterable[JobToSet]) -> dict[tuple[int, int], dict[str, None]]:
+    """Return the parents in other shards, by their shard and that of the jobs."""
+    found: dict[tuple[int, int], dict[str, None]] = {}
+    for job in jobs:
+        for parent in filter(is_jobid, _list_parents(job)):
+            pair = shards.find(parent), shards.find(job.jobid)
+            if pair[0] != pair[1]:
+                found.setdefault(pair, {})[parent] = None
+    return found
+
+
+def _subscribe(shards: Shards, wanted: Mapping[tuple[int, int], Iterable[str]]) -> None:
+    for (shard, other), parents in wanted.items():
+        try:
+            shards[shard].links.subscribe(other, parents)
+        except Unreachable as error:
+            raise describe_silent(shards[shard], error) from error
+
+
+def _find_cycles(shards: Shards, jobs: Sequence[JobToSet]) -> list[Refused]:
+    """Return the jobs that would wait for themselves, each with the jobs from itself to itself.
+
+    What others set at the same time is not seen, nor what a shard has that does not answer.
+    """
+    known, refused = _read_above(shards, chain.from_iterable(map(_list_parents, jobs))), []
+    for job in jobs:
+        parents = _list_parents(job)
+        if path := find_path(job.jobid, parents, known):
+            refused.append(Refused(job, "cycle", "\n".join(path)))
+        elif job.mode != SetMode.KEEP_SCHEDULE:
+            known[job.jobid] = parents
+    return refused
+
+
+def _read_above(shards: Shards, jobids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the parents of these jobs, and of those above them, in a round trip to each shard for each generation."""
+    known: dict[str, list[str]] = {}
+    generation = list(dict.fromkeys(filter(is_jobid, jobids)))
+    for _ in range(MOST_CYCLE):
+        if not generation or len(known) > MOST_ABOVE:
+            break
+        known |= {each: [] for each in generation}
+        for shard, places in shards.group(generation, same).items():
+            with suppress(Unreachable):
+                known |= shards[shard].links.read_parents([generation[each] for each in places])
+        above = dict.fromkeys(parent for each in generation for parent in known[each])
+        generation = [each for each in above if is_jobid(each) and each not in known]
+    return known
+
+
+def find_path(jobid: str, parents: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the jobs from this one up to itself if it followed these `parents`; [] if it would not wait for itself."""
+    path, visited = [(jobid, iter(parents))], set[str]()
+    while path:
+        parent = next(path[-1][1], None)
+        if parent is None:
+            path.pop()
+        elif parent == jobid:
+            return [*(each for each, _ in path), jobid]
+        elif parent not in visited:
+            visited.add(parent)
+            path.append((parent, iter(known.get(parent, ()))))
+    return []
+
+
+# ---- followers that are elsewhere
+
+
+def unset(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
+    """Forget a job; return its followers, without those of a shard that does not answer."""
+    jobid, names = given[0], ask(shards.of(given[0]))(*given, **named)
+    elsewhere = _find_followers(shards, {jobid: find_subscribers("\n".join(names))})
+    return sorted([*filter(is_jobid, names), *elsewhere.get(jobid, ())])
+
+
+def inspect(shards: Shards, ask: Ask, given: Given, named: Named) -> list[JobState]:
+    """Return the states of jobs with their followers, without those of a shard that does not answer."""
+    states: list[JobState] = by_jobs()(shards, ask, given, named)
+    found = _find_followers(shards, {state.jobid: state.subscribers for state in states if state.subscribers})
+    return [
+        replace(state, followers=tuple(sorted([*state.followers, *found[state.jobid]])))
+        if state.jobid in found
+        else state
+        for state in states
+    ]
+
+
+def list_tree(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
+    """Return what follows a job, directly or not. Raise `BadConfig` if some of that is in another shard."""
+    jobid, shard = given[0], shards.of(given[0])
+    found: list[str] = ask(shard)(*given, **named)
+    for state in shard.questions.inspect([jobid, *found]):
+        for other in _find_followers(shards, {state.jobid: state.subscribers}).get(state.jobid, ()):
+            raise BadConfig(
+                f"{other!r} follows {state.jobid!r} from another shard, where a backfill of {jobid!r} does not reach: "
+                "--alone runs it without followers"
+            )
+    return found
+
+
+def _find_followers(shards: Shards, subscribers: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
+    """Return the followers of jobs in those shards that have subscribed to them."""
+    asked: dict[int, list[str]] = {}
+    for jobid, numbers in subscribers.items():
+        for number in numbers:
+            asked.setdefault(number, []).append(jobid)
+    found: dict[str, list[str]] = {}
+    for number, jobids in asked.items():
+        with suppress(Unreachable):
+            for jobid, followers in shards[number].links.list_followers(jobids).items():
+                found.setdefault(jobid, []).extend(followers)
+    return found

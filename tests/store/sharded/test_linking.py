@@ -1,0 +1,259 @@
+"""Jobs that follow jobs of other shards: each end of a parent reaches them once, however often it is delivered."""
+
+import logging
+
+import pytest
+
+from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+from redbike.dispatcher.delivery import deliver
+from redbike.errors import Unreachable
+from redbike.loop.alerts.late import find_late
+from redbike.store.links import Links
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        if jobid.startswith("bad"):
+            raise ValueError("no")
+
+
+class Farm:
+    """A program with four shards at an instant of its own."""
+
+    def __init__(self, client, prefix):
+        self.now = 1_900_000_000.0
+        self.bike = Redbike(Worker("A"), prefix, client, shards=4)
+        self.bike._compose(self.bike.store.follow(self.read), self.bike._noted.follow(self.read), self.bike.worker)
+
+    def read(self):
+        return self.now
+
+    def name(self, *shards):
+        """A job in each of these shards."""
+        names = (f"job-{number}:A" for number in range(999))
+        return [next(name for name in names if self.bike.store.number_shard(name) == shard) for shard in shards]
+
+    def run(self, *jobids):
+        """Let jobs run and end, without a dispatcher."""
+        self.bike.run(*jobids)
+        return self.work()
+
+    def work(self):
+        return list(iter(self.bike.work_one, None))
+
+    def dispatch(self):
+        self.bike.dispatch_due(self.now)
+        return self.work()
+
+    def links(self, jobid):
+        return self.bike.store.find_shard(jobid).links
+
+    def list_links(self, jobid):
+        store = self.bike.store.find_shard(jobid)
+        return store.client.zrange(store.keys.followers, 0, -1)
+
+
+@pytest.fixture
+def farm(client, prefix):
+    return Farm(client, prefix)
+
+
+def test_each_end_of_a_parent_makes_its_followers_due_wherever_they_are(farm):
+    bike, (parent, near, far, other) = farm.bike, farm.name(0, 0, 1, 2)
+    bike.set(parent, "EVERY:1h")
+    for each in (near, far):
+        bike.enter(each, f"AFTER:{parent}")
+    bike.enter(other, f"AFTER:{near},{far}")
+    assert farm.run(parent) == [parent]
+    assert sorted(farm.dispatch()) == sorted([near, far])
+    assert farm.dispatch() == [other]
+    assert farm.dispatch() == []
+    assert [run.due for run in bike.runs()] == [farm.now] * 4
+    assert bike.tell(parent)["followers"] == sorted([near, far])
+    assert bike.tell(other)["waits_for"] == [near, far]
+    assert list(bike.fsck()) == []
+
+
+def test_a_message_that_is_delivered_again_has_no_further_effect(farm, monkeypatch):
+    bike, (parent, follower) = farm.bike, farm.name(2, 3)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent}")
+    farm.run(parent)
+    # The first dispatcher dies before it has removed it, and another one has read it as well.
+    [message] = farm.links(parent).read_mail(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Links, "confirm", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            deliver(bike.store.shards, 2, 3)
+    assert farm.links(follower).deliver(2, [message]) == (message.number, [])
+    assert farm.dispatch() == [follower]
+    assert farm.links(parent).list_mail() == []
+    farm.links(follower).deliver(2, [message])
+    assert farm.dispatch() == []
+    assert bike.tell(follower)["waits_for"] == [parent]
+    assert farm.run(parent) == [parent]
+    assert farm.dispatch() == [follower]
+
+
+def test_ends_that_wait_for_a_shard_count_as_if_it_had_answered(farm, monkeypatch):
+    bike, (parent, other, follower, far) = farm.bike, farm.name(0, 1, 2, 3)
+    for each in (parent, other):
+        bike.set(each, "EVERY:1h")
+    for each in (follower, far):
+        bike.enter(each, f"AFTER:{parent}")
+
+    def fail(links, *_):
+        if links._namespace.keys is bike.store.find_shard(follower).keys:
+            raise Unreachable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Links, "deliver", fail)
+        for _ in range(3):
+            farm.run(parent)
+            farm.now += 1
+        with pytest.raises(Unreachable):
+            deliver(bike.store.shards, 0, 2)
+    assert len(farm.links(parent).read_mail(2)) == 3
+    # It is due once, and once more for what has ended before that; a further end only counts, as within a shard.
+    assert [farm.dispatch() for _ in range(3)] == [[follower, far], [follower, far], []]
+    assert bike.tell(follower)["skipped"] == {"running": 1} == bike.tell(far)["skipped"]
+
+
+def test_each_end_is_a_step_of_its_own_also_for_messages_that_come_together(farm):
+    bike, (one, two, near, far) = farm.bike, ["one{0}:A", "two{0}:A", "near{0}:A", "far{1}:A"]
+    assert bike.store.number_shard(near) != bike.store.number_shard(far)
+    for each in (one, two):
+        bike.set(each, "EVERY:1h")
+    for each in (near, far):
+        bike.enter(each, f"AFTER:{one},{two}")
+    farm.run(one)
+    assert farm.dispatch() == []
+    for each in (two, one):
+        farm.run(each)
+    assert sorted(farm.dispatch()) == [far, near]
+    assert bike.tell(far)["waits_for"] == bike.tell(near)["waits_for"] == [two]
+    farm.run(two)
+    assert sorted(farm.dispatch()) == [far, near]
+
+
+def test_a_failure_is_told_as_one(farm):
+    bike, (good, failed, either) = farm.bike, farm.name(1, 2, 3)
+    bike.set("bad:A", "NOW")
+    bike.enter(good, "AFTER:bad:A")
+    bike.enter(failed, "AFTER:bad:A failed")
+    bike.enter(either, "AFTER:bad:A any")
+    assert farm.work() == ["bad:A"]
+    assert sorted(farm.dispatch()) == sorted([failed, either])
+    assert bike.why(good).startswith("It waits for bad:A, which has failed for good, so it never ends well")
+
+
+def test_a_shard_hears_of_no_more_once_nobody_follows_there_for_a_while(farm):
+    bike, (parent, follower) = farm.bike, farm.name(0, 1)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent}")
+    bike.unset(follower)
+    farm.run(parent)
+    farm.dispatch()
+    assert farm.list_links(parent), "somebody may be about to set a follower"
+    farm.now += 61
+    farm.run(parent)
+    farm.dispatch()
+    assert farm.list_links(parent) == []
+    bike.enter(follower, f"AFTER:{parent}")
+    farm.run(parent)
+    assert farm.dispatch() == [follower]
+
+
+def test_a_follower_that_takes_long_to_set_subscribes_again(farm, monkeypatch):
+    bike, (parent, follower) = farm.bike, farm.name(0, 1)
+    monkeypatch.setattr("redbike.store.sharded.linking.LASTING", 0.0)
+    with monkeypatch.context() as patch:
+        # Meanwhile somebody has found that nobody follows.
+        subscribe = Links.subscribe
+        patch.setattr(Links, "subscribe", lambda *_: patch.setattr(Links, "subscribe", subscribe))
+        bike.enter(follower, f"AFTER:{parent}")
+    bike.set(parent, "EVERY:1h")
+    farm.run(parent)
+    assert farm.dispatch() == [follower]
+
+
+def test_jobs_that_would_wait_for_themselves_over_shards_are_refused(farm):
+    bike, (one, two, three) = farm.bike, farm.name(0, 1, 2)
+    bike.enter(two, f"AFTER:{one}")
+    bike.enter(three, f"AFTER:{two}")
+    text = f"the job would wait for itself: {one} after {three} after {two} after {one}"
+    with pytest.raises(BadSchedule, match=text):
+        bike.enter(one, f"AFTER:{three}")
+    assert not bike.set(one, f"AFTER:{three},gone:A")
+    bike.enter(two, "EVERY:1h")
+    assert bike.set(one, f"AFTER:{three}")
+    # All at once, the last one is refused.
+    found = dict(bike.set_many([("x:A", "AFTER:z:A"), ("y:A", "AFTER:x:A"), ("z:A", "AFTER:y:A")]))
+    assert [found[each] for each in ("x:A", "y:A")] == [True, True]
+    assert "the job would wait for itself: z:A after y:A after x:A after z:A" in str(found["z:A"])
+    assert len({bike.store.number_shard(each) for each in ("x:A", "y:A", "z:A")}) > 1
+
+
+def test_a_parent_that_is_unset_names_its_followers_which_wait(farm, caplog):
+    bike, (parent, near, far) = farm.bike, farm.name(3, 3, 0)
+    bike.set(parent, "EVERY:1h")
+    for each in (near, far):
+        bike.enter(each, f"AFTER:{parent}")
+    with caplog.at_level(logging.WARNING):
+        bike.unset(parent)
+    assert f"2 jobs wait for it: {', '.join(sorted([near, far]))}" in caplog.text
+    assert bike.why(far) == f"It waits for {parent}, which is no job."
+    bike.set(parent, "NOW")
+    assert farm.work() == [parent]
+    assert sorted(farm.dispatch()) == sorted([near, far])
+
+
+def test_a_backfill_that_would_leave_a_follower_behind_is_refused(farm):
+    bike, (parent, near, far) = farm.bike, farm.name(0, 0, 1)
+    bike.set(parent, "0 * * * *")
+    bike.enter(near, f"AFTER:{parent}")
+    bike.enter(far, f"AFTER:{near}")
+    with pytest.raises(BadConfig, match=f"'{far}' follows '{near}' from another shard, .*: --alone runs it without"):
+        bike.backfill(parent, farm.now - 7200, farm.now)
+    assert bike.backfill(parent, farm.now - 7200, farm.now, alone=True)
+    bike.unset(far)
+    bike.cancel(parent)
+    assert bike.backfill(parent, farm.now - 7200, farm.now, again=True).followers == [near]
+
+
+def test_fsck_finds_what_the_shard_of_a_parent_does_not_know(farm):
+    bike, (parent, near, far) = farm.bike, farm.name(0, 0, 1)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(near, f"AFTER:{parent}")
+    bike.enter(far, f"AFTER:{near},{parent}")
+    store = bike.store.find_shard(parent)
+    [link] = [each for each in farm.list_links(parent) if each.startswith(f"{parent}\n\x1c".encode())]
+    store.client.zrem(store.keys.followers, link)
+    line = f"'{far}': the shard {store.keys.prefix} does not know that it follows '{parent}'"
+    assert list(bike.fsck()) == [line]
+    assert list(bike.repair()) == [(f"{line} -- repaired: it does now", True)]
+    assert list(bike.fsck()) == []
+    farm.run(parent)
+    assert [farm.dispatch(), farm.dispatch()] == [[near], [far]]
+
+
+def test_a_follower_is_late_if_its_parent_is_wherever_that_is(farm):
+    bike, (parent, follower) = farm.bike, farm.name(0, 1)
+    bike.set(parent, "NOW")
+    bike.enter(follower, f"AFTER:{parent}", start_within=5)
+    shard = bike.store.find_shard(follower)
+    assert find_late(shard, "UTC") == []
+    farm.now += 10
+    assert [late.jobid for late in find_late(shard, "UTC")] == [follower]
+
+
+def test_what_is_no_message_stops_no_delivery(farm):
+    bike, (parent, follower) = farm.bike, farm.name(0, 3)
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent}")
+    farm.run(parent)
+    store = bike.store.find_shard(parent)
+    damaged = ["\x1c\x1c", "\x1c\x1c00\nx", "\x1c\x1c03\n0", "\x1c\x1c99\n1", "\x1c\x1cno\n1"]
+    store.client.zadd(store.keys.followers, dict.fromkeys(damaged, 0))
+    assert farm.dispatch() == [follower]
+    assert farm.dispatch() == []
