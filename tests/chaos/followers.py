@@ -29,7 +29,7 @@ def _judge(history: History, verdict: Verdict, job: str, parents: list[str], sta
     if not all(ended) or any(end.died(parent) is not None for parent in (job, *parents)):
         return
     last, pending = min(dues[-1] for dues in ended), end.pending(job)
-    is_idle = pending is None or pending >= AWAITED
+    is_idle = (pending is None or pending >= AWAITED) and not end.has_mail_of(parents)
     if is_idle and not any(due >= last for due in found):
         verdict.wrong["lost"].append(told(history, job, last / 1000, "its parents have ended, but it was not run"))
     if len(parents) == 1:

@@ -3,10 +3,12 @@
 import csv
 import json
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from redbike.store.links import MARK
 from tests.chaos.journal import entries
 
 Entry = dict[str, Any]
@@ -72,6 +74,11 @@ class Snapshot:
             return None
         tried = self.held["retry_states"].get(job, "").split(" ")[3:4]
         return float(tried[0] if tried and tried != ["-"] else due)
+
+    def has_mail_of(self, parents: Collection[str]) -> bool:
+        """Whether a message is still to tell the followers in another shard that one of these has ended."""
+        messages = (link for link in self.held.get("followers", ()) if link.startswith(MARK))
+        return any(message.split(" ", 3)[-1] in parents for message in messages)
 
     def counted_until(self, job: str) -> float:
         """Until when the occurrences after the one that is pending are accounted for; 0.0 if none is."""

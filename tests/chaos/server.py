@@ -200,8 +200,9 @@ def look(client: "redis.Redis", prefix: str = "redbike", shards: int = 1) -> dic
             for name in HASHES:
                 pipeline.hgetall(getattr(keys, name))
             pipeline.zrange(keys.timeline, 0, -1, withscores=True)
+            pipeline.zrange(keys.followers, 0, -1, withscores=True)
         found = iter(pipeline.execute())
-    held: dict[str, dict[Any, Any]] = {name: {} for name in (*HASHES, "timeline")}
+    held: dict[str, dict[Any, Any]] = {name: {} for name in (*HASHES, "timeline", "followers")}
     for _ in prefixes:
         for name in held:
             held[name] |= dict(next(found))

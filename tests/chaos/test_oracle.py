@@ -168,14 +168,16 @@ CHILD, LAST = "fast.follow.0-0:A", "fast.follow.0-all:A"
 
 
 @pytest.mark.parametrize(
-    ("dues", "skipped", "wrong"),
+    ("dues", "skipped", "mail", "wrong"),
     [
-        pytest.param("10 20 40 50 60", 0, {"lost": 1}, id="one is not followed"),
-        pytest.param("10 20 30 35 40 50 60", 0, {"unexplained": 1}, id="one follows nothing"),
-        pytest.param("10 20 30", 2, {"lost": 1}, id="it has stopped"),
+        pytest.param("10 20 40 50 60", 0, "", {"lost": 1}, id="one is not followed"),
+        pytest.param("10 20 30 35 40 50 60", 0, "", {"unexplained": 1}, id="one follows nothing"),
+        pytest.param("10 20 30", 2, "", {"lost": 1}, id="it has stopped"),
+        pytest.param("10 20 30 40 50", 0, JOB, {}, id="it is still to be told of the last one"),
+        pytest.param("10 30 40 50", 0, JOB, {"lost": 1}, id="it is still to be told, but was not told before"),
     ],
 )
-def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped, wrong):
+def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped, mail, wrong):
     known = {JOB: CRON, CHILD: f"AFTER:{JOB}", LAST: f"AFTER:{JOB},{CHILD}"}
     story.snapshot("after", 1, timeline=10, schedules=known)
     for due in ALL.split():
@@ -183,7 +185,8 @@ def test_followers_are_judged_by_the_runs_of_their_parents(story, dues, skipped,
         story.run(float(due), start=float(due) + 0.4, job=LAST)
     for due in dues.split():
         story.run(float(due), start=float(due) + 0.2, job=CHILD)
-    found = story.verdict(schedules=known, skipped={f"running:{CHILD}": skipped})
+    messages = {f"\x1c\x1c01\n1800000060000000 ok 1800000060.000000 {mail}": 0}
+    found = story.verdict(schedules=known, skipped={f"running:{CHILD}": skipped}, followers=messages)
     assert {kind: len(told) for kind, told in found.wrong.items() if told} == wrong
 
 
