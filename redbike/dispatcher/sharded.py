@@ -52,14 +52,12 @@ class Dispatchers:
             Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
-        self._between = BetweenShards(store)
-        if len(self._all) > 1:
-            for each in self._all:
-                each.divide, each.loop.when_back = self._between.divide, self._between.catch_up
-        shards, several = store.shards, enumerate(self._all) if len(files) > 1 else ()
-        self._deliveries = [Delivery(shards, number, each.loop) for number, each in several]
-        for each, delivery in zip(self._all, self._deliveries, strict=False):
-            each.before_turn = delivery.look
+        self._between, self._deliveries = BetweenShards(store), list[Delivery]()
+        for number, each in enumerate(self._all if len(files) > 1 else ()):
+            delivery = Delivery(store.shards, number, each.loop)
+            self._deliveries.append(delivery)
+            each.before_turn, each.divide = delivery.look, self._between.divide
+            each.loop.when_back = self._between.catch_up
         self._error: BaseException | None = None
 
     @property
