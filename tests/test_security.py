@@ -12,9 +12,10 @@ from typing import ClassVar
 import pytest
 from redis.exceptions import NoPermissionError
 
-from redbike import Limit, Redbike, RoundRobin, StopWork, UnsetJob
+from redbike import BadConfig, Limit, Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config.settings import Settings
 from redbike.connection.check import check_server
+from redbike.control.moving import Mover
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import ServerError
@@ -739,3 +740,24 @@ def test_ids_that_were_put_into_redis_by_hand_forge_no_line_of_log(shell, client
     assert len([line for line in logged if "no luck" in line]) == len(ids)
     assert all(line.isprintable() for line in logged)
     assert not [line for line in logged if line.startswith("2020")]
+
+
+def test_the_rights_to_move_jobs_to_shards_suffice_and_none_is_too_many(users, server_url, bikes):
+    """They are those of the client with a few more, for the keys of the shards, too."""
+    more = re.search(r"``redbike shards move`` needs .*?with them ``([a-z ]+)``", PAGE, re.DOTALL)[1].split()
+    mine = ["ACL", "SETUSER", "redbike-client", "~{redbike:*", "&{redbike:*"]
+    users.execute_command(*mine, *(f"+{right}" for right in more))
+    client = bikes["client"].client
+    for number in range(20):
+        bikes["admin"].set(f"job-{number}:A", "NOW")
+    workers = bikes["admin"].store.workers
+    workers.register("OwnerOf1", ENTRY)
+    workers.unregister("OwnerOf1")
+    for right in more:
+        users.execute_command("ACL", "SETUSER", "redbike-client", f"-{right}")
+        with pytest.raises(ServerError, match=f"(?i)no permissions .*{right}"):
+            Mover(client, "redbike").move(4)
+        users.execute_command("ACL", "SETUSER", "redbike-client", f"+{right}")
+    assert Mover(client, "redbike").move(4).jobs == 20
+    with pytest.raises(BadConfig, match="have left for 4 shards"):
+        bikes["client"].set("new:A", "NOW")

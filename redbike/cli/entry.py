@@ -53,7 +53,7 @@ COMMANDS = {
     "runs": "list.print_runs",
     "queues": "list.print_queues",
     "workers": "list.print_workers",
-    "shards": "list.print_shards",
+    "shards": "shards.control_shards",
     "agenda": "list.print_agenda",
     "log": "list.print_log",
     "top": "top.show_top",

@@ -104,6 +104,7 @@ redbike runs --failed --since='yesterday 18:00'  All runs since then that went w
 redbike queues  Where jobs wait, and since when.
 redbike workers  Who is there, who is lost, and who runs what.
 redbike shards  Which master has which part of the jobs, and does it answer?
+redbike shards move --to=16  Divide the jobs among 16 shards, after redbike control HALT.
 redbike agenda  The next 24 hours, and where too much comes together.
 redbike agenda 'report:*' --hours=168 --format=csv  When some jobs run this week, for a program.
 redbike log backup:A  Who set, paused or ran it.

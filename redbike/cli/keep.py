@@ -9,18 +9,34 @@ from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig
 from redbike.loop.alerts.sender import Sender, format_alert
+from redbike.store.agreement import Division, Moving
 from redbike.store.enums import Alert
 from redbike.text.printable import name_host
 
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
     """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
-    bike = open_bike(config, needs_queues=arguments["--repair"])
+    try:
+        bike = open_bike(config, needs_queues=arguments["--repair"])
+    except Moving as error:
+        return _end_move(error.division, arguments["--repair"], config)
     status = DONE
     for line, is_repaired in bike.repair() if arguments["--repair"] else ((line, False) for line in bike.fsck()):
         print(line)
         status = status if is_repaired else FAILED
     return status
+
+
+def _end_move(division: Division, repairs: bool, config: Config) -> int:
+    """Print that a move to another number of shards was interrupted; with `repairs`, end it."""
+    print(f"the jobs are {division.describe()}")
+    if not repairs or division.to is None:
+        return FAILED
+    # Imported here, as few need it.
+    from redbike.cli.shards import move_shards
+
+    print(move_shards(config, division.to).describe())
+    return DONE
 
 
 def acknowledge(arguments: Arguments, config: Config) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import open_to_look
-from redbike.cli.messages import DONE, FAILED, open_progress
+from redbike.cli.messages import open_progress
 from redbike.cli.rows import choose_format, find_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
-from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUES, SHARDS, WORKERS
+from redbike.queries.fields import AGENDA, FAILURES, JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.queries.forecast import MOST_HOURS
-from redbike.queries.shards import list_shards
 from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
 from redbike.store.namespace import PAGE, split
@@ -77,21 +76,6 @@ def print_queues(arguments: Arguments, config: Config) -> None:
     """Print every queue."""
     bike = open_to_look(config)
     return _print(arguments, bike, bike.queues(), QUEUES, "show_queues")
-
-
-def print_shards(arguments: Arguments, config: Config) -> int:
-    """Print every shard; fail if one does not answer."""
-    bike = open_to_look(config)
-    shards = list_shards(bike.store)
-
-    def show(rows: Iterable[Any]) -> None:
-        # Imported here, as only a terminal needs the library for tables.
-        from redbike.cli.tables import show_shards
-
-        show_shards(rows)
-
-    print_rows(arguments, shards, SHARDS, show)
-    return FAILED if any(shard.problem for shard in shards) else DONE
 
 
 def print_workers(arguments: Arguments, config: Config) -> None:

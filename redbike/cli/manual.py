@@ -46,6 +46,7 @@ Usage:
   redbike [options] queues [--format=<FORMAT>]
   redbike [options] workers [--format=<FORMAT>]
   redbike [options] shards [--format=<FORMAT>]
+  redbike [options] shards move --to=<N>
   redbike [options] agenda [--hours=<N>] [--after=<TIMESTAMP>] [--tag=<TAG>] [--format=<FORMAT>] [--] [<PATTERN>...]
   redbike [options] log [--since=<TIMESTAMP>] [--who=<NAME>] [--limit=<N>] [--format=<FORMAT>] [--] [<JOBID>]
   redbike [options] top
@@ -116,7 +117,8 @@ Commands:
   runs       The last ended runs of all jobs, or of those that are named, newest first.
   queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
   workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
-  shards     The shards among which the jobs are divided: on which server each is, and what it has.
+  shards     The shards among which the jobs are divided: on which server each is, and what it has. move divides them
+             among another number, while no dispatcher and no worker is there; begun again, it goes on.
   agenda     What will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their jobs.
   log        What people have changed, or have changed of a job, newest first.
   top        A screen that shows how things are now: lags, queues, processes, what is due next, failures. Its last line
@@ -232,7 +234,8 @@ Options:
   --at-once=<N>            How many jobs of the queue may run at once; none is no limit. With backfill 1 to 1000.
   --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
   --from=<TIMESTAMP>       The first due time that is meant.
-  --to=<TIMESTAMP>         The last due time that is meant; one that is to come is now.
+  --to=<TIMESTAMP>         The last due time that is meant; one that is to come is now. With shards move the number of
+                           shards, 1 to 64; that of before takes back what was interrupted early.
   --again                  Also what has ended well.
   --alone                  Without the jobs that follow it.
   --dry-run                Only print the jobs that are meant, with load what would differ, with backfill the runs.

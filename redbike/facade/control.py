@@ -24,6 +24,7 @@ from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.inspection.fsck import fsck
 from redbike.store.inspection.links import list_unknown, repair_unknown
+from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
 from redbike.store.store import Store
 
@@ -162,4 +163,7 @@ class Maintenance(Part):
 
     def flush(self) -> int:
         """Delete all keys under the prefix and no others; how many there were."""
-        return self.store.upkeep.flush() + self.store.agreement.forget()
+        agreement = self.store.agreement
+        left = agreement.list_left()
+        gone = self.store.upkeep.flush() + agreement.forget()
+        return gone + forget_left(agreement.client, agreement.prefix, left)

@@ -1,11 +1,14 @@
 """Among how many shards the jobs of a prefix are divided: it is stored, and nobody may think otherwise.
 
-The number stands in ``-agreed`` of the prefix itself and of each shard. So a process without shards finds it, and one
-that cannot reach some of the masters does.
+The number stands in ``-agreed`` of the prefix itself and of ``{app:00}`` and so on. So a process without shards finds
+it, and one that cannot reach some of the masters does. While the jobs move to another number, it says so, and everybody
+is refused.
 """
 
+import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import redis
 
@@ -14,8 +17,52 @@ from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.store.keys import Keys
 from redbike.store.records import decode
 from redbike.store.scripts import name_wrong_key
+from redbike.text.printable import name_number
 
 NUMBER = "shards"  # the field
+LEFT = "left"  # the field with the numbers of shards whose places refuse whoever still thinks of them
+_STATE = re.compile(r"(\d{1,9})(?:(=?>)(\d{1,9}))?(?: (\S+))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Among how many shards jobs are divided, or are on the move. It is kept as ``4``, ``4>16 ID`` or ``16 ID``.
+
+    ``4=>16 ID`` is a move that cannot be taken back any more. `token` is the ID of the last one who has moved them.
+    """
+
+    number: int
+    to: int | None = None
+    is_decided: bool = False
+    token: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read it; None for none, or what is damaged."""
+        found = _STATE.fullmatch(text)
+        if found is None:
+            return None
+        return cls(int(found[1]), int(found[3]) if found[3] else None, found[2] == "=>", found[4] or "")
+
+    def format(self) -> str:
+        """Write it as it is kept."""
+        target = "" if self.to is None else f"{'=' * self.is_decided}>{self.to}"
+        return f"{self.number}{target}{' ' * bool(self.token)}{self.token}"
+
+    def describe(self) -> str:
+        """Return what is under way, and what ends it."""
+        return (
+            f"on the move from {name_number(self.number, 'shard')} to {self.to}: redbike shards move --to={self.to} "
+            "ends that"
+        )
+
+
+class Moving(BadConfig):
+    """The jobs are on the move to another number of shards: nobody may use them."""
+
+    def __init__(self, message: str, division: Division) -> None:
+        super().__init__(message)
+        self.division = division
 
 
 class Place(Protocol):
@@ -29,9 +76,9 @@ class Agreement:
     """The number of shards of `prefix`, whose own keys `client` reaches; `shards` are the stores of more than one."""
 
     def __init__(self, client: "redis.Redis", prefix: str, shards: Sequence[Place] = ()) -> None:
-        self._prefix, self._number = prefix, max(1, len(shards))
+        self.client, self.prefix, self._number = client, prefix, max(1, len(shards))
         own: list[tuple[Any, Keys]] = [(client, Keys(prefix))]
-        self._places = own + [(shard.client, shard.keys) for shard in shards]
+        self._places = own + [(shard.client, Keys(name_home(shard.keys.prefix))) for shard in shards]
         self._is_noted = False
 
     def check(self) -> None:
@@ -52,8 +99,8 @@ class Agreement:
         client, keys = self._places[0]
         if self._number > 1 and not any(known) and _ask(client, keys.statuses, "hash", "hlen"):
             raise BadConfig(
-                f"bad shards {self._number}: the prefix {self._prefix!r} has jobs that are in one shard; load them "
-                "under another prefix, from what redbike schedules --full prints"
+                f"bad shards {self._number}: the prefix {self.prefix!r} has jobs that are in one shard; "
+                f"redbike shards move --to={self._number} divides them"
             )
 
     def note(self) -> None:
@@ -71,17 +118,46 @@ class Agreement:
             raise silent[0]
         self._is_noted = not silent
 
+    def list_left(self) -> list[int]:
+        """Return the numbers of shards that there were, whose places refuse who still thinks of them."""
+        client, keys = self._places[0]
+        return _read_numbers(decode(_ask(client, keys.agreed, "hash", "hget", LEFT)))
+
     def forget(self) -> int:
         """Forget the number, as there are no jobs any more; return how many keys are gone that no shard has."""
         self._is_noted = False
-        client, keys = self._places[0]
-        return int(_ask(client, keys.agreed, "hash", "hdel", NUMBER)) if self._number > 1 else 0
+        places = self._places if self._number > 1 else []
+        return sum(int(_ask(client, keys.agreed, "hash", "hdel", NUMBER, LEFT) > 0) for client, keys in places)
 
     def _compare(self, known: Sequence[str]) -> None:
-        if other := next((number for number in known if number not in ("", str(self._number))), ""):
-            raise BadConfig(
-                f"bad shards {self._number}: the jobs of the prefix {self._prefix!r} are divided among {other:.10}"
-            )
+        for text in known:
+            division = Division.parse(text)
+            if division and division.to is not None:
+                raise Moving(
+                    f"bad shards {self._number}: the jobs of the prefix {self.prefix!r} are {division.describe()}",
+                    division,
+                )
+            if text and (division is None or division.number != self._number):
+                other = division.number if division else f"{text:.10}"
+                raise BadConfig(
+                    f"bad shards {self._number}: the jobs of the prefix {self.prefix!r} are divided among {other}"
+                )
+
+
+def name_home(prefix: str) -> str:
+    """Return of the prefix of a shard, ``{app:00}/16``, what does not depend on their number."""
+    return prefix.rpartition("/")[0]
+
+
+def add_left(client: "redis.Redis", prefix: str, *numbers: int) -> None:
+    """Note numbers of shards whose places are to refuse who still thinks of them."""
+    key = Keys(prefix).agreed
+    known = _read_numbers(decode(_ask(client, key, "hash", "hget", LEFT)))
+    _ask(client, key, "hash", "hset", LEFT, ",".join(map(str, dict.fromkeys([*known, *numbers]))))
+
+
+def _read_numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word.isdecimal()]
 
 
 def _ask(client: Any, key: str, kind: str, command: str, *given: str) -> Any:

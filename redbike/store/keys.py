@@ -175,6 +175,11 @@ A token is for whoever asks the API or the page. Its object has ``role``, ``jobs
 none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: SHA-256 of the secret, which is nowhere.
 
 With a prefix in braces (``{myapp}``) all of these are in one slot of a cluster.
+
+Of several shards, each has all of these keys. ``-agreed`` of the prefix itself, and of ``{myapp:00}`` and so on, has
+``shards``: the number, or where the jobs are on the move, see `redbike.store.agreement`, and ``left``: the numbers that
+there were. Where jobs have left, each key of a fixed name is a text that says so: a script that is sent there fails.
+While they move, the keys have names that begin with ``-~old-`` and, in their new places, ``-~ID-``.
 """
 
 from functools import lru_cache
@@ -231,7 +236,8 @@ FIXED = {
 }
 GIVEN = (*FIXED, "inflight-")  # the last one is no key, but what the names of in-flight keys begin with
 OF_QUEUE = ("list", "list", "set")  # the types of the keys of a queue: its list, its tokens, its tombstones
-FAMILIES = ("inflight-", "wake-", "tombstones-")
+ASIDE = "~"  # what stands before the names of keys that are on the move to another number of shards
+FAMILIES = ("inflight-", "wake-", "tombstones-", ASIDE)
 
 
 class Keys:

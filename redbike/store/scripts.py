@@ -17,19 +17,22 @@ from redis import exceptions
 from redbike.connection.cluster import MOVE_TIMEOUT, MOVING, PAUSE
 from redbike.connection.line import Line, drop_idle_connections, has_room, pack, pack_bytes, pack_word
 from redbike.connection.refusals import make_refusal, translate_errors
-from redbike.errors import NoSuchJob, Unreachable
+from redbike.errors import BadConfig, NoSuchJob, Unreachable
 from redbike.store.enums import NEEDS_FULL
 from redbike.store.keys import FIXED, OF_QUEUE
 from redbike.store.lua_loader import SCRIPTS, Script
+from redbike.store.records import decode
 
 Reply = list[Any]
+GUARD = "moved: "  # what a text begins with that stands in place of a key whose jobs have left for other shards
 FULL_FOR = 300.0  # seconds for which full texts are sent, once the server has asked for one
 
 
 def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], error: Exception) -> Exception:
     """Return an error that names the key that has a wrong type, as Redis' own does not; any other `error` as it is.
 
-    `asked_for` has the keys of the request, each with the type that it should have.
+    `asked_for` has the keys of the request, each with the type that it should have. If its jobs have left for other
+    shards, the error is a `BadConfig` that says so.
     """
     if "WRONGTYPE Operation" not in str(error):
         return error
@@ -40,6 +43,8 @@ def name_wrong_key(client: "redis.Redis", asked_for: Iterable[tuple[str, str]], 
         found = [kind.decode() for kind in pipeline.execute()]
     for (key, kind), other in zip(kinds.items(), found, strict=True):
         if other not in (kind, "none"):
+            if other == "string" and (text := decode(client.get(key))).startswith(GUARD):
+                return BadConfig(text.removeprefix(GUARD))
             return exceptions.ResponseError(f"WRONGTYPE {key} is a {other}, not a {kind}")
     return error
 

@@ -70,7 +70,7 @@ def test_each_job_runs_once_and_all_masters_have_some(shell, masters, bike):
     (shell.folder / "jobs.csv").write_text("".join(f"job-{n}:{'AB'[n % 2]},EVERY:1h\n" for n in range(NUMBER)))
     assert shell.run("load", "jobs.csv").returncode == 0
     rows = list(csv.DictReader(shell.run("shards", "--format=csv").stdout.splitlines()))
-    assert [row["prefix"] for row in rows] == [f"{{app:{shard:02}}}" for shard in range(SHARDS)]
+    assert [row["prefix"] for row in rows] == [f"{{app:{shard:02}}}/{SHARDS}" for shard in range(SHARDS)]
     assert sum(int(row["jobs"]) for row in rows) == NUMBER
     table = shell.run("shards", "--format=table").stdout
     assert all(f"{row['prefix']}  {row['server']}" in table for row in rows)
@@ -106,7 +106,7 @@ def test_each_job_runs_once_and_all_masters_have_some(shell, masters, bike):
 
 
 def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bike):
-    gone = masters.master_of("{app:00}-jobs")
+    gone = masters.master_of("{app:00}")
     far = [shard.keys.prefix for shard in bike.store.shards if masters.master_of(f"{shard.keys.prefix}-jobs") is gone]
     shell.start("dispatch")
     shell.start("work")
@@ -188,3 +188,28 @@ def test_a_follower_hears_of_its_parent_once_its_master_is_back(shell, masters, 
     wait_until(lambda: count_done(shell) == Counter(2 * [parent, near, far]))
     assert bike.tell(parent)["followers"] == sorted([near, far])
     assert shell.run("fsck").stdout == ""
+
+
+def test_jobs_move_to_another_number_while_nobody_works(shell, masters):
+    (shell.folder / "jobs.csv").write_text("".join(f"job-{n}:{'AB'[n % 2]},EVERY:1h\n" for n in range(NUMBER)))
+    assert shell.run("load", "jobs.csv").returncode == 0
+    before, config = shell.list_rows("schedules", "--full"), (shell.folder / ".redbike.conf").read_text()
+    worker = shell.start("work")
+    wait_until(lambda: shell.list_rows("workers", "--format=csv"))
+    refused = shell.run("shards", "move", "--to=3")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cannot move: the worker " in refused.stderr
+    assert shell.run("control", "HALT").returncode == 0
+    assert worker.wait(60) == 0
+    for old, new in ((16, 3), (3, 1), (1, 16)):
+        done = shell.run("shards", "move", f"--to={new}")
+        assert done.stdout.startswith(f"moved {NUMBER} jobs from {old} shard"), done.stderr
+        (shell.folder / ".redbike.conf").write_text(config.replace("shards: 16", f"shards: {new}"))
+        assert sorted(shell.list_rows("schedules", "--full")) == sorted(before)
+        assert len(shell.list_rows("shards", "--format=csv")) == new
+        assert shell.run("fsck").stdout == ""
+    for command in ("dispatch", "work"):
+        shell.start(command)
+    assert shell.run("run", "job-*").returncode == 0
+    wait_until(lambda: len(count_done(shell)) == NUMBER)
+    assert set(count_done(shell).values()) == {1}

@@ -161,7 +161,8 @@ def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refus
 
 def find_shard_of(shards: Shards, call: Call) -> int:
     """Return the number of the shard whose keys a script has."""
-    prefix = call.keys[0][: call.keys[0].index("}") + 1]
+    key = call.keys[0]
+    prefix = key[: key.index("-", key.index("}"))]
     return next(number for number, shard in enumerate(shards) if shard.keys.prefix == prefix)
 
 

@@ -10,11 +10,14 @@ SLOTS = 16384  # of a cluster
 
 
 def name_shards(prefix: str, number: int) -> list[str]:
-    """Return the prefix of each shard: ``{app:00}`` and so on, each in a slot of its own. Raise `BadConfig`."""
+    """Return the prefix of each shard: ``{app:00}/16`` and so on, each in a slot of its own. Raise `BadConfig`.
+
+    It has their number, so no key of 16 shards is one of 4: who still thinks of 4 cannot write among those of 16.
+    """
     inner = prefix[1:-1] if prefix.startswith("{") and prefix.endswith("}") else prefix
     if "{" in inner or "}" in inner:
         raise BadConfig(f"bad prefix {prefix!r}: with shards it has no braces, as each shard has its own")
-    return [f"{{{inner}:{shard:02}}}" for shard in range(number)]
+    return [f"{{{inner}:{shard:02}}}/{number}" for shard in range(number)]
 
 
 def find_shard(jobid: str, number: int) -> int:

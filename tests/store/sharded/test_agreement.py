@@ -49,7 +49,7 @@ def test_each_shard_has_keys_of_its_own(client, prefix):
     bike = open_bike(client, prefix, 4)
     for number in range(40):
         bike.set(f"job-{number}:A", "EVERY:1h")
-    counts = [client.hlen(f"{{{prefix}:{shard:02}}}-schedules") for shard in range(4)]
+    counts = [client.hlen(f"{{{prefix}:{shard:02}}}/4-schedules") for shard in range(4)]
     assert sum(counts) == 40
     assert all(counts)
     assert bike.flush() > 4

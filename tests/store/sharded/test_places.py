@@ -45,7 +45,7 @@ def test_all_shards_have_their_share(name):
 
 def test_each_shard_has_a_slot_of_its_own():
     names = name_shards("app", MOST_SHARDS)
-    assert names[0] == "{app:00}"
+    assert names[0] == "{app:00}/64"
     assert names == name_shards("{app}", MOST_SHARDS)
     assert len({key_slot(f"{name}-timeline".encode()) for name in names}) == MOST_SHARDS
     for prefix in ("a{b}c", "{a}{b}", "a{"):

@@ -1,0 +1,47 @@
+"""Run the command shards: print them, and move the jobs to another number of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from redbike.cli.arguments import Arguments
+from redbike.cli.bike import check_embedded_server, open_to_look
+from redbike.cli.messages import DONE, FAILED, open_progress
+from redbike.cli.rows import print_rows
+from redbike.config.file import Config
+from redbike.connection.client import aim_at, connect
+from redbike.control.moving import Moved, Mover, check_number
+from redbike.control.operator import name_operator
+from redbike.errors import BadConfig
+from redbike.queries.fields import SHARDS
+from redbike.queries.shards import list_shards
+
+
+def control_shards(arguments: Arguments, config: Config) -> int:
+    """Move the jobs, or print every shard; fail if one does not answer."""
+    if arguments["move"]:
+        print(move_shards(config, _parse_number(arguments["--to"])).describe())
+        return DONE
+    shards = list_shards(open_to_look(config).store)
+
+    def show(rows: Iterable[Any]) -> None:
+        # Imported here, as only a terminal needs the library for tables.
+        from redbike.cli.tables import show_shards
+
+        show_shards(rows)
+
+    print_rows(arguments, shards, SHARDS, show)
+    return FAILED if any(shard.problem for shard in shards) else DONE
+
+
+def move_shards(config: Config, number: int) -> Moved:
+    """Move the jobs to so many shards, whatever number the config has."""
+    check_embedded_server(config)
+    with connect(config.redis) as client, open_progress() as report:
+        prefix = aim_at(client, config.settings.prefix)
+        return Mover(client, prefix, report or (lambda done, number: None), name_operator()).move(number)
+
+
+def _parse_number(text: str) -> int:
+    if not (text.isdecimal() and text.isascii()):
+        raise BadConfig(f"bad --to {text!r:.80}: a number of shards is needed, such as 16")
+    return check_number(int(text))

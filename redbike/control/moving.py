@@ -1,0 +1,285 @@
+"""Moves the jobs of a prefix to another number of shards, while nobody works. Begun again, it goes on.
+
+1. Everybody agrees that the jobs are on the move: ``4>16 ID`` in ``-agreed``. From then on nobody begins.
+2. In each old shard, all keys get other names in one step. A text stands in their places, so whoever had begun before
+   is refused. Now nothing changes any more, and it is seen whether nobody works, and nothing runs.
+3. All is copied, under other names again, to the new shards. Whoever begins this again begins it anew, under a name of
+   its own. Until now it can be taken back.
+4. ``4=>16 ID``: from then on it cannot. In each new shard, the keys get their own names in one step.
+5. What is left in the old shards is deleted, but for the texts, and everybody agrees on the new number.
+
+No old shard has a key of a new one: their names have the number. So who comes too late finds nothing but the texts.
+Each step in a shard is one script that compares what is agreed on there, so a process that was suspended meanwhile, and
+that another one has replaced, changes nothing.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from redbike.config.parameters import MOST_SHARDS
+from redbike.errors import BadConfig, RedbikeError, Unreachable
+from redbike.store.agreement import Division, add_left
+from redbike.store.journal import Archiver
+from redbike.store.moving.copying import Copier, Report, make_key
+from redbike.store.moving.links import check_links, subscribe
+from redbike.store.moving.lists import copy_log, copy_queue
+from redbike.store.moving.merged import merge
+from redbike.store.moving.rules import EMPTY
+from redbike.store.moving.shard import MARK, OLD, Shard, Superseded, delete, list_queues, list_shards
+from redbike.store.namespace import Namespace, make_tag
+from redbike.store.records import encode
+from redbike.store.sharded.steering import FIELD, catch_up
+from redbike.store.store import Store
+from redbike.store.workers import Workers
+from redbike.text.printable import name_number
+
+PATIENCE, PAUSE = 30.0, 0.2  # seconds for which it waits for one who was archiving, and between two looks
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What has become of the jobs: there were `before` shards, and there are `number` now."""
+
+    before: int
+    number: int
+    jobs: int  # that have moved
+    is_taken_back: bool = False
+
+    def describe(self) -> str:
+        """Return it in words."""
+        now = name_number(self.number, "shard")
+        if self.is_taken_back:
+            return f"the move is taken back: the jobs are in {now}, as before"
+        if self.before == self.number:
+            return f"the jobs are in {now} already"
+        return (
+            f"moved {name_number(self.jobs, 'job')} from {name_number(self.before, 'shard')} to {self.number}: write "
+            f"shards: {self.number} into the config of each process before you start it"
+        )
+
+
+def check_number(number: int) -> int:
+    """Return a number of shards. Raise `BadConfig` if there cannot be so many."""
+    if not 1 <= number <= MOST_SHARDS:
+        raise BadConfig(f"bad --to {number}: 1 to {MOST_SHARDS} shards are possible")
+    return number
+
+
+class Mover:
+    """Moves the jobs of `prefix`, whose own keys `client` reaches. `report` hears how far it is.
+
+    The log names `who`, such as ``user@host``, if that is given.
+    """
+
+    def __init__(
+        self, client: Any, prefix: str, report: Report = lambda done, number: None, who: str | None = None
+    ) -> None:
+        self._client, self._prefix, self._report, self._who = client, prefix, report, who
+        self._known: dict[int, list[Shard]] = {}
+        self._queues: list[str] = []  # that are copied
+        self._head = self._list(1)[0]
+
+    def move(self, number: int) -> Moved:
+        """Move them to so many shards, or go on with that. With the old number, take back what is not decided.
+
+        Raise `BadConfig` if they are on the move to another number, `RedbikeError` if they cannot be moved now.
+        """
+        try:
+            return self._move(number)
+        finally:
+            for shard in chain.from_iterable(self._known.values()):
+                shard.scripts.close()
+
+    def _move(self, number: int) -> Moved:
+        text = self._head.read_agreed()
+        known = Division.parse(text) if text else Division(1)
+        if known is None:
+            raise BadConfig(f"cannot move: {self._head.home.agreed} says {text:.40!r} of the number of shards")
+        if known.to is None:
+            if known.number == number:
+                return Moved(number, number, 0)
+            self._list(number)  # first of all: this prefix may be none for shards
+            old = self._list(known.number)
+            self._check([shard.live for shard in old], number)
+            # What one shard has missed while it was away, it hears before its jobs leave.
+            catch_up([Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in old])
+            known = self._become(text, replace(known, to=number, token=make_tag()))
+        elif number == known.number and not known.is_decided:
+            return self._take_back(known)
+        elif number != known.to:
+            raise BadConfig(f"bad --to {number}: the jobs are {known.describe()}")
+        elif not known.is_decided:
+            known = self._take_over(known)
+        if not known.is_decided:
+            self._close(known)
+        try:
+            return self._finish(known if known.is_decided else self._copy(known))
+        except Unreachable:
+            raise
+        except RedbikeError as error:
+            now = Division.parse(self._head.read_agreed())
+            if now and now.to is not None and now.token == known.token:
+                raise
+            # What we have copied is of no use to those who have replaced us.
+            self._delete_copy(known)
+            raise Superseded("another process moves these jobs") from error
+
+    def _list(self, number: int) -> list[Shard]:
+        if number not in self._known:
+            self._known[number] = list_shards(self._client, self._prefix, number)
+        return self._known[number]
+
+    def _become(self, was: str, division: Division) -> Division:
+        if not self._head.agree(was, division.format()):
+            raise Superseded("another process moves these jobs")
+        return division
+
+    def _take_over(self, known: Division) -> Division:
+        """Let what others have begun be ours: they cannot go on."""
+        mine = self._become(known.format(), replace(known, token=make_tag()))
+        self._delete_copy(known)
+        return mine
+
+    def _delete_copy(self, known: Division) -> None:
+        for shard in self._list(known.to or 1):
+            delete(shard.aside(known.token), self._queues)
+
+    def _agree(self, text: str, head: str) -> None:
+        """Agree in all shards, old and new ones, while the prefix itself has `head`."""
+        known = Division.parse(head)
+        assert known
+        homes = {shard.home.agreed: shard for shard in chain(self._list(known.number), self._list(known.to or 1))}
+        homes.pop(self._head.home.agreed, None)
+        for shard in homes.values():
+            was = shard.read_agreed()
+            # Whoever has replaced us may have agreed on something else there since: then we read again.
+            while self._is_ours(head) and not shard.agree(was, text):
+                was = shard.read_agreed()
+
+    def _is_ours(self, head: str) -> bool:
+        if self._head.read_agreed() != head:
+            raise Superseded("another process moves these jobs")
+        return True
+
+    def _close(self, known: Division) -> None:
+        """Refuse everybody, and see whether nobody works; if somebody does, take it back."""
+        assert known.to
+        text, old = known.format(), self._list(known.number)
+        add_left(self._client, self._prefix, known.number, known.to)
+        self._agree(text, text)
+        guard = (
+            f"bad shards {known.number}: the jobs of the prefix {self._prefix!r} have left for {known.to} shards: "
+            "begin again with the number in the config that redbike shards names"
+        )
+        for shard in old:
+            shard.leave(text, guard)
+        try:
+            self._check([shard.aside(OLD) for shard in old], known.to)
+        except Unreachable:
+            raise
+        except RedbikeError:
+            self._take_back(known)
+            raise
+
+    def _copy(self, known: Division) -> Division:
+        """Copy all, and decide that it counts."""
+        assert known.to
+        sources = [shard.aside(OLD) for shard in self._list(known.number)]
+        targets = [shard.aside(known.token) for shard in self._list(known.to)]
+        for source in sources:
+            _archive(source)
+        for target in targets:
+            target.ask("set", make_key(target, MARK), "1")
+        Copier(sources, targets, self._report).copy()
+        merge(sources, targets)
+        subscribe(targets)
+        self._queues = sorted({queue for source in sources for queue in list_queues(source)})
+        for name in self._queues:
+            copy_queue(name, sources, targets)
+        copy_log(sources, targets)
+        return self._become(known.format(), replace(known, is_decided=True))
+
+    def _finish(self, known: Division) -> Moved:
+        """Put the new shards in the place of the old ones."""
+        assert known.to
+        text, old, new = known.format(), self._list(known.number), self._list(known.to)
+        self._agree(text, text)
+        for shard in new:
+            shard.enter(text, known.token)
+        _pass_on_agreed(old, new)
+        for shard in old:
+            shard.drop_old(text)
+        jobs = sum(int(shard.live.ask("hlen", shard.keys.schedules)) for shard in new)
+        detail = f"from {known.number} to {known.to}"
+        replace(new[0].live, who=self._who).run("note", action="shards move", detail=detail, request=known.token)
+        self._settle(known, known.to)
+        return Moved(known.number, known.to, jobs)
+
+    def _take_back(self, known: Division) -> Moved:
+        """Put the old shards in their places again."""
+        mine = self._take_over(known)
+        self._agree(mine.format(), mine.format())
+        for shard in self._list(mine.number):
+            shard.enter(mine.format(), OLD)
+        self._settle(mine, mine.number)
+        return Moved(mine.number, mine.number, 0, is_taken_back=True)
+
+    def _settle(self, known: Division, number: int) -> None:
+        settled = Division(number, token=known.token)
+        self._agree(settled.format(), known.format())
+        self._become(known.format(), settled)
+
+    def _check(self, places: Sequence[Namespace], number: int) -> None:
+        """Raise `RedbikeError` if somebody is there, or if something cannot be in so many shards."""
+        _check_processes(places)
+        for name in EMPTY:
+            if found := [jobid for place in places for jobid, _ in place.scan(make_key(place, name))]:
+                raise RedbikeError(
+                    f"cannot move: {_list_some(found)} in flight; if the workers are gone, start a dispatcher, which "
+                    "ends these runs, and stop it"
+                )
+        check_links(places, number)
+
+
+def _check_processes(places: Sequence[Namespace]) -> None:
+    found = {each.id: each for place in places for each in Workers(place).list_all() if each.state != "lost"}
+    if found:
+        named = _list_some([f"the {each.kind} {each.host}:{each.pid}" for each in found.values()])
+        raise RedbikeError(
+            f"cannot move: {named} there; stop all dispatchers and workers first, as redbike control HALT does"
+        )
+
+
+def _list_some(names: Sequence[str]) -> str:
+    """Return names for a sentence, with its verb."""
+    more = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
+    *others, last = [*names[:MOST_NAMED], *more]
+    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
+
+
+def _archive(place: Namespace) -> None:
+    """Archive all ended runs: the histories of jobs move with these."""
+    archiver, until = Archiver(place), time.monotonic() + PATIENCE
+    while left := archiver.count_entries():
+        for _ in archiver.archive():
+            pass
+        if archiver.count_entries() == left:
+            if time.monotonic() > until:
+                raise RedbikeError(f"cannot move: ended runs in {place.keys.journal} cannot be archived")
+            time.sleep(PAUSE)
+
+
+def _pass_on_agreed(old: Sequence[Shard], new: Sequence[Shard]) -> None:
+    """Let the processes of the new shards agree on what those of the old ones did."""
+    for shard in old:
+        for field, text in shard.list_agreed():
+            # All new shards know the same of what all are told.
+            for target in new if not field.startswith(FIELD) else ():
+                target.live.ask("hsetnx", target.keys.agreed, encode(field), encode(text))
+    for shard in old:
+        if fields := [encode(field) for field, _ in shard.list_agreed()]:
+            shard.live.ask("hdel", shard.keys.agreed, *fields)

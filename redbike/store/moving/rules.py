@@ -1,0 +1,106 @@
+"""What becomes of each key of a prefix when its jobs move to another number of shards."""
+
+from collections.abc import Callable
+from enum import Enum
+
+from redbike.store.alerts import JOB, MISSED, SENT, WAITING
+from redbike.store.backfill import HEAD
+from redbike.store.blackouts import OF_JOB, TIMER
+from redbike.store.links import MARK as SHARD
+from redbike.text.group_names import MARK
+
+
+class Where(Enum):
+    """Where a part of a key goes that does not belong to a job."""
+
+    EVERYWHERE = "to each shard"
+    FIRST = "to the first shard"
+    MERGED = "what all shards have of it becomes one: see merged.py"
+
+
+Find = Callable[[str], str | Where]  # of a field or a member: the job in whose shard it is to be
+
+
+def _by_itself(name: str) -> str:
+    return name
+
+
+def _everywhere(_: str) -> Where:
+    return Where.EVERYWHERE
+
+
+def _first(_: str) -> Where:
+    return Where.FIRST
+
+
+def _by_record(name: str) -> str | Where:
+    """Of a follower, a group or a backfill. The numbers of messages between shards begin anew."""
+    return Where.MERGED if name.startswith(SHARD) else _find_job(name)
+
+
+def _by_follower(link: str) -> str | Where:
+    """Of a link, which is where the follower is. Which shards hear of an end is found anew, see links.py."""
+    parent, _, follower = link.partition("\n")
+    return Where.MERGED if SHARD in (parent[:1], follower[:1]) else _find_job(follower)
+
+
+def _find_job(name: str) -> str:
+    """Return what it is about: what stands for a group, or a backfill, has a mark before its name."""
+    return name.lstrip(MARK + HEAD).partition("\n")[0]
+
+
+def _by_tag_and_job(name: str) -> str:
+    return name.partition(" ")[2]
+
+
+def _by_reason(name: str) -> str | Where:
+    return name.partition(":")[2] or Where.MERGED
+
+
+def _by_kind(name: str) -> str | Where:
+    """Of a timer, or a blackout: that of a queue is where its limits are, in each shard. These are divided anew."""
+    kind, _, rest = name.removeprefix(TIMER).partition(":")
+    if kind == "quota":
+        return Where.MERGED
+    return rest if f"{kind}:" in (OF_JOB, "expires:") else Where.EVERYWHERE
+
+
+def _by_alert(name: str) -> str | Where:
+    kind, _, rest = name.partition(":")
+    if f"{kind}:" in (JOB, MISSED) and rest:
+        return rest
+    return Where.MERGED if name in (MISSED, WAITING, SENT) else Where.FIRST
+
+
+# Hashes, sorted sets and sets: where each field or member goes.
+PAGED: dict[str, Find] = {
+    **dict.fromkeys(
+        (
+            *("schedules", "statuses", "timeline", "queued", "retry-states", "failures", "failure-times", "spent"),
+            *("pauses", "options", "data", "groups", "outputs", "saved", "history", "hosts"),
+        ),
+        _by_itself,
+    ),
+    "following": _by_record,
+    "followers": _by_follower,
+    "untold": _by_tag_and_job,
+    "skipped": _by_reason,
+    "timers": _by_kind,
+    "blackouts": _by_kind,
+    "alerts": _by_alert,
+    "queues": _everywhere,
+    "tokens": _everywhere,
+    "rewinds": _first,
+}
+BY_JOB = tuple(name for name, find in PAGED.items() if find in (_by_itself, _by_record, _by_follower, _by_tag_and_job))
+# What merged.py makes anew, or lists.py, from what all shards have. The journal is archived first.
+MERGED = ("counts", "dispatched", "queue-limits", "log", "journal")
+# Without these nothing runs, and nothing is on its way to another shard: else nothing moves.
+EMPTY = ("running",)
+# What is left of runs and processes, what wakes and stops these, and requests that none of them repeats any more.
+DROPPED = (
+    *("batches", "leases", "slots", "progress", "workers", "seen", "requests"),
+    *("wakeup", "halt", "control"),
+)
+# What stays where it is, and refuses who comes too late; see `redbike.control.moving`.
+STAYING = ("agreed",)

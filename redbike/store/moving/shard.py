@@ -1,0 +1,120 @@
+"""A shard of an old or a new number, whose keys have other names while its jobs are on the move."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redbike.connection.client import aim_at_each
+from redbike.errors import RedbikeError
+from redbike.store.agreement import LEFT, NUMBER, name_home
+from redbike.store.keys import ASIDE, FIXED, Keys
+from redbike.store.moving.rules import STAYING
+from redbike.store.namespace import PAGE, Namespace, split
+from redbike.store.records import decode
+from redbike.store.scripts import GUARD, Call, Scripts
+from redbike.store.sharded.places import name_shards
+
+OLD = "old"  # under this name the keys stand that the jobs leave
+MARK = "mark"  # the key that is there while they do
+# The set of queues first: by that the others are found.
+NAMES = ("queues", *(name for name in FIXED if name not in ("queues", "control", *STAYING)))
+
+
+class Superseded(RedbikeError):
+    """Another process moves these jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What reaches its server, its keys, and those of which ``-agreed`` says where the jobs are on the move."""
+
+    client: Any
+    keys: Keys
+    home: Keys
+    scripts: Scripts
+
+    @property
+    def live(self) -> Namespace:
+        """Its keys under their own names."""
+        return Namespace(self.client, self.keys, self.scripts)
+
+    def aside(self, name: str) -> Namespace:
+        """Its keys under other names."""
+        return Namespace(self.client, Keys(f"{self.keys.prefix}-{ASIDE}{name}"), self.scripts)
+
+    def read_agreed(self) -> str:
+        """Return what is agreed on, as it is kept."""
+        return decode(Namespace(self.client, self.home, self.scripts).ask("hget", self.home.agreed, NUMBER))
+
+    def list_agreed(self) -> list[tuple[str, str]]:
+        """Return what its processes agree on besides."""
+        return [(field, text) for field, text in self.live.scan(self.keys.agreed) if field not in (NUMBER, LEFT)]
+
+    def agree(self, was: str, becomes: str) -> bool:
+        """Agree on something else, if it is what it was; return whether that is so."""
+        call = Namespace(self.client, self.home, self.scripts).pack("agree", was=was, becomes=becomes)
+        return bool(self.scripts.run(call)[0] == "ok")
+
+    def leave(self, agreed: str, guard: str) -> None:
+        """Let its keys stand under the name `OLD`, and refuse with the text of `guard` who wants them."""
+        self._relocate(self.live, self.aside(OLD), agreed, guard=GUARD + guard, guarded=len(NAMES))
+
+    def enter(self, agreed: str, name: str) -> None:
+        """Let its keys, which stand under another name, stand under their own."""
+        self._relocate(self.aside(name), self.live, agreed)
+
+    def drop_old(self, agreed: str) -> None:
+        """Delete the keys that its jobs have left."""
+        old = self.aside(OLD)
+        self._relocate(old, old, agreed, drops=True)
+        self.live.ask("delete", self.keys.control)
+
+    def _relocate(self, source: Namespace, target: Namespace, agreed: str, **given: Any) -> None:
+        aside = source if source.keys.prefix != self.keys.prefix else target
+        word = "changed"
+        while word == "changed":
+            queues = list_queues(source)
+            names = list_keys(source.keys, queues), list_keys(target.keys, queues)
+            keys = (self.home.agreed, f"{aside.keys.prefix}-{MARK}", *names[0], *names[1])
+            packed = json.dumps({"shards": agreed, "used": len(queues), **given}, ensure_ascii=False)
+            word = self.scripts.run(Call("relocate", keys, packed))[0]
+        if word == "stale":
+            raise Superseded("another process moves these jobs")
+
+
+def list_shards(client: Any, prefix: str, number: int) -> list[Shard]:
+    """Return the shards, if there are so many."""
+    if number == 1:
+        return [Shard(client, Keys(prefix), Keys(prefix), Scripts(client))]
+    names = name_shards(prefix, number)
+    pairs = zip(aim_at_each(client, names), names, strict=True)
+    return [Shard(each, Keys(name), Keys(name_home(name)), Scripts(each)) for each, name in pairs]
+
+
+def forget_left(client: Any, prefix: str, numbers: Iterable[int]) -> int:
+    """Let the places of so many shards not refuse anybody any more; return how many keys are gone."""
+    gone = 0
+    for shard in (shard for number in numbers for shard in list_shards(client, prefix, number)):
+        gone += int(shard.live.ask("unlink", shard.home.agreed, *shard.keys.list_fixed()))
+    return gone
+
+
+def list_keys(keys: Keys, queues: Sequence[str]) -> list[str]:
+    """Return the keys that leave with the jobs."""
+    fixed = [f"{keys.prefix}-{name}" for name in NAMES]
+    return [*fixed, *(key for name in queues for key in keys.of_queue(name))]
+
+
+def list_queues(place: Namespace) -> list[str]:
+    """Return the names of the queues that were ever used there; none where the jobs have left."""
+    if decode(place.ask("type", place.keys.queues)) != "set":
+        return []
+    return sorted(map(decode, place.ask("smembers", place.keys.queues)))
+
+
+def delete(place: Namespace, queues: Iterable[str] = ()) -> None:
+    """Delete what stands there, also of these queues, if others have deleted their names."""
+    names = sorted({*list_queues(place), *queues})
+    for page in split([f"{place.keys.prefix}-{MARK}", *list_keys(place.keys, names)][::-1], PAGE):
+        place.ask("unlink", page[0], *page[1:])

@@ -1,0 +1,90 @@
+"""The command shards: it prints them, and moves the jobs to another number of them."""
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.control.moving import Mover
+from tests.crashing import AFTER, Crash, Faults, faulty
+
+
+def configure(shell, number):
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nshards: {number}\n")
+
+
+@pytest.fixture
+def jobs(shell, bike):
+    for number in range(20):
+        bike.set(f"job-{number}:A", "EVERY:1h")
+    return shell
+
+
+def interrupt(client, number):
+    """Begin to move the jobs, and die once nobody may use them any more."""
+    faults = Faults()
+    faults.arm(AFTER, 60)
+    with pytest.raises(Crash):
+        Mover(faulty(client, faults), "redbike").move(number)
+
+
+def test_jobs_move_whatever_number_the_config_has(jobs):
+    configure(jobs, 1)
+    done = jobs.run("shards", "move", "--to=4")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "moved 20 jobs from 1 shard to 4: write shards: 4 into the config of each process before you start it\n",
+    )
+    for command in ("jobs", "shards"):
+        done = jobs.run(command)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "bad shards 1: the jobs of the prefix 'redbike' are divided among 4" in done.stderr
+    configure(jobs, 4)
+    rows = jobs.list_rows("shards", "--format=csv")
+    assert [row[1] for row in rows] == [f"{{redbike:{shard:02}}}/4" for shard in range(4)]
+    assert [row[2:] for row in jobs.list_rows("log")] == [["shards move", "", "from 1 to 4"]]
+    assert jobs.run("shards", "move", "--to=4").stdout == "the jobs are in 4 shards already\n"
+    assert jobs.run("shards", "move", "--to=1").stdout.startswith("moved 20 jobs from 4 shards to 1: ")
+
+
+@pytest.mark.parametrize("number", ["0", "65", "-1", "many", "1.5", "٣"])
+def test_a_bad_number_is_refused(jobs, number):
+    done = jobs.run("shards", "move", f"--to={number}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"bad --to {number}" in done.stderr.replace("'", "")
+
+
+def test_fsck_finds_and_ends_what_was_interrupted(jobs, client):
+    interrupt(client, 4)
+    said = "the jobs are on the move from 1 shard to 4: redbike shards move --to=4 ends that\n"
+    for number in (1, 4):
+        configure(jobs, number)
+        done = jobs.run("fsck")
+        assert (done.returncode, done.stdout) == (1, said)
+        for command in ("shards", "jobs", "dispatch"):
+            done = jobs.run(command)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert said.removeprefix("the jobs ") in done.stderr
+        assert said.removeprefix("the jobs ") in jobs.run("check").stdout
+    done = jobs.run("fsck", "--repair")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{said}moved 20 jobs from 1 shard to 4: ")
+    assert jobs.run("fsck").returncode == 0
+    assert len(jobs.list_rows("jobs", "--format=csv")) == 20
+
+
+def test_only_the_same_number_goes_on_and_the_old_one_takes_it_back(jobs, client, server_url):
+    interrupt(client, 4)
+    done = jobs.run("shards", "move", "--to=8")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bad --to 8: the jobs are on the move from 1 shard to 4: redbike shards move --to=4 ends" in done.stderr
+    assert jobs.run("shards", "move", "--to=1").stdout == "the move is taken back: the jobs are in 1 shard, as before\n"
+    assert len(list(Redbike(RoundRobin("A"), redis_config=server_url).jobs())) == 20
+
+
+def test_jobs_stay_while_a_worker_is_there(jobs, bike):
+    bike.store.workers.register(
+        "OwnerOf1", '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
+    )
+    done = jobs.run("shards", "move", "--to=4")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot move: the worker web1:4711 is there; stop all dispatchers and workers first" in done.stderr
+    assert len(list(bike.jobs())) == 20

@@ -1,0 +1,101 @@
+"""Whoever moves jobs to another number of shards may die at any request, or be suspended while others do it."""
+
+import contextlib
+
+import pytest
+
+from redbike import BadConfig, RedbikeError
+from redbike.store.agreement import Division
+from redbike.text.printable import name_number
+from tests.control.moved import World, check_places, dump_all, fill
+from tests.crashing import AFTER, LOST, TWICE, Crash, Faults, faulty
+
+
+@pytest.mark.parametrize(
+    ("fault", "every"),
+    [(AFTER, 41), *(pytest.param(fault, 5, marks=pytest.mark.nightly) for fault in (AFTER, LOST, TWICE))],
+)
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (3, 1)])
+def test_whoever_moves_them_may_die_at_any_request(client, prefix, old, new, fault, every):
+    world = World(client, prefix)
+    fill(world, old)
+    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
+    faults = Faults()
+    world.move(new, faulty(client, faults))
+    expected, requests = dump_all(world, new), len(faults.requests)
+    for at in range(1, requests + 1, every):
+        client.flushdb()
+        for key, value in dumped.items():
+            client.restore(key, 0, value)
+        faults = Faults()
+        faults.arm(fault, at)
+        with contextlib.suppress(Crash, RedbikeError):
+            world.move(new, faulty(client, faults))
+        where = f"{fault}, at request {at} of {requests}: {faults.requests[-1]}"
+        refuse_others(world, old, new, where)
+        assert world.move(new).number == new, where
+        assert dump_all(world, new) == expected, where
+        check_places(world, old, new)
+
+
+def refuse_others(world, old, new, where):
+    """Who opens the prefix finds it as it was, or as it is to be, or hears what to do."""
+    heard = []
+    for number in (old, new):
+        try:
+            world.open(number)
+        except BadConfig as error:
+            heard.append(str(error))
+    on_the_move = f"on the move from {name_number(old, 'shard')} to {new}: redbike shards move --to={new} ends that"
+    assert all(on_the_move in line for line in heard) if len(heard) > 1 else len(heard) == 1, where
+
+
+class Meanwhile(Faults):
+    """Does something before the request number `at`, as if this process were suspended there."""
+
+    def __init__(self, at, act):
+        super().__init__()
+        self.at, self.act = at, act
+
+    def next(self, commands):
+        if len(self.requests) == self.at:
+            self.act()
+        return super().next(commands)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "every"),
+    [
+        *[((3,), 23), ((3, 1, 3), 53)],
+        *(pytest.param(numbers, 3, marks=pytest.mark.nightly) for numbers in [(3,), (3, 1), (3, 1, 3), (3, 2)]),
+    ],
+)
+def test_whoever_is_suspended_while_others_move_them_changes_nothing(client, prefix, numbers, every):
+    world = World(client, prefix)
+    bike = world.open(1)
+    for number in range(12):
+        bike.set(f"job-{number}:A", "NOW" if number % 3 else "EVERY:1h", data=number)
+    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
+    faults = Faults()
+    world.move(3, faulty(client, faults))
+    for at in range(1, len(faults.requests), every):
+        client.flushdb()
+        for key, value in dumped.items():
+            client.restore(key, 0, value)
+        expected = []
+
+        def act(expected=expected):
+            for number in numbers:
+                world.move(number)
+            world.open(numbers[-1]).set("new:A", "EVERY:1h")
+            expected += dump_all(world, numbers[-1])
+
+        meanwhile = Meanwhile(at, act)
+        with contextlib.suppress(RedbikeError):
+            world.move(3, faulty(client, meanwhile))
+        where = f"before request {at} of {len(faults.requests)}: {faults.requests[at]}"
+        now = Division.parse(client.hget(f"{prefix}-agreed", "shards").decode())
+        assert now.to is None, where
+        assert dump_all(world, now.number) == expected, where
+        assert len(list(world.open(now.number).jobs())) == 13, where
+        assert list(world.open(now.number).fsck()) == [], where
