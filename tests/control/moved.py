@@ -152,4 +152,6 @@ def drop_changing(key, value):
     """Without who has moved it, and without when limits are divided anew."""
     if key.endswith("-agreed"):
         return {field: text for field, text in value.items() if field != b"shards"}
+    if key.endswith("-followers"):  # and since when other shards hear of ends
+        return [(member.partition(b" ")[0] if b"\n\x1c" in member else member, score) for member, score in value]
     return [pair for pair in value if not pair[0].startswith(b"quota:")] if key.endswith("-timers") else value
