@@ -17,10 +17,13 @@ Errand = Callable[[], None]
 
 
 class BetweenShards:
-    """Divides limits of queues, and tells shards that were away what they have missed; one after the other."""
+    """Divides limits of queues, and tells shards that were away what they have missed; one after the other.
 
-    def __init__(self, store: Store) -> None:
-        self._shards = store.shards
+    `fail` hears of an error that nobody expects.
+    """
+
+    def __init__(self, store: Store, fail: Callable[[BaseException], None]) -> None:
+        self._shards, self._fail = store.shards, fail
         self._asked: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="redbike-between-shards", daemon=True)
 
@@ -48,8 +51,11 @@ class BetweenShards:
                 _do(errand)
 
     def _run(self) -> None:
-        while errand := self._asked.get():
-            _do(errand)
+        try:
+            while errand := self._asked.get():
+                _do(errand)
+        except BaseException as error:
+            self._fail(error)
 
     def _catch_up(self) -> None:
         for each in catch_up(self._shards):

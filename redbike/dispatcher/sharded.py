@@ -52,7 +52,7 @@ class Dispatchers:
             Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
-        self._between, self._deliveries = BetweenShards(store), list[Delivery]()
+        self._between, self._deliveries = BetweenShards(store, self._fail), list[Delivery]()
         for number, each in enumerate(self._all if len(files) > 1 else ()):
             delivery = Delivery(store.shards, number, each.loop)
             self._deliveries.append(delivery)
@@ -91,10 +91,14 @@ class Dispatchers:
         try:
             dispatcher.dispatch(after)
         except BaseException as error:
-            self._error = self._error or error
             log.error("the dispatcher of %s fails: %s", dispatcher.store.keys.prefix, error)
+            self._fail(error)
         finally:
             self._stop()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._stop()
 
     def _stop(self) -> None:
         for each in self._all:

@@ -5,6 +5,7 @@ from typing import Any
 
 from redbike.store.namespace import Part, read_json
 from redbike.store.records import decode
+from redbike.text.parsing import is_number, load_object
 
 
 class Late(Exception):
@@ -55,7 +56,7 @@ class Quotas(Part):
     def read(self, name: str) -> Held:
         """Return what is kept of the queue `name`, without its jobs."""
         kept = decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))
-        return _read_held(read_json(kept.encode()) if kept else {})
+        return _read_held(load_object(kept) or {})
 
     def postpone(self, name: str) -> None:
         """See that a dispatcher divides in two seconds."""
@@ -90,10 +91,12 @@ def _leave_out(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_held(found: Any) -> Held:
-    of = found.get("of") or {}
-    rate = (int(of["count"]), float(of["seconds"])) if "count" in of else None
-    whole = Whole(int(of["at_once"]) if "at_once" in of else None, rate, bool(found.get("code")))
-    count, flying, waiting = (int(found.get(key, 0)) for key in ("count", "flying", "waiting"))
-    first, tokens = (float(found.get(key, 0.0)) for key in ("first", "tokens"))
+    of = found.get("of")
+    known = {key: value for key, value in of.items() if is_number(value)} if isinstance(of, dict) else {}
+    rate = (int(known["count"]), float(known["seconds"])) if {"count", "seconds"} <= known.keys() else None
+    whole = Whole(int(known["at_once"]) if "at_once" in known else None, rate, found.get("code") is True)
+    numbers = {key: value for key, value in found.items() if is_number(value)}
+    epoch, count, flying, waiting = (int(numbers.get(key, 0)) for key in ("epoch", "count", "flying", "waiting"))
+    first, tokens = (float(numbers.get(key, 0.0)) for key in ("first", "tokens"))
     moving, parts = bool(found.get("moving")), str(found.get("parts", ""))
-    return Held(int(found.get("epoch", 0)), moving, whole, parts, count, flying, waiting, first, tokens)
+    return Held(epoch, moving, whole, parts, count, flying, waiting, first, tokens)

@@ -16,10 +16,12 @@ local function make_limits()  -- its functions that read and write limits
     local limits = object_of(call('HGET', queue_limits, name))
     -- A shard may have no part of what all of them have.
     if type(limits.of) ~= 'table' then limits.of = nil end
-    local least_of = {full_at = 0, at_once = limits.of and 0, count = limits.of and 0}
-    for _, field in ipairs({'at_once', 'count', 'seconds', 'full_at'}) do
-      local number, least = tonumber(limits[field]), least_of[field] or 1
-      limits[field] = number and number >= least and number < 1e12 and number or nil
+    local least = limits.of and 0 or 1
+    local least_of = {at_once = least, count = least, seconds = 1}
+    for _, field in ipairs({'at_once', 'count', 'seconds', 'full_at', 'epoch', 'moved', 'took'}) do
+      local number = tonumber(limits[field])
+      local fits = number and number >= (least_of[field] or 0) and number < 1e12
+      limits[field] = fits and number or nil
     end
     for _, field in ipairs({'paused', 'last'}) do
       local pause = limits[field]

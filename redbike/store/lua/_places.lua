@@ -16,9 +16,10 @@ local function make_places(room_of)
   -- In the part of this shard a job has no place, or leaves one that another shard wants.
   function limiter.ask_for_places(name, limits, soon)
     -- While places are divided, no job is taken: so that is to take a small part of the time.
-    local took = tonumber(limits.took) or 0
+    local took = limits.took or 0
     local pause = soon and took or math.max(limiter.APART, 10 * took)
-    limiter.divide(name, math.max(now, (tonumber(limits.moved) or 0) + pause))
+    local next_time = (limits.moved or 0) + pause
+    limiter.divide(name, next_time <= now + pause and math.max(now, next_time) or now)
   end
 
   -- Some runs of a queue have ended. What others want of its places is asked for again; soon, if

@@ -17,9 +17,11 @@ from redbike.store.quotas import Held, Late, Whole
 from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
 from redbike.store.store import Store
+from redbike.text.parsing import is_number, load_object
 
 T = TypeVar("T")
 
+LIMITS = ("at_once", "count")
 TRIES, PAUSE = 20, 0.05  # how often a limit is tried to be set while others divide, and the seconds between
 
 
@@ -76,7 +78,9 @@ def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, deta
     whole, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
     held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, whole.at_once is not None))
     newest = max(held.values(), key=lambda each: each.epoch, default=None)
-    if newest is None or (len(held) < len(shards) and any(each.moving for each in held.values())):
+    before = _read_parts(newest, len(shards)) if newest else {}
+    is_any_away = len(held) < len(shards)
+    if newest is None or (is_any_away and (not before or any(each.moving for each in held.values()))):
         # A shard that is away may have another part than those which answer know.
         return
     if whole.is_open:
@@ -86,7 +90,6 @@ def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, deta
     if given is not None and given.at_once is not None:
         ask_all(held, lambda number: shards[number].queue_limits.count_flying(name))
     held = ask_all(held, lambda number: shards[number].quotas.look(name, epoch))
-    before = _read_parts(newest)
     quotas = divide(whole, held, before)
     again = find_pause(whole, quotas, held)
     more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, len(shards))}
@@ -133,15 +136,21 @@ def _find_whole(held: dict[int, Held]) -> Whole:
     return max(known, key=lambda each: (not each.moving, each.epoch)).whole if known else Whole()
 
 
-def _read_parts(held: Held) -> Parts:
-    found: Parts = json.loads(held.parts) if held.parts else {}
-    return found
+def _read_parts(held: Held, number: int) -> Parts:
+    """Return the parts of so many shards; {} for none, or damaged ones."""
+    found = load_object(held.parts) or {}
+    is_whole = all(_is_list(found.get(limit), number) for limit in LIMITS)
+    return {limit: found[limit] for limit in LIMITS} if is_whole else {}
+
+
+def _is_list(found: Any, number: int) -> bool:
+    return isinstance(found, list) and len(found) == number and all(map(is_number, found))
 
 
 def _write_parts(before: Parts, quotas: Any, number: int) -> str:
     """Return the parts of all shards as a text: those of shards that are away are as before."""
     found = {}
-    for limit in ("at_once", "count"):
+    for limit in LIMITS:
         parts = list(before.get(limit, ())) or [0] * number
         for shard, quota in quotas.items():
             parts[shard] = getattr(quota, limit) or 0

@@ -1,6 +1,7 @@
 """Limits of a queue over all shards: never exceeded, whoever divides, dies or is away; no place stays unused."""
 
 import itertools
+import json
 import random
 from contextlib import suppress
 
@@ -217,6 +218,28 @@ def test_one_place_goes_to_each_shard_in_turn(client, prefix):
         world.now += 10
         world.bike.dispatch_due()
         assert world.bike.work_one() == jobid
+
+
+def test_a_damaged_record_counts_as_none_and_is_written_anew(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.before = lambda shard: None
+    world.bike.limit("A", at_once=3)
+    for text in ("no JSON", '{"of":7}', '{"epoch":"x","of":{"at_once":"y"},"parts":9,"at_once":"z"}'):
+        client.hset(world.shards[1].keys.queue_limits, QUEUE, text)
+        world.divide()
+        parts = [json.loads(client.hget(shard.keys.queue_limits, QUEUE))["at_once"] for shard in world.shards]
+        assert sum(parts) == 3
+
+
+def test_a_clock_that_was_set_back_does_not_put_a_division_off(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.bike.limit("A", at_once=1)
+    world.now -= 3600
+    for jobid in JOBS[:9]:
+        world.bike.set(jobid, "EVERY:1d")
+        list(world.bike.run(jobid))
+    due = [client.zscore(shard.keys.timers, f"quota:{QUEUE}") for shard in world.shards]
+    assert world.now in due
 
 
 def test_a_rate_holds_over_all_shards_and_is_used_up(client, prefix):
