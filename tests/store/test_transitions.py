@@ -26,6 +26,8 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
 from redbike.store.links import Message
+from redbike.store.moving.shard import OLD as ASIDE
+from redbike.store.moving.shard import Shard
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Quota, Whole
 from redbike.store.records import Progress
@@ -84,6 +86,14 @@ def divide(store: Store) -> None:
     held = store.quotas.look(QUEUE, 1)
     whole = Whole(5, (100, 60.0))
     store.quotas.give(QUEUE, 1, Quota(2, 9, 8.0), whole, flying=held.flying, parts="", wanted=True, detail="")
+
+
+def leave_and_return(store: Store) -> None:
+    shard = Shard(store.client, store.keys, store.keys, store.scripts)
+    shard.agree("", "1>2 x")
+    shard.leave("1>2 x", "they have left")
+    shard.enter("1>2 x", ASIDE)
+    shard.agree("1>2 x", "1")
 
 
 def mend(store: Store) -> bool:
@@ -212,6 +222,7 @@ VERBS: dict[str, Verb] = {
     "resume": lambda store, run: resume(store.at(NOW), Settings(), [JOB]),
     "resume late": lambda store, run: resume(store.at(NOW + 50), Settings(grace=10.0), [JOB]),
     "open_group": lambda store, run: store.at(NOW).groups.open("import-7"),
+    "relocate": lambda store, run: leave_and_return(store),
     "subscribe": lambda store, run: store.at(NOW).links.subscribe(1, [JOB]),
     "deliver": lambda store, run: store.at(NOW).links.deliver(1, [Message("1", "ok", "1.0", "far:A")]),
     "confirm": lambda store, run: store.at(NOW).links.confirm(1, "1", [JOB]),
