@@ -149,6 +149,9 @@ def test_each_example_runs(prepared, client):
                 assert all(shell.run("unset", row[0]).returncode == 0 for row in shell.list_rows("jobs", "once/*"))
             line += " --yes" if command == "edit" else ""  # no terminal is there
             done = run_line(shell, line)
+            if line.startswith("redbike shards move"):
+                # The config of the others has one shard.
+                assert shell.run("shards", "move", "--to=1").returncode == 0
             # No dispatcher is there, and no run was kept.
             lack = {"health": "PROBLEM: no dispatcher", "output": "redbike: no output of"}.get(command, "")
             assert done.returncode == (1 if lack else 0), (line, done.stderr)
