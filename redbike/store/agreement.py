@@ -140,7 +140,8 @@ class Agreement:
             if text and (division is None or division.number != self._number):
                 other = division.number if division else f"{text:.10}"
                 raise BadConfig(
-                    f"bad shards {self._number}: the jobs of the prefix {self.prefix!r} are divided among {other}"
+                    f"bad shards {self._number}: the jobs of the prefix {self.prefix!r} are divided among {other}; "
+                    f"write shards: {other} into the config"
                 )
 
 

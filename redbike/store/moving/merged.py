@@ -12,6 +12,7 @@ from redbike.store.moving.copying import make_key
 from redbike.store.namespace import PAGE, Namespace, split
 from redbike.store.quotas import Quotas
 from redbike.store.records import COUNT, decode, encode
+from redbike.store.sharded.dividing import share_out
 from redbike.store.tally import HOUR, MINUTE, format_recent, parse_recent
 from redbike.text.parsing import is_number, load_object
 
@@ -77,7 +78,7 @@ def share_limits(found: Sequence[Fields], number: int) -> list[Fields]:
     for name in dict.fromkeys(name for fields in found for name in fields):
         kept = [load_object(fields[name]) or {} for fields in found if name in fields]
         common, whole = _join(kept), _find_whole(kept)
-        shares = {limit: _share(int(whole.get(limit, 0)), number) for limit in ("at_once", "count")}
+        shares = {limit: share_out(int(whole.get(limit, 0)), [0] * number) for limit in ("at_once", "count")}
         for place, fields in enumerate(parts):
             own = common | whole | {limit: shares[limit][place] for limit in shares if limit in whole}
             if whole and number > 1:
@@ -87,10 +88,6 @@ def share_limits(found: Sequence[Fields], number: int) -> list[Fields]:
             if own:
                 fields[name] = json.dumps(own, separators=(",", ":"), ensure_ascii=False)
     return parts
-
-
-def _share(limit: int, number: int) -> list[int]:
-    return [limit // number + (place < limit % number) for place in range(number)]
 
 
 def _join(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

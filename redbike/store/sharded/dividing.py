@@ -46,7 +46,7 @@ def _divide_places(
         # More run than the limit allows by now. None begins anywhere until these have ended.
         return dict.fromkeys(order, 0)
     parts = {shard: held[shard].flying for shard in order}
-    for shard, more in zip(order, _share_out(spare, [held[shard].waiting for shard in order]), strict=True):
+    for shard, more in zip(order, share_out(spare, [held[shard].waiting for shard in order]), strict=True):
         parts[shard] += more
     if not spare:
         _make_room(most - elsewhere, order, held, parts)
@@ -75,7 +75,7 @@ def _divide_rate(
         return {}
     most = max(0, rate[0] - sum(part for shard, part in enumerate(before) if shard not in held))
     used = sum(each.count - each.tokens for each in held.values())
-    counts = dict(zip(order, _share_out(most, [held[shard].waiting for shard in order]), strict=True))
+    counts = dict(zip(order, share_out(most, [held[shard].waiting for shard in order]), strict=True))
     tokens, left = dict.fromkeys(order, 0.0), max(0.0, most - used)
     for bound in (lambda shard: min(counts[shard], held[shard].waiting), counts.__getitem__):
         for shard in order:
@@ -85,7 +85,7 @@ def _divide_rate(
     return {shard: (counts[shard], tokens[shard]) for shard in order}
 
 
-def _share_out(number: int, wants: Sequence[int]) -> list[int]:
+def share_out(number: int, wants: Sequence[int]) -> list[int]:
     """Return what each gets of a number: as evenly as their wants allow, the first ones more; what is left evenly."""
     found = [0] * len(wants)
     while number and (active := [place for place, want in enumerate(wants) if want > found[place]]):

@@ -11,7 +11,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.errors import Unreachable
 from redbike.store.blackouts import OF_QUEUE
 from redbike.store.records import decode
-from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, tell_all
+from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, tell_all
 from redbike.store.store import Store
 
 FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
@@ -23,7 +23,7 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
     """Tell all shards, see `tell_all`, and note that; the first argument has the name."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
-        at = _read_clock(shards)
+        at = any_one()(shards, lambda shard: shard.timeline.read_clock, (), {})
 
         def tell(shard: Store) -> Callable[..., Any]:
             def call(*given: Any, **named: Any) -> Any:
@@ -36,16 +36,6 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
         return tell_all(merge)(shards, tell, given, named)
 
     return route
-
-
-def _read_clock(shards: Sequence[Store]) -> float:
-    *others, last = shards
-    for shard in others:
-        try:
-            return shard.timeline.read_clock()
-        except Unreachable:
-            continue
-    return last.timeline.read_clock()
 
 
 def _note(shard: Store, field: str, at: float) -> None:

@@ -22,10 +22,14 @@ def test_another_number_is_refused_once_there_is_a_job(client, prefix, number):
     assert client.keys(f"*{prefix}*") == []
     bike.set("job:A", "EVERY:1h")
     for other in (1, 2, 8):
-        with pytest.raises(BadConfig, match=f"bad shards {other}: .* divided among {number}$"):
+        with pytest.raises(
+            BadConfig, match=f"bad shards {other}: .* divided among {number}; write shards: {number} into the config$"
+        ):
             open_bike(client, prefix, other)
     # Also who had begun before, and who works.
-    with pytest.raises(BadConfig, match=f"bad shards 8: .* divided among {number}$"):
+    with pytest.raises(
+        BadConfig, match=f"bad shards 8: .* divided among {number}; write shards: {number} into the config$"
+    ):
         early.set("other:A", "EVERY:1h")
     for loop in (early.dispatch, early.work):
         with pytest.raises(BadConfig, match="bad shards 8"):
