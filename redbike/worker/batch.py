@@ -2,8 +2,8 @@
 
 1. A worker takes as many jobs as it can run in `TARGET` seconds, by how long the last ones took. It runs them in turn.
 2. It tells the server of their ends without waiting for an answer. After a job that took longer than `UNREPORTED` it
-   does so at once: if the worker is killed then, that job is not run again. Of very short jobs it tells later,
-   `TOGETHER` at a time.
+   does so at once: if the worker is killed then, that job is not run again, unless the server was still answering the
+   request before. Of very short jobs it tells later, `TOGETHER` at a time.
 3. When a batch takes longer than `SPLIT_AFTER`, another thread ends the jobs that are done, and gives back those that
    have not begun, so that other workers may have them. Only the slow one is left.
 """
@@ -227,6 +227,9 @@ class BatchRunner:
                 self._heartbeat.remove(run)
         try:
             self._ends.end(done, patience=LEASE)
+            if batch.has_source:
+                # The server may not have run what it was sent: it did not know the script, or its slot had moved.
+                self._source.end([], patience=LEASE)
             words = self._source.release(rest, patience=LEASE) if rest else []
         except RedbikeError as error:
             jobs = name_number(len(rest), "job")

@@ -231,9 +231,11 @@ class ShardedSource(Source):
         self.end(ended)
         return self.take(most)
 
-    def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
+    def end(
+        self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None, patience: float | None = None
+    ) -> Reply:
         """See that these runs, and those that the servers were told of, are ended."""
         groups = {shard.number: own for shard, own in self._group(ended, lambda each: each[0].jobid)}
         for shard in self._shards:
-            shard.source.end(groups.get(shard.number, []))
+            shard.source.end(groups.get(shard.number, []), patience=patience)
         return []

@@ -191,8 +191,13 @@ class Source:
         reply = self.end(ended, lambda repeated: self._pack_take(poll, tag, most, repeated))
         return self._check_halt(self.store.runs.read_take(reply, tag))
 
-    def end(self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None) -> Reply:
-        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`."""
+    def end(
+        self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None, patience: float | None = None
+    ) -> Reply:
+        """See that these runs, and those that the server was told of, are ended; its reply to what comes `then`.
+
+        Raise `Unreachable` after `patience` seconds; what the server was told of is seen to by the next call.
+        """
         told, groups = self._unheard, group_by_tag(ended)
         self._unheard = []
         order = [*told, *(each for group in groups for each in group)]
@@ -205,7 +210,11 @@ class Source:
             calls = [self.store.runs.pack_end(group) for group in (*again, *groups)]
             return self._pipeline.run([*calls, then(repeated)] if then else calls)
 
-        replies = self._loop.retry_until_up(ask) if order or then else []
+        try:
+            replies = self._loop.retry_until_up(ask, patience) if order or then else []
+        except Unreachable:
+            self._unheard = told
+            raise
         reply = replies.pop() if then else []
         self._ends.follow_up(order, replies)
         return reply
