@@ -112,10 +112,10 @@ QUESTIONS = {
     "runs": lambda bike: sorted(str(dataclasses.replace(run, worker="", took=0.0)) for run in bike.runs(limit=9999)),
     "log": lambda bike: sorted((each.action, each.jobid) for each in bike.log() if each.jobid),
     "health": lambda bike: (sorted(bike.health().problems), bike.health().metrics),
-    "agenda": lambda bike: (bike.agenda().runs, bike.agenda().jobs, bike.agenda(queue="A").runs),
+    "agenda": lambda bike: (plan(bike), plan(bike, queue="A")),
     "why": lambda bike: [explain(bike, jobid) for jobid in JOBS[::3]],
-    "agenda of some": lambda bike: [bike.agenda(*patterns).runs for patterns in (["*:A"], ["job-1*", "job-2:B"])],
-    "agenda of a tag": lambda bike: (bike.agenda(tag="b").runs, bike.agenda(tag="b").jobs),
+    "agenda of some": lambda bike: [plan(bike, *patterns) for patterns in (["*:A"], ["job-1*", "job-2:B"])],
+    "agenda of a tag": lambda bike: plan(bike, tag="b"),
     "found": lambda bike: [
         job.jobid for job in bike.store.overview.read_page(JobSearch(pattern="job-11:B"), patience=99.0).jobs
     ],
@@ -151,6 +151,11 @@ def explain(bike, jobid):
         return str(error)
 
 
+def plan(bike, *patterns, **more):
+    agenda = bike.agenda(*patterns, hours=2, **more)
+    return agenda.runs, agenda.jobs
+
+
 def strip(job):
     return str(dataclasses.replace(job, last_started=None))
 
@@ -164,7 +169,7 @@ def walk(bike, part, search):
         yield from (job.jobid for job in page.jobs)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_each_answer_is_the_same(client, prefix, seed):
     twins, chance = Twins(client, prefix), random.Random(seed)
     for number in range(STEPS):
