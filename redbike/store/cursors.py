@@ -7,15 +7,17 @@
 Entries may come and go between two pages: one that is there all the time is on one of them, perhaps on two.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, Self
 
 from redbike.errors import BadConfig
-from redbike.store.namespace import Entry, Namespace, Ranks
+from redbike.store.namespace import RANKS_PAGE, Entry, Namespace, Ranks
 from redbike.store.records import decode, encode
 
-BITS = 64  # of a cursor of HSCAN
+BITS = 64  # of a cursor of HSCAN, and the most shards that there are
+MOST_SOURCES = 999  # of the sources of a search in all shards
 ROWS = 50  # entries of a step
 FEW = 1000  # entries of a hash that is read as a whole
 LEAST_SCANNED, MOST_SCANNED, SLOW = 50, 1000, 0.005  # entries of one request, which become more while it is quick
@@ -30,11 +32,13 @@ class Cursor(NamedTuple):
     source: int = 0  # which of the sources of the search
     scan: int = 0  # the cursor of HSCAN
     entry: Entry | None = None
+    missed: int = 0  # a bit for each shard that a page has passed over, as it did not answer
 
     def format(self) -> str:
         """Return it as a text for a URL."""
         score, member = self.entry or (0.0, b"")
-        return f"{self.source}-{self.scan}" + (f"-{score!r}-{member.hex()}" if self.entry else "")
+        missed = f".{self.missed}" if self.missed else ""
+        return f"{self.source}{missed}-{self.scan}" + (f"-{score!r}-{member.hex()}" if self.entry else "")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -42,14 +46,21 @@ class Cursor(NamedTuple):
         if not text:
             return cls()
         try:
-            source, scan, *entry = text.split("-", 2)
-            number, at = _read_whole(source, 9), _read_whole(scan, 2**BITS - 1)
+            place, scan, *entry = text.split("-", 2)
+            source, mark, bits = place.partition(".")
+            number, at = _read_whole(source, MOST_SOURCES), _read_whole(scan, 2**BITS - 1)
+            missed = _read_whole(bits, 2**BITS - 1) if mark else 0
             if not entry:
-                return cls(number, at)
+                return cls(number, at, None, missed)
             score, _, member = entry[0].rpartition("-")
-            return cls(number, at, (float(score), bytes.fromhex(member)))
+            return cls(number, at, (float(score), bytes.fromhex(member)), missed)
         except ValueError:
-            raise BadConfig(f"bad cursor {text!r:.40}: it comes from the link to the next page") from None
+            raise make_bad_cursor(text) from None
+
+
+def make_bad_cursor(text: str) -> BadConfig:
+    """Return the error for a cursor that no page has given."""
+    return BadConfig(f"bad cursor {text!r:.40}: it comes from the link to the next page")
 
 
 class Step(NamedTuple):
@@ -70,18 +81,34 @@ class Source(NamedTuple):
     without: str = ""  # a sorted set that has jobs of another source
 
 
-def walk_ranks(ranks: Ranks, cursor: Cursor, until: float = float("inf"), is_backwards: bool = False) -> Iterator[Step]:
-    """Walk along a sorted set: up to the score `until`, or backwards from its end."""
+class RankPage(NamedTuple):
+    """What one request has found in a sorted set."""
+
+    done: int  # entries before these
+    entries: list[Entry]
+    is_over: bool  # nothing is left behind them
+
+
+def read_ranks(
+    ranks: Ranks, last: Entry | None, until: float = math.inf, is_backwards: bool = False, page: int = RANKS_PAGE
+) -> Iterator[RankPage]:
+    """Read a sorted set behind `last`: up to the score `until`, or backwards from its end; `page` in each request."""
     total = ranks.count()
-    for done, page in ranks.list_before(cursor.entry) if is_backwards else ranks.list_after(cursor.entry):
-        entries = [entry for entry in page if entry[0] <= until]
-        is_over = len(entries) < len(page) or done + len(page) >= total
+    for done, found in ranks.list_before(last, page) if is_backwards else ranks.list_after(last, page):
+        entries = [entry for entry in found if entry[0] <= until]
+        is_over = len(entries) < len(found) or done + len(found) >= total
+        yield RankPage(done, entries, is_over)
+        if is_over:
+            return
+
+
+def walk_ranks(pages: Iterable[RankPage], cursor: Cursor) -> Iterator[Step]:
+    """Walk along a sorted set, of which these are the pages behind `cursor`."""
+    for done, entries, is_over in pages:
         for first in range(0, len(entries), ROWS):
             part = entries[first : first + ROWS]
             following = None if is_over and first + ROWS >= len(entries) else cursor._replace(entry=part[-1])
             yield Step([decode(member) for _, member in part], len(part), done + first + len(part), following)
-        if is_over:
-            return
 
 
 def walk_hash(namespace: Namespace, key: str, cursor: Cursor, pattern: str | None, select: Select) -> Iterator[Step]:

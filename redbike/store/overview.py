@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from redbike.schedule.moments import AWAITED
 from redbike.store.archived import read_newest
-from redbike.store.cursors import Cursor, Fields, Source, Step, walk_hash, walk_ranks
+from redbike.store.cursors import Cursor, Fields, RankPage, Source, Step, read_ranks, walk_hash, walk_ranks
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.job import EVERYTHING, Job, JobPage, JobSearch
 from redbike.store.journal import Journal
-from redbike.store.namespace import DATA_PAGE, PAGE, Namespace, Part, Ranks, read_time, split
+from redbike.store.namespace import DATA_PAGE, PAGE, RANKS_PAGE, Entry, Namespace, Part, Ranks, read_time, split
 from redbike.store.questions import Questions, has_tag
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
@@ -31,6 +31,7 @@ MOST = 20_000  # entries that a page looks at
 PAGE_TIMEOUT = 0.04  # seconds after which it looks at no further ones
 SETTLED = tuple(f"{event}:".encode() for event in Event if event not in (Event.ENQ, Event.WRK))
 BEGINNING = Cursor()
+Order = Literal["ascending", "descending"]
 Newest = Mapping[str, PastRun | None]  # what `Journal.read_newest` has told
 
 
@@ -101,27 +102,38 @@ class JobLister(Part):
         has told of late; without it, that is read for the jobs of the page alone.
         """
         until, sources = time.monotonic() + patience, self._list_sources(search)
-        counts, found, scanned = list(map(self._count, sources)), list[Job](), 0
-        total, done = sum(counts), sum(counts[: cursor.source])
+        counts = list(map(self._count, sources))
+        steps = self._walk_all(sources, counts, search, cursor)
+        found, last = fill(steps, lambda names: self.read_named(names, newest or {}), search, rows, most, until)
+        found, total = add_last_runs(found, newest, self._journal.read_newest), sum(counts)
+        if last is None:
+            return JobPage(found, total, total, None)
+        return JobPage(found, min(last.done, total), total, last.following)
+
+    def _walk_all(
+        self, sources: Sequence[Source], counts: Sequence[int], search: JobSearch, cursor: Cursor
+    ) -> Iterator[Step]:
+        """Walk along the sources from `cursor` on, with steps that tell how far they are in all of them."""
         for number in range(cursor.source, len(sources)):
             if number > 0 and not counts[number]:
                 continue
             start = cursor if number == cursor.source else Cursor(number)
             for step in self._walk(sources[number], start, search):
-                found += filter(search.fits, self.read_named(step.names, newest or {}))
-                scanned += step.scanned
                 following = step.following or (Cursor(number + 1) if any(counts[number + 1 :]) else None)
-                if following and (len(found) >= rows or scanned >= most or time.monotonic() >= until):
-                    return JobPage(self._add_last_runs(found, newest), min(done + step.done, total), total, following)
-            done += counts[number]
-        return JobPage(self._add_last_runs(found, newest), total, total, None)
+                yield step._replace(done=sum(counts[:number]) + step.done, following=following)
 
-    def _add_last_runs(self, jobs: list[Job], newest: Newest | None) -> list[Job]:
-        """Return jobs with those of their last runs that are not archived yet."""
-        known = self._journal.read_newest([job.jobid for job in jobs]) if jobs and newest is None else {}
-        told = {jobid: (run.started, run.outcome) if run else (None, None) for jobid, run in known.items()}
-        lasts = (told.get(job.jobid, (job.last_started, job.last_outcome)) for job in jobs)
-        return [replace(job, last_started=last, last_outcome=how) for job, (last, how) in zip(jobs, lasts, strict=True)]
+    def find_order(self, search: JobSearch) -> Order | None:
+        """Return the order of the first source of a search; None for a hash, which has one of its own in each shard."""
+        kind = self._list_sources(search)[0].kind
+        return None if kind == "hash" else "descending" if kind == "failures" else "ascending"
+
+    def count_sources(self, search: JobSearch) -> list[int]:
+        """Return how many entries there are in each source of a search: first that which has an order."""
+        return list(map(self._count, self._list_sources(search)))
+
+    def read_ranks(self, search: JobSearch, last: Entry | None, page: int) -> RankPage:
+        """Return a page of the entries behind `last`, of a search that has an order, whichever jobs fit."""
+        return next(self._read_ranks(self._list_sources(search)[0], last, page), RankPage(0, [], True))
 
     def _list_sources(self, search: JobSearch) -> list[Source]:
         """Return where those may be that are looked for: a small index, if there is one."""
@@ -149,12 +161,15 @@ class JobLister(Part):
             select = partial(self._select, source=source, search=search)
             yield from walk_hash(self._namespace, source.key, cursor, search.pattern, select)
             return
+        for step in walk_ranks(self._read_ranks(source, cursor.entry), cursor):
+            names = self._questions.keep_tagged(filter(search.matches, step.names), search.tags)
+            yield step._replace(names=list(names))
+
+    def _read_ranks(self, source: Source, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[RankPage]:
         # What waits for other jobs has no due time yet.
         end = math.nextafter(AWAITED, 0.0) if source.kind == "planned" else math.inf
         until = self._namespace.read_clock() if source.kind == "due" else end
-        for step in walk_ranks(Ranks(self._namespace, source.key), cursor, until, source.kind == "failures"):
-            names = self._questions.keep_tagged(filter(search.matches, step.names), search.tags)
-            yield step._replace(names=list(names))
+        return read_ranks(Ranks(self._namespace, source.key), last, until, source.kind == "failures", page)
 
     def _select(self, found: Fields, source: Source, search: JobSearch) -> list[str]:
         """Return those that may fit, as far as that can be told at little cost."""
@@ -233,3 +248,24 @@ class _Stored(NamedTuple):
     history: bytes | None
     due: float | None
     failed_at: float | None
+
+
+def fill(
+    steps: Iterable[Step], read: Callable[[list[str]], list[Job]], search: JobSearch, rows: int, most: int, until: float
+) -> tuple[list[Job], Step | None]:
+    """Return the jobs of a page, and the step at which it ends; None if no step is left. See `JobLister.read_page`."""
+    found, scanned = list[Job](), 0
+    for step in steps:
+        found += filter(search.fits, read(step.names))
+        scanned += step.scanned
+        if step.following and (len(found) >= rows or scanned >= most or time.monotonic() >= until):
+            return found, step
+    return found, None
+
+
+def add_last_runs(jobs: list[Job], newest: Newest | None, read_newest: Callable[[Sequence[str]], Newest]) -> list[Job]:
+    """Return jobs with those of their last runs that are not archived yet; those of `newest` have them."""
+    known = read_newest([job.jobid for job in jobs]) if jobs and newest is None else {}
+    told = {jobid: (run.started, run.outcome) if run else (None, None) for jobid, run in known.items()}
+    lasts = (told.get(job.jobid, (job.last_started, job.last_outcome)) for job in jobs)
+    return [replace(job, last_started=last, last_outcome=how) for job, (last, how) in zip(jobs, lasts, strict=True)]

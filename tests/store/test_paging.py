@@ -193,7 +193,21 @@ def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
 
 
 @pytest.mark.parametrize(
-    "text", ["1", "1-2-3", "-1-0", f"0-{2**64}", "0-0-nan", "0-0-1-xyz", "9" * 30 + "-0", "0-0-x-aa", "٣-0"]
+    "text",
+    [
+        "1",
+        "1-2-3",
+        "-1-0",
+        f"0-{2**64}",
+        "0-0-nan",
+        "0-0-1-xyz",
+        "9" * 30 + "-0",
+        "0-0-x-aa",
+        "٣-0",
+        "1000-0",
+        "0.-0",
+        "0.x-0",
+    ],
 )
 def test_a_cursor_that_nobody_has_given_is_refused(text):
     with pytest.raises(BadConfig, match="bad cursor"):
@@ -201,7 +215,15 @@ def test_a_cursor_that_nobody_has_given_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "cursor", [Cursor(), Cursor(1, 2**64 - 1), Cursor(0, 0, (-1.5e-7, b"a-\xff\n")), Cursor(2, 3, (0.1, b""))]
+    "cursor",
+    [
+        Cursor(),
+        Cursor(1, 2**64 - 1),
+        Cursor(0, 0, (-1.5e-7, b"a-\xff\n")),
+        Cursor(2, 3, (0.1, b"")),
+        Cursor(650, 1, (2.0, b"a"), 5),
+        Cursor(9, missed=2**63),
+    ],
 )
 def test_a_cursor_comes_back_from_its_text(cursor):
     assert Cursor.parse(cursor.format()) == cursor

@@ -1,20 +1,17 @@
-"""Pages of what several shards have: of one shard after the other, or in the order of all of them."""
+"""Pages of runs and failures of several shards: of one shard after the other, or in the order of all of them."""
 
 import heapq
-import time
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from redbike.store.cursors import Cursor
+from redbike.store.cursors import Cursor, make_bad_cursor
 from redbike.store.history import PastRun
-from redbike.store.job import Job, JobPage
 from redbike.store.namespace import split
-from redbike.store.overview import PAGE_TIMEOUT
-from redbike.store.overview import ROWS as JOB_ROWS
 from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
-from redbike.store.records import encode
+from redbike.store.records import decode, encode
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, same
+from redbike.store.store import Store
 
 
 def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
@@ -22,36 +19,11 @@ def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[s
     found = []
     for shard in shards:
         jobs = shard.overview.read_named(ask(shard)(*given, **named))
-        found += [(job.next_run, job.jobid) for job in jobs if job.next_run is not None]
-    return [jobid for _, jobid in heapq.nsmallest(given[0], found)]
-
-
-def read_page(shards: Shards, ask: Ask, given: Given, named: Named) -> JobPage:
-    """Return a page of jobs, of one shard after the other until it is full; an order holds within a shard."""
-    search, cursor, more = given[0], given[1] if len(given) > 1 else Cursor(), given[2:]
-    until = time.monotonic() + float(named.get("patience", PAGE_TIMEOUT))
-    jobs, rows = list[Job](), int(named.get("rows", JOB_ROWS))
-    while True:
-        shard, source = divmod(cursor.source, PLACES)
-        page: JobPage = ask(shards[shard])(search, cursor._replace(source=source), *more, **named)
-        jobs += page.jobs
-        total = page.total * len(shards)  # about
-        done = min(total, page.looked_at + page.total * shard)
-        if page.following is not None:
-            return JobPage(jobs, done, total, _add_places(page.following, PLACES * shard))
-        cursor = Cursor(PLACES * (shard + 1))
-        if shard + 1 == len(shards):
-            return JobPage(jobs, total, total, None)
-        if len(jobs) >= rows or time.monotonic() >= until:
-            return JobPage(jobs, done, total, cursor)
-
-
-def _add_places(cursor: Cursor, number: int) -> Cursor:
-    return cursor._replace(source=cursor.source + number)
+        found += [(job.next_run, encode(job.jobid)) for job in jobs if job.next_run is not None]
+    return [decode(jobid) for _, jobid in heapq.nsmallest(given[0], found)]
 
 
 TOGETHER = 5000  # ids that are divided among shards at a time
-PLACES = 10  # sources of a search, at most
 
 
 def read_runs(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
@@ -71,7 +43,7 @@ def read_runs(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
 def read_runs_of_many(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
     """Return the runs of some of many jobs, of one shard after the other."""
     search, cursor, *more = given
-    page: RunPage = ask(shards[cursor.source])(search, cursor._replace(source=0), *more, **named)
+    page: RunPage = ask(get_shard(shards, cursor.source, cursor))(search, cursor._replace(source=0), *more, **named)
     following = None
     if page.following is not None:
         following = page.following._replace(source=cursor.source)
@@ -81,6 +53,14 @@ def read_runs_of_many(shards: Shards, ask: Ask, given: Given, named: Named) -> R
     return page._replace(
         looked_at=min(total, page.looked_at + page.total * cursor.source), total=total, following=following
     )
+
+
+def get_shard(shards: Shards, number: int, cursor: Cursor) -> Store:
+    """Return the shard in which a page begins. Raise `BadConfig` if its cursor names one that is not there."""
+    if number >= len(shards):
+        raise make_bad_cursor(cursor.format())
+    shard: Store = shards[number]
+    return shard
 
 
 def _order(run: PastRun) -> tuple[float, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from redbike.errors import Unreachable
 from redbike.store.namespace import PAGE, split
@@ -16,6 +16,7 @@ from redbike.store.namespace import PAGE, split
 if TYPE_CHECKING:
     from redbike.store.store import Store
 
+T = TypeVar("T")
 Ask = Callable[["Store"], Callable[..., Any]]  # the method of a shard
 Given = tuple[Any, ...]  # the arguments
 Named = dict[str, Any]
@@ -128,22 +129,26 @@ def reachable(merge: Merge) -> Route:
     """
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
-        silent = list[Unreachable]()
-
-        def try_one(shard: "Store") -> list[Any]:
-            try:
-                return [ask(shard)(*given, **named)]
-            except Unreachable as error:
-                silent.append(error)
-                return []
-
-        with ThreadPoolExecutor(len(shards), thread_name_prefix="redbike-shards") as threads:
-            answers = list(chain.from_iterable(threads.map(try_one, shards)))
+        found = try_each(shards, lambda shard: ask(shard)(*given, **named))
+        answers = [each for each in found if not isinstance(each, Unreachable)]
         if not answers:
-            raise silent[0]
+            raise found[0]
         return merge(answers)
 
     return route
+
+
+def try_each(shards: Sequence["Store"], ask: Callable[["Store"], T]) -> list[T | Unreachable]:
+    """Ask shards at the same time; return their answers, and of one that does not answer the error, which names it."""
+
+    def try_one(shard: "Store") -> T | Unreachable:
+        try:
+            return ask(shard)
+        except Unreachable as error:
+            return describe_silent(shard, error)
+
+    with ThreadPoolExecutor(len(shards), thread_name_prefix="redbike-shards") as threads:
+        return list(threads.map(try_one, shards))
 
 
 def tell_all(merge: Merge) -> Route:

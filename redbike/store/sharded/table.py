@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redbike.store.backfills import Backfills
 from redbike.store.blackouts import OF_JOB, OF_QUEUE
-from redbike.store.sharded import linking, merging, paging, quotas
+from redbike.store.sharded import job_pages, linking, merging, paging, quotas
 from redbike.store.sharded.routes import (
     Route,
     add,
@@ -203,7 +203,7 @@ TABLE: dict[str, dict[str, Route]] = {
     "overview": {
         "list_jobs": streamed("jobids", 1, _OF),
         "read_named": listed(streamed("jobids", 0, _OF)),
-        "read_page": paging.read_page,
+        "read_page": job_pages.read_page,
     },
     "past": {
         "read_runs": paging.read_runs,

@@ -8,6 +8,7 @@ import pytest
 
 from redbike import Redbike, RedbikeError, RoundRobin
 from redbike.dispatcher.delivery import deliver
+from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
 
@@ -125,7 +126,9 @@ QUESTIONS = {
     "totals": lambda bike: str(dataclasses.replace(bike.store.totals.read(), unarchived=0)),
     "soonest": lambda bike: len(bike.store.timeline.list_soonest(5)),
     "search": lambda bike: sorted(bike.store.questions.search("*", 99, 9.0)[0]),
-    "pages": lambda bike: sorted(walk(bike, "overview", JobSearch(by_next=True))),
+    "pages": lambda bike: sorted(walk(bike, JobSearch())),
+    "pages by next": lambda bike: part(walk(bike, JobSearch(by_next=True))),
+    "pages of planned jobs": lambda bike: walk(bike, JobSearch(planned=True)),
     "run pages": lambda bike: len(bike.store.past.read_runs(RunSearch(), rows=7).runs),
     "metrics": lambda bike: sorted(
         line.replace(bike.prefix, "")
@@ -160,13 +163,19 @@ def strip(job):
     return str(dataclasses.replace(job, last_started=None))
 
 
-def walk(bike, part, search):
-    """The ids of all jobs, page by page."""
-    page = bike.store.overview.read_page(search, rows=3)
-    yield from (job.jobid for job in page.jobs)
-    while page.following:
-        page = bike.store.overview.read_page(search, page.following, rows=3)
-        yield from (job.jobid for job in page.jobs)
+def walk(bike, search):
+    """The ids and next runs of all jobs, page by page; each cursor goes through a URL."""
+    cursor, found = Cursor(), []
+    while cursor:
+        page = bike.store.overview.read_page(search, Cursor.parse(cursor.format()), rows=3)
+        found += [(job.jobid, job.next_run) for job in page.jobs]
+        cursor = page.following
+    return found
+
+
+def part(found):
+    """Those that have a next run, in their order, and then the others, which have none."""
+    return [each for each in found if each[1] is not None], sorted(jobid for jobid, at in found if at is None)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -28,6 +28,7 @@ OF_ONE = {
     },
     "log": {"list_bad"},
     "outbox": {"list_bad"},
+    "overview": {"count_sources", "find_order", "read_ranks"},
     "questions": {"inspect_tags"},
     "queue_limits": {"rebuild_slots", "count_flying", "inspect"},
     "quotas": {"read", "postpone", "hold", "look", "give"},

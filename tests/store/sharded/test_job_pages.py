@@ -1,0 +1,179 @@
+"""Pages of jobs in the order of all shards: as one shard has them, whatever happens between two of them."""
+
+import random
+
+import pytest
+
+from redbike import BadConfig, Redbike, RoundRobin
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
+from redbike.errors import Unreachable
+from redbike.store.agreement import Agreement
+from redbike.store.cursors import ROWS, Cursor
+from redbike.store.job import JobSearch
+from redbike.store.patterns import compile_patterns
+from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.states import queue_for
+from tests.verbs import set_job
+
+NOW = 1_900_000_000.0
+JOBS = [f"job-{number}:{'AB'[number % 2]}" for number in range(500)]
+INSTANTS = [NOW + 60 * number for number in range(-3, 9)]  # so most jobs are due together with others
+PATTERN = "job-*3:?"
+
+
+class Twins:
+    """The same jobs in one shard and in four."""
+
+    def __init__(self, client, prefix):
+        bikes = [Redbike(RoundRobin("A:B"), f"{prefix}{n}", client, shards=n) for n in (1, 4)]
+        for bike in bikes:
+            rows = [(jobid, "EVERY:1h", {"tags": "some" if jobid < "job-3" else ""}) for jobid in JOBS]
+            assert all(result is True for _, result in bike.set_many(rows))
+        self.stores = [bike.store.at(NOW) for bike in bikes]
+
+    def put(self, name, scores):
+        """Give jobs scores in a sorted set; None takes a job out."""
+        for store in self.stores:
+            for jobid, score in scores.items():
+                put(store, name, jobid, score)
+
+
+def put(store, name, jobid, score):
+    shard = store.find_shard(jobid)
+    key = getattr(shard.keys, name)
+    if score is None:
+        shard.client.zrem(key, jobid)
+    else:
+        shard.client.zadd(key, {jobid: score})
+
+
+@pytest.fixture
+def twins(client, prefix):
+    twins, chance = Twins(client, prefix), random.Random(1)
+    twins.put("timeline", {jobid: chance.choice(INSTANTS) for jobid in JOBS})
+    twins.put("timeline", dict.fromkeys(JOBS[::9]))
+    twins.put("failure_times", {jobid: chance.choice(INSTANTS) for jobid in JOBS[::2]})
+    return twins
+
+
+def walk(store, search, between=lambda number: None, pages=None, **limits):
+    """The ids on each page; each cursor goes through a URL."""
+    pages, cursor = [] if pages is None else pages, Cursor()
+    while cursor is not None:
+        page = store.overview.read_page(search, Cursor.parse(cursor.format()), patience=60.0, **limits)
+        pages.append([job.jobid for job in page.jobs])
+        assert page.looked_at <= page.total
+        cursor = page.following
+        between(len(pages))
+        assert len(pages) <= len(JOBS)
+    return pages
+
+
+def join(pages):
+    return [jobid for page in pages for jobid in page]
+
+
+@pytest.mark.parametrize("rows", [1, 60, 10_000])
+@pytest.mark.parametrize(
+    "search",
+    [
+        JobSearch(by_next=True),
+        JobSearch(planned=True),
+        JobSearch(overdue=True),
+        JobSearch(failed=True),
+        JobSearch(by_next=True, queue="work-A", tags=frozenset({"some"})),
+        JobSearch(by_next=True, pattern=PATTERN, matches=compile_patterns([PATTERN])),
+    ],
+)
+def test_jobs_have_the_order_of_one_shard(twins, search, rows):
+    one, four = (join(walk(store, search, rows=rows)) for store in twins.stores)
+    # Jobs that have no time come behind the others, shard by shard.
+    timeless = {*JOBS[::9]} if search.by_next else set()
+    assert len(one) > 30
+    assert sorted(four) == sorted(one)
+    assert [each for each in four if each not in timeless] == [each for each in one if each not in timeless]
+    assert timeless.isdisjoint(four[: len(one) - len(timeless & {*one})])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pages_are_those_of_one_shard_though_jobs_move_between_them(twins, seed):
+    walks = []
+    for store in twins.stores:
+
+        def move(number, store=store):
+            chance = random.Random(100 * seed + number)
+            for jobid in chance.sample(JOBS, 40):
+                put(store, "timeline", jobid, chance.choice([*INSTANTS, None]))
+
+        walks.append(walk(store, JobSearch(planned=True), move))
+    assert walks[0] == walks[1]
+    assert len(walks[0]) >= 5
+
+
+def test_a_page_takes_one_request_of_a_few_entries_of_each_shard(twins, client):
+    client.config_resetstat()
+    page = twins.stores[1].overview.read_page(JobSearch(by_next=True))
+    assert client.info("commandstats")["cmdstat_zrange"]["calls"] == 4
+    assert [len(page.jobs), page.looked_at, page.total] == [ROWS, ROWS, len(JOBS)]
+
+
+@pytest.mark.parametrize("text", ["50-0", "990-0"])
+def test_a_cursor_of_a_shard_that_is_not_there_is_refused(twins, text):
+    cursor, store = Cursor.parse(text), twins.stores[1]
+    for ask in (store.overview.read_page, store.past.read_runs_of_many):
+        with pytest.raises(BadConfig, match=f"bad cursor '{text}'"):
+            ask(JobSearch(), cursor)
+
+
+@pytest.fixture
+def far(tmp_path):
+    server = EmbeddedServer(tmp_path / "far")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def store(client, prefix, far):
+    """Four shards, one of them on a server of its own."""
+    names = name_shards(prefix, 4)
+    with connect(far.url) as other:
+        shards = [Store(other if name == names[1] else client, name, queue_for) for name in names]
+        store = ShardedStore(shards, Agreement(client, prefix, shards))
+        for number, jobid in enumerate(JOBS[:200]):
+            set_job(store, jobid, "EVERY:1h", NOW + number)
+        for jobid in JOBS[200:220]:
+            store.jobs.reject(jobid)
+        yield store
+
+
+@pytest.mark.parametrize("search", [JobSearch(by_next=True), JobSearch(planned=True), JobSearch()])
+def test_a_shard_that_is_away_is_named_when_all_others_are_listed(store, far, search):
+    everything = walk(store, search)
+    away = [jobid for jobid in JOBS if store.number_shard(jobid) == 1]
+    far.stop()
+    pages = []
+    with pytest.raises(Unreachable, match=f"^the shard {store.shards[1].keys.prefix} is missing: "):
+        walk(store, search, pages=pages)
+    assert join(pages) == [jobid for jobid in join(everything) if jobid not in away]
+
+
+@pytest.mark.parametrize("search", [JobSearch(by_next=True), JobSearch(planned=True), JobSearch()])
+def test_no_job_is_left_out_of_a_shard_that_was_away_for_a_page(store, far, search):
+    everything = walk(store, search)
+    far.stop()
+    pages = walk(store, search, lambda number: far.start() if number == 1 else None)
+    assert sorted(join(pages)) == sorted(join(everything))
+
+
+def test_all_shards_that_are_away_are_no_empty_page(tmp_path, far, prefix):
+    with connect(far.url) as client:
+        shards = [Store(client, name, queue_for) for name in name_shards(prefix, 2)]
+        store = ShardedStore(shards, Agreement(client, prefix, shards))
+        far.stop()
+        for search in (JobSearch(by_next=True), JobSearch()):
+            with pytest.raises(Unreachable, match="is missing: "):
+                walk(store, search)
