@@ -36,6 +36,7 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.processes import ProcessRecord
 from redbike.store.run import LEASE
 from tests.commandline import ROOT, Shell
+from tests.loops import beside
 from tests.proc import arguments_below
 from tests.states import end
 from tests.verbs import set_job, take_many, take_one
@@ -54,6 +55,9 @@ TYPED = [line.split() for line in re.findall(r"^   (ACL SETUSER .*)$", PAGE, re.
 RIGHTS = {role: [word[1:] for word in words if word.startswith("+")] for role, words in IN_A_SHELL.items()}
 _SAID = re.search(r"Only ``fsck`` needs it, and with it ``([a-z \n]+)``, and\s+``([a-z ]+)`` for ``--repair``", PAGE)
 OF_FSCK = ["scan", *_SAID[1].split(), *_SAID[2].split()]
+# What the users need besides if there are shards: their keys and channels, and commands.
+_OF_SHARDS = re.search(r"\*\*Shards\.\*\*(.*?)``redbike shards move``", PAGE, re.DOTALL)[1]
+OF_SHARDS = [word for text in re.findall("``(.+?)``", _OF_SHARDS) for word in shlex.split(text) if word[0] in "~&+"]
 PASSWORD = "PASSWORD"
 ENTRY = '{"kind": "worker", "host": "web1", "pid": 4711, "queues": [], "version": "1"}'
 FOREIGN = [
@@ -504,11 +508,57 @@ def test_a_client_that_needs_no_fsck_can_do_without_its_rights(bikes, users):
         checks(bikes["client"], bikes["admin"])
 
 
-def test_followers_in_other_shards_need_no_further_rights(users, server_url):
+def allow_shards(users):
     for role in ROLES:
-        more = [f"+{right}" for right in rights.SHARDED.split()]
-        users.acl_setuser(f"redbike-{role}", enabled=True, keys=["redbike*", "{redbike:*"], commands=more)
-    bikes = {role: Redbike(Handler("A"), redis_config=named(server_url, role), shards=4) for role in ROLES}
+        words = [word for word in OF_SHARDS if role == "worker" or not word.startswith("+client|")]
+        users.execute_command("ACL", "SETUSER", f"redbike-{role}", *words)
+
+
+@pytest.fixture
+def sharded(users, server_url):
+    """A Redbike with four shards for each role."""
+    allow_shards(users)
+    return {role: Redbike(Handler("A"), redis_config=named(server_url, role), shards=4) for role in ROLES}
+
+
+def test_jobs_of_several_shards_live_with_three_users(sharded, users):
+    client, dispatcher, worker = (sharded[role] for role in ("client", "dispatcher", "worker"))
+    jobids = [f"job-{number}:A" for number in range(9)]
+    assert {client.store.number_shard(jobid) for jobid in jobids} == {0, 1, 2, 3}
+    for jobid in jobids:
+        assert client.set(jobid, "EVERY:1h")
+    far = client.store.shards[3].keys.journal
+    subscription = users.pubsub()
+    subscription.ssubscribe(far)
+    assert subscription.get_message(timeout=5)
+    dispatcher.dispatch_due(dispatcher.store.timeline.read_clock() + 3700)
+    with beside(worker.store, worker.work):
+        wait_until(lambda: sorted(job.jobid for job in client.jobs() if job.last_outcome) == sorted(jobids))
+    assert subscription.get_message(timeout=5)["channel"] == far.encode()
+    subscription.close()
+    page = client.store.overview.read_page(JobSearch(by_next=True))
+    assert sorted(job.jobid for job in page.jobs) == sorted(jobids)
+    assert list(client.fsck()) == []
+    assert {entry["object"] for entry in users.acl_log()} <= {"client|setinfo"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_without_their_keys_no_shard_is_reached(sharded, users, server_url, role):
+    users.execute_command("ACL", "SETUSER", f"redbike-{role}", "resetkeys", "~redbike-*")
+    with pytest.raises(ServerError, match="permissions to access"):
+        Redbike(Handler("A"), redis_config=named(server_url, role), shards=4)
+
+
+@pytest.mark.parametrize("right", [word[1:] for word in OF_SHARDS if word.startswith("+")])
+def test_a_right_that_shards_need_is_named_at_the_start(sharded, users, right):
+    assert {word[1:] for word in OF_SHARDS if word.startswith("+")} == {*rights.SHARDED.split()}
+    users.execute_command("ACL", "SETUSER", "redbike-worker", f"-{right}")
+    with pytest.raises(ServerError, match=f"no permissions for {re.escape(right)}: a worker needs them"):
+        sharded["worker"].work()
+
+
+def test_followers_in_other_shards_need_no_further_rights(sharded):
+    bikes = sharded
     client, store = bikes["client"], bikes["client"].store
     names = [f"job-{number}:A" for number in range(99)]
     parent, follower = (next(each for each in names if store.number_shard(each) == shard) for shard in (0, 1))
@@ -544,9 +594,12 @@ def shells(users, tmp_path, server_url):
 
 
 @pytest.mark.acceptance
-def test_jobs_live_and_end_with_three_users(users, shells, tmp_path):
+@pytest.mark.parametrize("shards", [1, 4])
+def test_jobs_live_and_end_with_three_users(users, shells, tmp_path, shards):
     """Real processes, each as the user of its role; what they log, at its most talkative, has no password in it."""
-    (tmp_path / ".redbike.conf").write_text("[redbike]\nlog-level: debug\ntimefile: time\n")
+    if shards > 1:
+        allow_shards(users)
+    (tmp_path / ".redbike.conf").write_text(f"[redbike]\nlog-level: debug\ntimefile: time\nshards: {shards}\n")
     said = []
 
     def ask(*arguments):

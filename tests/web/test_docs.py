@@ -1,6 +1,7 @@
 """What docs/page.rst shows is what happens: how the page starts, proxies in front of it, rights in Redis."""
 
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -153,21 +154,24 @@ def test_the_unit_of_the_page_is_right(shell):
     assert "redbike-web" not in done.stderr, done.stderr
 
 
-@pytest.fixture
-def reader(client, server_url):
+@pytest.fixture(params=[1, 4])
+def reader(client, server_url, request):
     """A Redbike whose user in Redis has the rights that the page shows."""
     client.execute_command(*ACL[1].replace("'", "").split())
+    if request.param > 1:
+        more = re.search(r"With `shards .*?, add ``(.*?)``", PAGES["page"].read_text())[1]
+        client.execute_command("ACL", "SETUSER", "redbike-page", *shlex.split(more))
     client.acl_setuser("redbike-page", enabled=True, passwords=["+secret"])
     client.acl_log_reset()
     path = client.connection_pool.connection_kwargs["path"]
     settings = {"unix_socket_path": path, "username": "redbike-page", "password": "secret"}
-    with Redbike(RoundRobin("A"), redis_config=settings) as bike:
+    with Redbike(RoundRobin("A"), redis_config=settings, shards=request.param) as bike:
         yield bike
     client.acl_deluser("redbike-page")
 
 
 def test_a_user_who_only_reads_can_open_every_page(client, server_url, reader):
-    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
+    with Redbike(RoundRobin("A"), redis_config=server_url, shards=reader.settings.shards) as bike:
         bike.set("job:A", "NOW", data=1)
         bike.set("other:A", "EVERY:1h")
         bike.dispatch_due()
