@@ -30,6 +30,7 @@ from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
+from redbike.text.group_names import is_group
 
 TAG = re.compile(r"[!-~]+", re.ASCII)  # what a record can contain
 
@@ -51,7 +52,7 @@ class Correction:
     def apply(self, state: JobState) -> JobState:
         """Return `state` as it should be: unchanged if it is well, or if only the user can repair it."""
         queued = state.queued if get_home(state.waiting) else ""
-        parents = _find_parents(state)
+        parents = self._find_parents(state)
         is_place = state.timeline is not None and 0 <= state.timeline < END_OF_TIME
         due = state.timeline if is_place or (parents and state.timeline == AWAITED) else None
         # As if a paused job waited on the timeline, until it has its place.
@@ -76,6 +77,16 @@ class Correction:
                 return replace(at, status=f"{event}:{int(state.now)}")
             return replace(_take_from_queues(state), status=_set_event(state, event))
         return self._decide_lost(_take_from_queues(state))
+
+    def _find_parents(self, state: JobState) -> dict[str, Any] | None:
+        try:
+            found = parse_stored(state.schedule or "").find_parents()
+        except RedbikeError:
+            return None
+        find = self._store.whole.number_shard
+        if found and any(is_group(each) and find(each) != find(state.jobid) for each in found["parents"]):
+            return {**found, "is_away": True}
+        return found
 
     def _correct_run(self, state: JobState) -> str:
         """Return the record of the run in flight; make it again from its key if only that is left."""
@@ -142,13 +153,6 @@ class Correction:
             return now, 0
         passed = 0 if schedule.runs_once else schedule.count(since, now if due is None else due, COUNT_LIMIT)
         return due, max(0, passed - (due is not None))
-
-
-def _find_parents(state: JobState) -> dict[str, Any] | None:
-    try:
-        return parse_stored(state.schedule or "").find_parents()
-    except RedbikeError:
-        return None
 
 
 def _correct_follower(state: JobState, parents: dict[str, Any] | None) -> JobState:

@@ -24,7 +24,7 @@ from redbike.errors import BadConfig, RedbikeError, Unreachable
 from redbike.store.agreement import Division, add_left
 from redbike.store.journal import Archiver
 from redbike.store.moving.copying import Copier, Report, make_key
-from redbike.store.moving.links import check_links, subscribe
+from redbike.store.moving.links import check_links, link
 from redbike.store.moving.lists import copy_log, copy_queue
 from redbike.store.moving.merged import merge
 from redbike.store.moving.rules import EMPTY
@@ -196,7 +196,7 @@ class Mover:
             target.ask("set", make_key(target, MARK), "1")
         Copier(sources, targets, self._report).copy()
         merge(sources, targets)
-        subscribe(targets)
+        link(sources, targets)
         self._queues = sorted({queue for source in sources for queue in list_queues(source)})
         for name in self._queues:
             copy_queue(name, sources, targets)

@@ -27,7 +27,7 @@ from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
-from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle, explain_shard
+from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
 from redbike.store.names import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
@@ -264,8 +264,6 @@ class Setter:
                     job.queue = request.queue = detail
                 elif why == "cycle":
                     job.error = explain_cycle(job, detail)
-                elif why == "shard":
-                    job.error = explain_shard(job, detail)
                 else:
                     job.due = request.timed_schedule.find_place(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.store.enums import MAIL
+from redbike.store.sharded.mail import deliver
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
@@ -100,12 +101,3 @@ class Delivery:
         """Wait a little for the threads: the loop is to stop."""
         for thread in list(self._threads.values()):
             thread.join(FAREWELL)
-
-
-def deliver(shards: Sequence[Store], source: int, shard: int) -> None:
-    """Deliver all messages of the shard `source` to another one."""
-    while messages := shards[source].links.read_mail(shard):
-        while messages:
-            number, unneeded = shards[shard].links.deliver(source, messages)
-            shards[source].links.confirm(shard, number, unneeded)
-            messages = [message for message in messages if message.number > number]

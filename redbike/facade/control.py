@@ -23,7 +23,7 @@ from redbike.facade.part import Part, Whole
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.inspection.fsck import fsck
-from redbike.store.inspection.links import list_unknown, repair_unknown
+from redbike.store.inspection.links import list_uncounted, list_unknown, repair_uncounted, repair_unknown
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
 from redbike.store.store import Store
@@ -142,7 +142,8 @@ class Maintenance(Part):
     def fsck(self) -> Iterator[str]:
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
         unknown = (each.describe() for each in list_unknown(self.store))
-        return chain(chain.from_iterable(map(fsck, self.store.shards)), unknown)
+        uncounted = (each.describe() for each in list_uncounted(self.store))
+        return chain(chain.from_iterable(map(fsck, self.store.shards)), unknown, uncounted)
 
     def repair(self) -> Iterator[tuple[str, bool]]:
         """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
@@ -153,7 +154,7 @@ class Maintenance(Part):
             Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
             for shard in self._noted.shards
         )
-        return chain(chain.from_iterable(repairs), repair_unknown(self._noted))
+        return chain(chain.from_iterable(repairs), repair_unknown(self._noted), repair_uncounted(self._noted))
 
     def acknowledge(self) -> list[str]:
         """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.kinds import Keyword
@@ -64,7 +64,7 @@ class After(Keyword):
         """Return `AWAITED`: only the end of its parents gives it a due time. None if it has run for the last one."""
         return AWAITED if after < self._last else None
 
-    def find_parents(self) -> dict[str, object]:
+    def find_parents(self) -> dict[str, Any]:
         """Return the jobs that make it due, and when."""
         return {"parents": self.parents, "when": self.ending}
 

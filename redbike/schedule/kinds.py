@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.moments import (
@@ -49,7 +49,7 @@ class Schedule(ABC):
         """Return the place on the timeline of a job that has run until `after`: its due time, or `AWAITED`."""
         return self.next(after)
 
-    def find_parents(self) -> dict[str, object] | None:
+    def find_parents(self) -> dict[str, Any] | None:
         """Return the jobs that make it due, `parents`, and `when`: ``ok``, ``failed`` or ``any``; None if none does."""
         return None
 

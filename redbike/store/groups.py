@@ -1,14 +1,19 @@
 """Groups of jobs: how many of one are left, which, and how many have not ended well."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from redbike.store.group_counts import GroupCounts
+from redbike.store.inspected import JobState
+from redbike.store.links import MARK as SHARD
 from redbike.store.namespace import PAGE, Part
 from redbike.store.records import decode, encode
-from redbike.text.group_names import MARK
+from redbike.text.group_names import MARK, is_jobid
+from redbike.text.parsing import load_object
 
 NAMED = 5  # jobs that are left, of which one is told
+_SHARD = re.compile(rf"{SHARD}(\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +24,51 @@ class GroupState:
     counts: GroupCounts
     jobids: tuple[str, ...] = ()  # the first of those that are left
     followers: tuple[str, ...] = ()  # the jobs that wait for it
+    parts: tuple[int, ...] = ()  # the other shards that have some of its jobs, as its home knows
+    home: int | None = None  # the number of its home, if another shard is that
+
+
+def see_whole(states: list[JobState], read: Callable[[list[str]], Mapping[str, GroupState]]) -> list[JobState]:
+    """Return states of jobs with what `read` knows of the groups for which they wait."""
+    names = {name for state in states if (name := state.awaited_group)}
+    groups = read(sorted(names)) if names else {}
+
+    def see(state: JobState) -> JobState:
+        found = groups.get(state.awaited_group)
+        # When it is over, the follower alone knows what has become of it.
+        is_over = found and state.has_counts and not (found.counts.left or found.counts.is_open)
+        return state if found is None or is_over else replace(state, awaited=found.counts)
+
+    return [see(state) for state in states] if groups else states
 
 
 class Groups(Part):
     """Opens groups, and reads them."""
 
-    def open(self, name: str) -> None:
-        """Open a group: whatever ends, nothing comes of it until a job is set that follows it."""
-        self._namespace.run("open_group", group=name)
+    def open(self, name: str, home: int | None = None) -> None:
+        """Open a group: whatever ends, nothing comes of it until a job is set that follows it.
 
-    def read(self, names: Iterable[str], most: int = NAMED) -> dict[str, GroupState]:
-        """Return groups, by their names, in one round trip, with up to `most` of the jobs that are left of each."""
+        In another shard than its `home`, only count its jobs anew.
+        """
+        self._change(name, "open", home)
+
+    def close(self, name: str) -> None:
+        """Close a group that a job of another shard follows."""
+        self._change(name, "close")
+
+    def tell(self, name: str, home: int) -> None:
+        """Let the shard `home` of a group hear whether some of its jobs are left here."""
+        self._change(name, "tell", home)
+
+    def _change(self, name: str, how: str, home: int | None = None) -> None:
+        more = {} if home is None else {"home": f"{home:02}"}
+        self._namespace.run("open_group", group=name, how=how, **more)
+
+    def read(self, names: Iterable[str], most: int = NAMED, shards: int = 1) -> dict[str, GroupState]:
+        """Return groups, by their names, in one round trip, with up to `most` of the jobs that are left of each.
+
+        Of `shards` that there are, this one knows its own jobs alone.
+        """
         wanted, keys = list(dict.fromkeys(names)), self._namespace.keys
         kinds = (keys.following, "hash"), (keys.followers, "zset")
         with self._namespace.translate(*kinds), self._namespace.client.pipeline(transaction=True) as pipeline:
@@ -37,24 +76,50 @@ class Groups(Part):
                 first, last = _find_bounds(2 * MARK + name)
                 pipeline.hget(keys.following, encode(MARK + name))
                 pipeline.zlexcount(keys.followers, first, last)
-                pipeline.zrange(keys.followers, first, last, bylex=True, offset=0, num=most)
+                pipeline.zrange(keys.followers, first, last, bylex=True, offset=0, num=most + shards - 1)
                 pipeline.zrange(keys.followers, *_find_bounds(MARK + name), bylex=True)
             found = pipeline.execute()
         replies = (found[first : first + 4] for first in range(0, len(found), 4))
-        return {
-            name: GroupState(name, GroupCounts.parse(decode(record), left), _read_links(links), _read_links(others))
-            for name, (record, left, links, others) in zip(wanted, replies, strict=True)
-        }
+        return {name: _read_group(name, most, *reply) for name, reply in zip(wanted, replies, strict=True)}
+
+    def list_names(self) -> Iterator[str]:
+        """Yield the groups of which jobs are left here, or in other shards as their home knows."""
+        start, last = f"[{2 * MARK}", b"(" + encode(MARK) + b"\x1e"
+        while found := self._list_links(encode(start), last, 1):
+            name = decode(found[0]).partition("\n")[0].removeprefix(2 * MARK)
+            yield name
+            start = f"[{2 * MARK}{name}\v"
+
+    def _list_links(self, start: bytes, last: bytes, most: int) -> Sequence[bytes]:
+        key = self._namespace.keys.followers
+        found: Sequence[bytes] = self._namespace.ask("zrange", key, start, last, bylex=True, offset=0, num=most)
+        return found
 
     def list_jobids(self) -> Iterator[str]:
         """Yield the jobs that are left of all groups, each once for its group."""
-        key, start, last = self._namespace.keys.followers, b"[" + encode(2 * MARK), b"(" + encode(MARK) + b"\x1e"
+        start, last = b"[" + encode(2 * MARK), b"(" + encode(MARK) + b"\x1e"
         while True:
-            page = self._namespace.ask("zrange", key, start, last, bylex=True, offset=0, num=PAGE)
-            yield from _read_links(page)
+            page = self._list_links(start, last, PAGE)
+            yield from filter(is_jobid, _read_links(page))
             if len(page) < PAGE:
                 return
             start = b"(" + page[-1]
+
+
+def _read_group(
+    name: str, most: int, record: bytes | None, left: int, links: list[bytes], others: list[bytes]
+) -> GroupState:
+    members, text = _read_links(links), decode(record)
+    parts = tuple(int(match[1]) for each in members if (match := _SHARD.fullmatch(each)))
+    home = str((load_object(text) or {}).get("home", ""))
+    return GroupState(
+        name,
+        GroupCounts.parse(text, left - len(parts)),
+        tuple(filter(is_jobid, members))[:most],
+        tuple(filter(is_jobid, _read_links(others))),
+        parts,
+        int(home) if home.isdecimal() else None,
+    )
 
 
 def _find_bounds(parent: str) -> tuple[bytes, bytes]:

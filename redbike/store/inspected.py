@@ -119,6 +119,17 @@ class JobState:
         return [parent for parent in parents if parent not in ended]
 
     @property
+    def awaited_group(self) -> str:
+        """The name of the group that it follows; "" if it follows none."""
+        parent = (self.follows or {}).get("parents", ("",))[0]
+        return parent.removeprefix(MARK) if parent.startswith(MARK) else ""
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether it knows what has become of the group that it has followed."""
+        return isinstance((self.follows or {}).get("group"), dict)
+
+    @property
     def pause(self) -> Pause | None:
         """Its pause; None if it is not paused, or a damaged record."""
         return Pause.parse(self.paused)
@@ -139,9 +150,7 @@ class JobState:
         return (self.status or "").startswith(f"{event}:")
 
     def _describe_group(self) -> GroupDetails | None:
-        if not (self.follows and self.awaited):
-            return None
-        return self.awaited.to_dict(self.follows["parents"][0].removeprefix(MARK))
+        return self.awaited.to_dict(self.awaited_group) if self.awaited_group and self.awaited else None
 
     def to_dict(self) -> JobDetails:
         """Return what there is of every job, and then what there is only of some."""

@@ -70,22 +70,14 @@ def describe_cycle(schedule: str, path: Sequence[str]) -> BadSchedule:
     return BadSchedule(f"bad schedule {quoted(schedule)}: the job would wait for itself: {names}")
 
 
-def explain_shard(job: JobToSet, other: str) -> BadSchedule:
-    """Return the error for a job that would wait for a group of another shard, or be one of it."""
-    return BadSchedule(
-        f"bad schedule {quoted(job.schedule)}: the {name_parent(other)} is in another shard; the same word in braces "
-        "keeps them together, as in 'load{nightly}' and 'report{nightly}'"
-    )
-
-
 class Refused(NamedTuple):
     """A job that was left as it is, and why."""
 
     job: JobToSet
     # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile; cycle:
-    # it would wait for itself; shard: it would wait for a group of another shard, or be one of it
-    why: Literal["options", "queue", "due", "cycle", "shard"]
-    detail: str  # those options, that queue, that group, or the jobs from itself to itself, with newlines between
+    # it would wait for itself
+    why: Literal["options", "queue", "due", "cycle"]
+    detail: str  # those options, that queue, or the jobs from itself to itself, with newlines between
 
 
 @dataclass(slots=True)

@@ -158,6 +158,8 @@ A parent in another shard is like any other one in the shard of its follower. In
 ``<FS>NN SINCE``: the shard NN has subscribed. As it ends, ``<FS><FS>NN <LF> NUMBER ENDED DUE PARENT`` is added to
 ``-followers``: a message to that shard, until a dispatcher has delivered it. NUMBER has 16 digits. In ``-following``
 the field ``<FS>NN`` is ``POSTED RECEIVED``: the numbers of the last messages to and from the shard NN.
+A group has a record in each shard with jobs of it. In those that are not its home, the JSON has ``home``: the number of
+that. There ``<GS><GS>NAME <LF> <FS>NN`` counts the shard NN. See `redbike.store.links`.
 
 A job for every host, its *base*, has a schedule that begins with ``ALL:``, and is on the timeline at ``AWAITED``, as it
 is never due. The object in ``-hosts`` has ``hosts``: when a worker of its queue was seen last on each, and ``over``:

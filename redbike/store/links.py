@@ -1,10 +1,14 @@
 """Jobs that follow jobs of other shards: who hears of which end, and the messages that tell of it.
 
-A job that is followed has the follower ``<FS>NN SINCE``, its *subscription*, for each shard NN with followers of it. As
-it ends, the same step adds a message to that shard: ``<FS><FS>NN <LF> NUMBER ENDED DUE ID``. A dispatcher delivers the
-messages in their order, and removes them then. Each shard has in ``-following``, in the field ``<FS>NN``, the numbers
-of the last message that it has posted to the shard NN, and of the last one that it has received from there. So a
-message that is delivered again changes nothing.
+A job or a group that is followed has the follower ``<FS>NN SINCE``, its *subscription*, for each shard NN with
+followers of it. As it ends, the same step adds a message to that shard: ``<FS><FS>NN <LF> NUMBER ENDED DUE ID``. A
+dispatcher delivers the messages in their order, and removes them then. Each shard has in ``-following``, in the field
+``<FS>NN``, the numbers of the last message that it has posted to the shard NN, and of the last one that it has received
+from there. So a message that is delivered again changes nothing.
+
+The jobs of a group may be in several shards. Each of these counts its own. The shard that the name of the group leads
+to, its *home*, counts the shards with jobs that are left, as if each were one job: the member ``<FS>NN`` of the group.
+It hears from them as they begin and end to have such jobs.
 
 No step unsubscribes when the last follower is unset. The shard of the followers says so as the next message comes.
 """
@@ -22,14 +26,14 @@ MARK = "\x1c"  # a shard is its number behind this, among the followers of jobs:
 MESSAGES = 100  # that are read at a time
 _NUMBER = re.compile(r"\d\d", re.ASCII)
 _SUBSCRIPTION = re.compile(rf"^{MARK}(\d\d) ", re.ASCII | re.MULTILINE)
-_MESSAGE = re.compile(r"(\d{16}) (\w+) (\d+\.\d+) (.+)", re.ASCII | re.DOTALL)
+_MESSAGE = re.compile(r"(\d{16}) ([\w:]+) (\d+\.\d+) (.+)", re.ASCII | re.DOTALL)
 
 
 class Message(NamedTuple):
-    """An occurrence of a job has ended."""
+    """An occurrence of a job has ended, or a group, or the jobs of a group that are in the shard of the sender."""
 
     number: str  # in the order in which they were posted
-    ended: str  # ``ok``, ``failed`` or ``any``
+    ended: str  # ``ok``, ``failed`` or ``any``; of a group, see `lua/deliver.lua`
     due: str  # its due time
     parent: str
 
@@ -82,6 +86,10 @@ class Links(Part):
     def confirm(self, shard: int, number: str, unneeded: Sequence[str]) -> None:
         """Remove the messages to a shard up to this one, and the subscriptions to jobs that nobody follows there."""
         self._namespace.run("confirm", shard=_name(shard), number=number, unneeded=unneeded)
+
+    def list_links(self, jobids: Sequence[str]) -> dict[str, list[str]]:
+        """Return by job its followers, the groups of which it is, and the shards that have subscribed to it."""
+        return dict(self._read_links(jobids))
 
     def list_followers(self, jobids: Sequence[str]) -> dict[str, list[str]]:
         """Return the jobs of this shard that follow these, by their ids."""

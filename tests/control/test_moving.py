@@ -12,6 +12,7 @@ from redbike.control.tokens import add_token
 from redbike.store.keys import FIXED
 from redbike.store.moving import rules
 from redbike.store.moving.lists import divide_entry
+from redbike.store.sharded.mail import deliver
 from tests.control.moved import World, check_places, fill, list_order
 from tests.crashing import AFTER, Crash, Faults, faulty
 
@@ -161,10 +162,36 @@ def test_whoever_comes_between_stops_it(world, client, monkeypatch):
 
 def test_what_cannot_be_divided_stays(world, client):
     bike = world.open(1)
-    bike.group("loads", [("load:A", "AT:2000000000")], then="report:A")
-    with pytest.raises(RedbikeError, match=r"'load(s|:A)' and '[a-z:A]+' belong together, .* in braces"):
+    bike.set("load:A", "0 * * * *")
+    bike.set("report:A", "AFTER:load:A")
+    bike.backfill("load:A", world.now - 36_000, world.now - 7200)
+    with pytest.raises(RedbikeError, match=r"'load:A' and 'report:A[^']*' belong together, .* in braces"):
         world.move(64)
     assert list(bike.fsck()) == []
+
+
+def test_groups_are_counted_anew_wherever_their_jobs_are(world):
+    bike = world.open(1)
+    jobs = [(f"load-{n}:A", "AT:2000000000") for n in range(6)]
+    bike.group("loads", jobs, then="report:A")
+    bike.group("empty", [("one:A", "AT:2000000000")], then="other:A")
+    bike.store.groups.open("next")
+    for done, number in enumerate((4, 16, 3, 1), 1):
+        world.move(number)
+        bike = world.open(number)
+        bike.unset(f"load-{done}:A")
+        for source, shard in enumerate(bike.store.shards):
+            for receiver in shard.links.list_mail():
+                deliver(bike.store.shards, source, receiver)
+        group = {"name": "loads", "left": 6 - done, "total": 6, "failed": 0, "dropped": done}
+        assert (list(bike.fsck()), bike.tell("report:A")["follows_group"]) == ([], group)
+        assert bike.store.groups.read(["next"])["next"].counts.is_open
+    bike.unset("load-0:A")
+    bike.unset("load-5:A")
+    bike.run("one:A")
+    ran = list(iter(bike.work_one, None))
+    bike.dispatch_due()
+    assert sorted([*ran, *iter(bike.work_one, None)]) == ["one:A", "other:A", "report:A"]
 
 
 def test_followers_hear_of_their_parents_wherever_they_are(world):

@@ -62,6 +62,9 @@ class World:
         self.bike, self.chance, self.store = bike, chance, bike.store
         self.runs, self.number = [], 0
 
+    def find_problems(self):
+        return list_problems(self.store)
+
     def inspect(self, jobid):
         return self.store.questions.inspect([jobid])[0]
 

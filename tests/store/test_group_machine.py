@@ -10,7 +10,6 @@ from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Left
 from redbike.store.inspection.fsck import fsck
 from tests.chance import walk
-from tests.states import list_problems
 from tests.store.test_following_machine import ENDS, START, World, begin
 
 STEPS = 120
@@ -118,13 +117,14 @@ class Groups(World):
     def end(self, how):
         if (ended := self.finish(how)) is None:
             return
-        run, _, answer, ending = ended
+        run, known, answer, ending = ended
         if answer.word == "ok" and answer.detail == "unset":
             self.options.pop(run.jobid, None)
         if answer.word == "ok" and (name := self.find(run.jobid)):
-            # The third loss in a row is a failure.
+            # The third loss in a row is a failure, and so is one of a job that has another schedule by now.
             is_over = answer.detail in ("stopped", "unset")
-            self.note_end(name, run, "failed" if is_over and how == "lost" and not ending else ending, is_over)
+            is_lost = how == "lost" and not ending and (is_over or known.run.next == "set")
+            self.note_end(name, run, "failed" if is_lost else ending, is_over)
 
     def note_end(self, name, run, ending, is_over):
         group = self.groups[name]
@@ -134,7 +134,7 @@ class Groups(World):
             self.part(run.jobid, {"ok": "ok", "failed": "failed"}.get(ending, "dropped"))
 
     def check(self):
-        assert list_problems(self.store) == []
+        assert self.find_problems() == []
         kept = self.store.groups.read(GROUPS, 99)
         for name, group in self.groups.items():
             found, counts = kept[name], kept[name].counts

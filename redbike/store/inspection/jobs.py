@@ -14,6 +14,7 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
+from redbike.store.groups import see_whole
 from redbike.store.inspected import JobState
 from redbike.store.inspection.listing import Listing, get_home, get_own_queue
 from redbike.store.namespace import PAGE, split
@@ -21,6 +22,7 @@ from redbike.store.records import RetryState, Status
 from redbike.store.run import AHEAD
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
+from redbike.text.group_names import MARK
 
 # By event. A job that was paused keeps the status of the place from which it is held.
 PLACES_OF = {Event.TML: ("timeline", "held"), Event.ENQ: ("queue", "held"), Event.WRK: ("in flight",)}
@@ -32,9 +34,8 @@ def find_bad_jobs(store: Store, listing: Listing) -> Iterator[list[JobState]]:
     Each is inspected at one instant. Only its entries in lists come from the listing, maybe from before it moved.
     """
     for page in split(listing.jobs, PAGE):
-        states = (
-            _add_listed_entries(store, listing, state) for state in store.questions.inspect(page, tags=listing.tag_of)
-        )
+        found = see_groups(store, store.questions.inspect(page, tags=listing.tag_of))
+        states = (_add_listed_entries(store, listing, state) for state in found)
         yield [state for state in states if any(check_job(state))]
 
 
@@ -49,7 +50,24 @@ def _add_listed_entries(store: Store, listing: Listing, state: JobState) -> JobS
 def inspect_jobs(store: Store, listing: Listing, queues: Mapping[str, Iterable[str]]) -> list[JobState]:
     """Inspect jobs at one instant, also in the lists of the named queues and of the queue where each belongs."""
     names = {jobid: sorted({*found, get_own_queue(store, jobid)} - {""}) for jobid, found in queues.items()}
-    return store.questions.inspect(names, names, listing.tag_of)
+    return see_groups(store, store.questions.inspect(names, names, listing.tag_of))
+
+
+def see_groups(store: Store, states: list[JobState]) -> list[JobState]:
+    """Return states of jobs of a shard with what all shards know of the groups for which they wait."""
+    if len(store.whole.shards) == 1:
+        return states
+    return [_wait_for_mail(store, state) for state in see_whole(states, store.whole.groups.read)]
+
+
+def _wait_for_mail(store: Store, state: JobState) -> JobState:
+    """Count a group that is over as open while a message tells that to the shard of the job."""
+    group = state.awaited_group
+    if not group or not state.awaited or state.awaited.left or state.awaited.is_open:
+        return state
+    home, here = (store.whole.number_shard(each) for each in (MARK + group, state.jobid))
+    is_coming = home != here and here in store.whole.shards[home].links.list_mail()
+    return replace(state, awaited=state.awaited._replace(is_open=True)) if is_coming else state
 
 
 def check_job(state: JobState) -> Iterator[str]:

@@ -1,13 +1,19 @@
-"""Jobs that follow jobs of other shards: does the shard of each parent know of them?
+"""Jobs that follow jobs, or groups, of other shards: does the shard of each parent know of them?
 
-Otherwise they wait for ever. That may be so after its server has lost its last writes.
+And does the shard of each group know which others have jobs of it? Otherwise they wait for ever, or are due too early.
+That may be so after its server has lost its last writes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from redbike.store.groups import GroupState
+from redbike.store.namespace import PAGE, split
+from redbike.store.sharded.mail import deliver
 from redbike.store.store import Store
-from redbike.text.group_names import is_jobid
+from redbike.text.group_names import MARK, is_group, name_parent
+
+LOOKS = 3  # at a group that changes meanwhile
 
 
 class Unknown(NamedTuple):
@@ -19,7 +25,8 @@ class Unknown(NamedTuple):
 
     def describe(self) -> str:
         """Return a line that tells so."""
-        return f"{self.jobid!r}: the shard {self.prefix} does not know that it follows {self.parent!r}"
+        name = f"the {name_parent(self.parent)}" if is_group(self.parent) else repr(self.parent)
+        return f"{self.jobid!r}: the shard {self.prefix} does not know that it follows {name}"
 
 
 def list_unknown(store: Store) -> Iterator[Unknown]:
@@ -35,7 +42,7 @@ def list_unknown(store: Store) -> Iterator[Unknown]:
 def _list_unknown(store: Store, number: int, jobids: list[str]) -> Iterator[Unknown]:
     wanted: dict[int, dict[str, list[str]]] = {}  # by the shard of a parent: its followers
     for jobid, parents in store.shards[number].links.read_parents(jobids).items():
-        for parent in filter(is_jobid, parents):
+        for parent in parents:
             wanted.setdefault(store.number_shard(parent), {}).setdefault(parent, []).append(jobid)
     wanted.pop(number, None)
     for other, followers in wanted.items():
@@ -50,4 +57,57 @@ def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
     """Let the shards of parents know of their followers; yield a line for each, and that it is well now."""
     for each in list_unknown(store):
         store.find_shard(each.parent).links.subscribe(store.number_shard(each.jobid), [each.parent])
+        yield f"{each.describe()} -- repaired: it does now", True
+
+
+class Uncounted(NamedTuple):
+    """A group whose shard does not know whether another one has jobs of it that are left."""
+
+    name: str
+    prefix: str  # of that shard
+    shard: int  # the number of the other one
+
+    def describe(self) -> str:
+        """Return a line that tells so."""
+        return f"the group {self.name!r}: the shard {self.prefix} does not know which jobs of it others have"
+
+
+def list_uncounted(store: Store) -> Iterator[Uncounted]:
+    """Yield the groups of which jobs are in other shards than their own, if these do not know of each other."""
+    shards = store.shards if len(store.shards) > 1 else ()
+    names = sorted({name for shard in shards for name in shard.groups.list_names()})
+    for page in split(names, PAGE):
+        found = [shard.groups.read(page, 0, len(shards)) for shard in shards]
+        for name in page:
+            home = store.number_shard(MARK + name)
+            others = (other for other in range(len(shards)) if other != home)
+            wrong = (other for other in others if not _agree(found[home][name], found[other][name], home, other))
+            yield from (
+                Uncounted(name, shards[home].keys.prefix, other)
+                for other in wrong
+                if _is_uncounted(shards, name, home, other)
+            )
+
+
+def _agree(whole: GroupState, part: GroupState, home: int, other: int) -> bool:
+    has_jobs = part.counts.left > 0
+    return (other in whole.parts) == has_jobs and part.home == (home if has_jobs else None)
+
+
+def _is_uncounted(shards: Sequence[Store], name: str, home: int, other: int) -> bool:
+    """Tell whether the home of a group and another shard do not agree, and no message is under way that tells it."""
+    for _ in range(LOOKS):
+        before, whole, after = (shards[each].groups.read([name], 0, len(shards))[name] for each in (other, home, other))
+        moves = before.counts != after.counts or home in shards[other].links.list_mail()
+        if moves or _agree(whole, after, home, other):
+            return False
+    return True
+
+
+def repair_uncounted(store: Store) -> Iterator[tuple[str, bool]]:
+    """Let the shards of groups know which others have jobs of them; yield a line for each, and that it is well now."""
+    for each in list(list_uncounted(store)):
+        home = store.number_shard(MARK + each.name)
+        store.shards[each.shard].groups.tell(each.name, home)
+        deliver(store.shards, each.shard, home)
         yield f"{each.describe()} -- repaired: it does now", True

@@ -12,11 +12,14 @@ local function make_groups()  -- adds what is of groups to what `make_follows` h
     end
   end
 
-  function follows.join(job, group, run)  -- it is one of the group from now on, once
+  -- It is one of the group from now on, once. `home`: the number of the shard that the group is in,
+  -- if that is another one.
+  function follows.join(job, group, run, home)
     if follows.group_of(job) ~= group then
       follows.part(job, 'dropped')
       local found = follows.read_group(group)
       found.total, found.left = found.total + 1, found.left + 1
+      found.home = home
       new[job] = true
       follows.link(job, group)
       change('ZADD', followers, {0, follows.link_of(MARK .. group, job)})

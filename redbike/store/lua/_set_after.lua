@@ -39,7 +39,7 @@ local function set_member(job, run, is_to_come)
   local group = job.follows and job.follows.member
   if not group then return end
   if group ~= '' and is_to_come then
-    make_groups().join(job.id, MARK .. group, run)
+    make_groups().join(job.id, MARK .. group, run, job.follows.home)
   else
     make_groups().part(job.id, 'dropped')
   end
@@ -65,6 +65,7 @@ local function set_links(job, run, due, same)
   end
   follows.begin(job.id, job.follows)
   local is_group = parents[1]:sub(1, 1) == MARK
-  local at_once = is_group and make_groups().close(job.id, parents[1])
+  -- A group of another shard is closed there, after this.
+  local at_once = is_group and not job.follows.is_away and make_groups().close(job.id, parents[1])
   return at_once or due, same and not (is_group and not at_once)
 end

@@ -1,14 +1,26 @@
 #!lua flags=allow-oom
 -- open_group: a group, also one that is not there → open: it is kept, and nothing comes of it
 --             until a job is set that follows it. What is left of it stays, and counts once.
+--             Or closed, as such a job of another shard is set. Or, if it is in another shard,
+--             that hears whether any of its jobs are left here.
 -- keys   following, followers, _member, _write
--- given  group: its name
+-- given  group: its name; how: 'open', 'close' or 'tell'; home: the number of its shard, if that
+--        is another one
 -- returns {'ok'}
 local group = MARK .. given.group
 local found = make_groups().read_group(group)
-found.open = true
--- Those that have ended were of an earlier round.
-found.total, found.failed, found.dropped = math.max(found.left, 0), 0, 0
-if found.left <= 0 then found.due = 0 end
+found.home = given.home
+if given.how == 'tell' then
+  found.tells = true
+elseif given.how == 'close' then
+  found.open = nil
+else
+  found.open = not given.home or nil
+  -- Those that have ended were of an earlier round.
+  local link = follows.link_of(MARK .. group, '')
+  local parts = call('ZLEXCOUNT', followers, '[' .. link .. '\28', '(' .. link .. MARK)
+  found.total, found.failed, found.dropped = math.max(found.left - parts, 0), 0, 0
+  if found.left <= 0 then found.due = 0 end
+end
 follows.settle()
 return write({'ok'})

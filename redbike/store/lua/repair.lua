@@ -62,7 +62,8 @@ end
 if wanted.follows then
   make_groups().begin(job, wanted.follows)
   local parent = wanted.follows.parents[1]
-  if parent:sub(1, 1) == MARK then follows.read_group(parent) end  -- it goes if nothing is left
+  local is_here = parent:sub(1, 1) == MARK and not wanted.follows.is_away
+  if is_here then follows.read_group(parent) end  -- it goes if nothing is left
 end
 if wanted.follows == false then make_follows().leave(job) end
 if wanted.member and wanted.ends then

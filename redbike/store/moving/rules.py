@@ -34,19 +34,21 @@ def _first(_: str) -> Where:
 
 
 def _by_record(name: str) -> str | Where:
-    """Of a follower, a group or a backfill. The numbers of messages between shards begin anew."""
-    return Where.MERGED if name.startswith(SHARD) else _find_job(name)
+    """Of a follower or a backfill. Groups are counted anew, and so are messages between shards, see links.py."""
+    return Where.MERGED if name.startswith((SHARD, MARK)) else _find_job(name)
 
 
 def _by_follower(link: str) -> str | Where:
-    """Of a link, which is where the follower is. Which shards hear of an end is found anew, see links.py."""
+    """Of a link, which is where the follower is, or the job of a group. Which shards hear of an end is found anew."""
     parent, _, follower = link.partition("\n")
+    if follower.startswith(MARK):
+        return parent
     return Where.MERGED if SHARD in (parent[:1], follower[:1]) else _find_job(follower)
 
 
 def _find_job(name: str) -> str:
-    """Return what it is about: what stands for a group, or a backfill, has a mark before its name."""
-    return name.lstrip(MARK + HEAD).partition("\n")[0]
+    """Return what it is about: what stands for a backfill has a mark before its name."""
+    return name.lstrip(HEAD).partition("\n")[0]
 
 
 def _by_tag_and_job(name: str) -> str:

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from redbike.errors import BadConfig, Unreachable
+from redbike.store.groups import see_whole
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet, Refused, SetMode
 from redbike.store.links import find_subscribers
+from redbike.store.sharded.grouping import list_groups, place, read_groups, set_followers, tell_homes
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, describe_silent, same
 from redbike.text.group_names import MARK, is_group, is_jobid
 
@@ -19,42 +22,42 @@ MOST_ABOVE = 50_000  # jobs that are read for that
 
 
 @contextmanager
-def link(shards: Shards, jobs: Sequence[JobToSet]) -> Iterator[tuple[list[JobToSet], list[Refused]]]:
-    """Give the jobs that can be set, and the others; the shards of parents hear of them before.
+def link(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> Iterator[tuple[list[JobToSet], list[Refused]]]:
+    """Give the jobs to set now, and those that are refused: then more may be. The shards of parents hear before.
 
-    A group and its jobs have to be in one shard. No job may wait for itself.
+    Those that follow groups are set afterwards, with `more` arguments. No job may wait for itself.
     """
     shards.note()
-    refused = [Refused(job, "shard", other) for job in jobs if (other := _find_strange_group(shards, job))]
+    # As in one shard: what is set before no longer counts for what is set after it.
+    refused = _find_cycles(shards, sorted(jobs, key=_closes_group))
     strange = {each.job.jobid for each in refused}
-    refused += _find_cycles(shards, [job for job in jobs if job.jobid not in strange])
-    strange = {each.job.jobid for each in refused}
-    own = [job for job in jobs if job.jobid not in strange]
+    own = [place(shards, job) for job in jobs if job.jobid not in strange]
     wanted, began = _list_subscriptions(shards, own), time.monotonic()
     _subscribe(shards, wanted)
-    yield own, refused
+    first, last = list[JobToSet](), list[JobToSet]()
+    for job in own:
+        (last if _closes_group(job) else first).append(job)
+    yield first, refused
+    tell_homes(shards, first)
+    if last:
+        refused += set_followers(shards, last, *more)
     if time.monotonic() - began > LASTING:
         _subscribe(shards, wanted)
+
+
+def _closes_group(job: JobToSet) -> bool:
+    return bool(list_groups([job]))
 
 
 def _list_parents(job: JobToSet) -> list[str]:
     return list((job.follows or {}).get("parents", ()))
 
 
-def _find_strange_group(shards: Shards, job: JobToSet) -> str:
-    """Return the group of another shard that the job follows, or of which it is one; "" for none."""
-    names = [
-        *filter(is_group, _list_parents(job)),
-        *(MARK + name for name in [(job.follows or {}).get("member")] if name),
-    ]
-    return next((name for name in names if shards.find(name) != shards.find(job.jobid)), "")
-
-
 def _list_subscriptions(shards: Shards, jobs: Iterable[JobToSet]) -> dict[tuple[int, int], dict[str, None]]:
     """Return the parents in other shards, by their shard and that of the jobs."""
     found: dict[tuple[int, int], dict[str, None]] = {}
     for job in jobs:
-        for parent in filter(is_jobid, _list_parents(job)):
+        for parent in _list_parents(job):
             pair = shards.find(parent), shards.find(job.jobid)
             if pair[0] != pair[1]:
                 found.setdefault(pair, {})[parent] = None
@@ -75,8 +78,13 @@ def _find_cycles(shards: Shards, jobs: Sequence[JobToSet]) -> list[Refused]:
     What others set at the same time is not seen, nor what a shard has that does not answer.
     """
     known, refused = _read_above(shards, chain.from_iterable(map(_list_parents, jobs))), []
+    followers = [job for job in jobs if _list_parents(job)]
+    if any(map(is_group, chain(*known.values(), *map(_list_parents, followers)))):
+        _read_below(shards, [job.jobid for job in followers], known)
     for job in jobs:
         parents = _list_parents(job)
+        if member := (job.follows or {}).get("member"):
+            known.setdefault(MARK + member, []).append(job.jobid)
         if path := find_path(job.jobid, parents, known):
             refused.append(Refused(job, "cycle", "\n".join(path)))
         elif job.mode != SetMode.KEEP_SCHEDULE:
@@ -98,6 +106,34 @@ def _read_above(shards: Shards, jobids: Iterable[str]) -> dict[str, list[str]]:
         above = dict.fromkeys(parent for each in generation for parent in known[each])
         generation = [each for each in above if is_jobid(each) and each not in known]
     return known
+
+
+def _read_below(shards: Shards, jobids: Sequence[str], known: dict[str, list[str]]) -> None:
+    """Add to `known` parents the jobs of groups, as far as they are below these jobs, and what is between."""
+    generation, visited = list(jobids), set(jobids)
+    for _ in range(MOST_CYCLE):
+        if not generation or len(visited) > MOST_ABOVE:
+            break
+        below: dict[str, None] = {}
+        for jobid, names in _list_below(shards, generation).items():
+            for name in names:
+                known.setdefault(name, []).append(jobid)
+                if is_jobid(name) and name not in visited:
+                    below[name] = None
+        visited |= below.keys()
+        generation = list(below)
+
+
+def _list_below(shards: Shards, jobids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the followers of these jobs and the groups of which they are."""
+    found: dict[str, list[str]] = {}
+    for shard, places in shards.group(jobids, same).items():
+        with suppress(Unreachable):
+            found |= shards[shard].links.list_links([jobids[each] for each in places])
+    elsewhere = {jobid: find_subscribers("\n".join(names)) for jobid, names in found.items()}
+    for jobid, followers in _find_followers(shards, elsewhere).items():
+        found[jobid] = [*found[jobid], *followers]
+    return {jobid: [name for name in names if is_jobid(name) or is_group(name)] for jobid, names in found.items()}
 
 
 def find_path(jobid: str, parents: Sequence[str], known: Mapping[str, Sequence[str]]) -> list[str]:
@@ -128,6 +164,7 @@ def unset(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
 def inspect(shards: Shards, ask: Ask, given: Given, named: Named) -> list[JobState]:
     """Return the states of jobs with their followers, without those of a shard that does not answer."""
     states: list[JobState] = by_jobs()(shards, ask, given, named)
+    states = see_whole(states, lambda names: read_groups(shards, lambda shard: shard.groups.read, (names,), {}))
     found = _find_followers(shards, {state.jobid: state.subscribers for state in states if state.subscribers})
     return [
         replace(state, followers=tuple(sorted([*state.followers, *found[state.jobid]])))

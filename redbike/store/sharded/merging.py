@@ -134,7 +134,7 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
     scripts: dict[int, list[int]] = {}
     for place, call in enumerate(also):
         scripts.setdefault(find_shard_of(shards, call), []).append(place)
-    with link(shards, jobs) as (jobs, refused):
+    with link(shards, jobs, *more[:2]) as (jobs, refused):
         answers, parts = Answers(refused), dict[int, Answers]()
         places = shards.group(jobs, lambda job: job.jobid)
         with ExitStack() as stack:
@@ -143,9 +143,10 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
                 calls = [also[each] for each in scripts.get(shard, ())]
                 parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
             yield answers
+        for part in parts.values():
+            refused += part.refused
     replies: list[Any] = [None] * len(also)
     for shard, part in parts.items():
-        answers.refused += part.refused
         for place, reply in zip(scripts.get(shard, ()), part.others, strict=True):
             replies[place] = reply
     answers.others += replies
@@ -153,7 +154,7 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
 
 def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refused]:
     """Set jobs in their shards; return those that were left as they are."""
-    with link(shards, given[0]) as (jobs, refused):
+    with link(shards, *given) as (jobs, refused):
         for shard, places in shards.group(jobs, lambda job: job.jobid).items():
             refused += ask(shards[shard])([jobs[each] for each in places], *given[1:], **named)
     return refused

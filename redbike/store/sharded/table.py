@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from redbike.store.backfills import Backfills
 from redbike.store.blackouts import OF_JOB, OF_QUEUE
-from redbike.store.sharded import job_pages, linking, merging, paging, quotas
+from redbike.store.sharded import grouping, job_pages, linking, merging, paging, quotas
 from redbike.store.sharded.routes import (
     Route,
     add,
@@ -131,7 +131,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "cancel": _RUNS,
     },
     "links": {},
-    "groups": {"open": _ONE, "read": _UNION, "list_jobids": _CHAIN},
+    "groups": {"open": grouping.open_group, "read": grouping.read_groups, "list_jobids": _CHAIN},
     "timeline": {
         "read_clock": _ONE_OF_ALL,
         "read_dispatched": everywhere(_join_clocks),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+from redbike import BadConfig, Redbike, RoundRobin
 
 
 def open_bike(client, prefix, shards):
@@ -58,18 +58,3 @@ def test_each_shard_has_keys_of_its_own(client, prefix):
     assert all(counts)
     assert bike.flush() > 4
     assert client.keys(f"{{{prefix}:*") == []
-
-
-def test_a_group_and_its_jobs_are_in_one_shard(client, prefix):
-    bike = open_bike(client, prefix, 4)
-    bike.enter("load{nightly}:A", "EVERY:1h", group_of="{nightly}")
-    bike.enter("report{nightly}:A", "GROUP:{nightly}")
-    home = bike.store.find_shard("load{nightly}:A")
-    far = next(jobid for number in range(99) if bike.store.find_shard(jobid := f"far-{number}:A") is not home)
-    text = r"the group \{nightly\} is in another shard; the same word in braces"
-    for schedule, options in (("GROUP:{nightly}", {}), ("EVERY:1h", {"group_of": "{nightly}"})):
-        with pytest.raises(BadSchedule, match=text):
-            bike.enter(far, schedule, **options)
-    [(_, refused)] = bike.set_many([(far, "GROUP:{nightly}")])
-    assert "is in another shard" in str(refused)
-    assert sorted(job.jobid for job in bike.jobs()) == ["load{nightly}:A", "report{nightly}:A"]

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
-from redbike.dispatcher.delivery import deliver
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
 from redbike.store.links import Links
+from redbike.store.sharded.mail import deliver
 
 
 class Worker(RoundRobin):

@@ -7,13 +7,14 @@ import re
 import pytest
 
 from redbike import Redbike, RedbikeError, RoundRobin
-from redbike.dispatcher.delivery import deliver
 from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
 from redbike.store.past_runs import RunSearch
+from redbike.store.sharded.mail import deliver
 
 SCHEDULES = ["EVERY:1h", "EVERY:7s", "* * * * *", "IN:5s", "NOW", "0 3 * * *", "NEVER:1"]
 SCHEDULES += ["AFTER:job-1:A any", "AFTER:job-2:B,job-5:A", "AFTER:job-9:A", "AFTER:job-3:A failed", "AFTER:gone:A"]
+GROUPS = ["GROUP:load", "GROUP:sale"]
 OPTIONS = [
     {},
     {"tags": "a,b"},
@@ -21,6 +22,8 @@ OPTIONS = [
     {"start_within": 2.0},
     {"data": {"x": 1}},
     {"owner": "ada"},
+    {"group_of": "load"},
+    {"group_of": "sale"},
 ]
 STEPS = 60
 JOBS = [f"job-{number}:{queue}" for number in range(12) for queue in "AB"]
@@ -55,7 +58,7 @@ class Twins:
 
     def step(self, chance):
         jobid, pattern = chance.choice(JOBS), chance.choice(["job-1*", "*:A", "job-2:B", "nobody", "job-[3-5]:*"])
-        schedule, options = chance.choice(SCHEDULES), chance.choice(OPTIONS)
+        schedule, options = chance.choice(SCHEDULES + GROUPS), chance.choice(OPTIONS)
         many = [(each, chance.choice(SCHEDULES)) for each in chance.sample(JOBS, 6)]
         act = chance.choice(
             [
@@ -76,20 +79,29 @@ class Twins:
                 lambda bike: bike.pause_queue("A", every="* * * * *", lasting=20),
                 lambda bike: bike.resume_queue("A", every=True),
                 lambda bike: bike.limit("A", at_once=8),
+                lambda bike: bike.group("load", many[:3], then=many[4][0]),
             ]
         )
         one, other = self.both(act)
         assert one == other
+        self.deliver()
+        # A follower of a group that is over already is due at once. In another shard it is on the timeline first.
+        self.both(lambda bike: bike.dispatch_due(self.now))
 
     def work(self):
         """Dispatch and work all that is due."""
         self.both(lambda bike: bike.dispatch_due(self.now))
         one, other = self.both(lambda bike: sorted(filter(None, [bike.work_one() for _ in range(len(JOBS))])))
         assert one == other
+        self.deliver()
+
+    def deliver(self):
+        """Tell followers of what has ended, until nobody has to tell of more."""
         for shards in (bike.store.shards for bike in self.bikes):
-            for number, shard in enumerate(shards):
-                for receiver in shard.links.list_mail():
-                    deliver(shards, number, receiver)
+            while any(list(each.links.list_mail()) for each in shards):
+                for number, shard in enumerate(shards):
+                    for receiver in shard.links.list_mail():
+                        deliver(shards, number, receiver)
 
 
 # How late a run begins depends on the order in which jobs are worked.

@@ -14,8 +14,10 @@ OF_ONE = {
     "blackouts": {"begin", "inspect", "repair"},
     "hosts": {"list_bad", "scan_bases"},
     "journal": {"count_recent", "list_bad"},
+    "groups": {"close", "tell", "list_names"},
     "links": {
         *(
+            "list_links",
             "subscribe",
             "list_mail",
             "read_mail",

@@ -1,0 +1,17 @@
+"""Delivers the messages of one shard to another, see `redbike.store.links`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Union
+
+if TYPE_CHECKING:
+    from redbike.store.sharded.routes import Shards
+    from redbike.store.store import Store
+
+
+def deliver(shards: Union[Sequence["Store"], "Shards"], source: int, shard: int) -> None:
+    """Deliver all messages of the shard `source` to another one. Others may do the same at the same time."""
+    while messages := shards[source].links.read_mail(shard):
+        while messages:
+            number, unneeded = shards[shard].links.deliver(source, messages)
+            shards[source].links.confirm(shard, number, unneeded)
+            messages = [message for message in messages if message.number > number]
