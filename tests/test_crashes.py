@@ -53,7 +53,7 @@ PASSING = re.compile("-(wakeup|wake-.*|halt|control|dispatched|workers|seen|agre
 
 FAR_AWAY = 1e8  # seconds
 
-# Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every third one.
+# Round trips of an operation: up to FEW each has every fault in the first tier, up to LONG every fifth one.
 FEW, LONG = 3, 14
 FAULTS = [BEFORE, AFTER, LOST, pytest.param(TWICE, marks=pytest.mark.acceptance)]
 
@@ -174,7 +174,7 @@ def positions(operation: Operation, requests: int, fault: str, elsewhere: bool) 
         return []
     # With threads there may be more requests than there were without a fault.
     numbers = count(1) if operation.insists else range(1, requests + 1)
-    step = 1 if requests <= FEW and not operation.insists else 3 if requests <= LONG else 6
+    step = 1 if requests <= FEW and not operation.insists else 5 if requests <= LONG else 9
     turn = {AFTER: 0, LOST: step // 2, TWICE: -1}[fault]
     return (at for at in numbers if (at % step == turn) != elsewhere)
 

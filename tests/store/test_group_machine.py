@@ -171,8 +171,8 @@ class Groups(World):
 @pytest.mark.parametrize(
     "seeds",
     [
-        range(4),
-        pytest.param(range(4, 16), marks=pytest.mark.acceptance),
+        range(2),
+        pytest.param(range(2, 16), marks=pytest.mark.acceptance),
         pytest.param(range(16, 400), marks=pytest.mark.nightly),
     ],
 )

@@ -732,8 +732,8 @@ Expirers = narrow("Expirers", EXPIRING.split(), "each_process", "each_run_is_tol
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [
-        *((Jobs, 12), (Savers, 10), (Expirers, 10)),
-        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 30), (Savers, 60), (Expirers, 20))),
+        *((Jobs, 7), (Savers, 6), (Expirers, 6)),
+        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 36), (Savers, 64), (Expirers, 26))),
         *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((Jobs, 400), (Savers, 1000), (Expirers, 600))),
     ],
 )
