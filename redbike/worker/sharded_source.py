@@ -67,6 +67,7 @@ class ShardedSource(Source):
         self._shards = [Shard(number, each.store, each) for number, each in enumerate(sources)]
         self._loop, self._queues = loop, queues
         self._next = 0  # the shard whose turn it is
+        self._taken = self._shards[0]  # the shard from which something was taken last
         self._looked_at = 0.0  # when all of them were asked last, by the monotonic clock
         self.when_idle: Callable[[], None] = lambda: None
         self._find = loop.store.number_shard
@@ -95,10 +96,13 @@ class ShardedSource(Source):
         if shard.is_away or self._loop.stopping.is_set():
             return []
         try:
-            return shard.source.take(most, skipped, patience=0.0)
+            found = shard.source.take(most, skipped, patience=0.0)
         except Unreachable as error:
             self._pass_over(shard, error)
             return []
+        if found:
+            self._taken = shard
+        return found
 
     def _pass_over(self, shard: Shard, error: Unreachable) -> None:
         """Take nothing from a shard until it answers again."""
@@ -207,8 +211,8 @@ class ShardedSource(Source):
 
     @property
     def fresh_until(self) -> float:
-        """Until when runs that have not begun are surely this worker's, by the monotonic clock."""
-        return min(shard.source.fresh_until for shard in self._shards)
+        """Until when the runs that were taken last are surely this worker's, by the monotonic clock."""
+        return self._taken.source.fresh_until
 
     def keep_own(self, runs: list[Run]) -> list[Run]:
         """Return those of `runs` that are still this worker's."""

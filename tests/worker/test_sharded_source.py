@@ -1,12 +1,15 @@
 """Workers of several shards: each job wakes one that is idle, and none that is busy keeps a token to itself."""
 
 import threading
+import time
 
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.config.settings import Settings
 from redbike.loop import loop
 from redbike.worker import sharded_source
+from redbike.worker.worker import Worker
 from tests.loops import beside
 from tests.waiting import wait_until
 
@@ -76,3 +79,13 @@ def test_all_jobs_of_all_shards_run_once(make, concurrency):
         wait_until(lambda: len(ran) == 200)
         wait_until(lambda: {status for _, status, _ in bike.get_statuses()} == {"STP"})
     assert sorted(ran) == sorted(jobids)
+
+
+def test_a_shard_that_was_not_asked_lately_does_not_make_the_jobs_of_others_stale(make, jobids):
+    bike = make(RoundRobin("A"))
+    bike.set(jobids[1], "NOW")
+    source = Worker(bike.store, RoundRobin("A"), Settings()).source
+    # The last two are not asked.
+    assert [run.jobid for run in source.take(1)] == [jobids[1]]
+    assert source.fresh_until > time.monotonic()
+    source.close()
