@@ -72,10 +72,11 @@ class Line:
 
     def drop(self) -> None:
         """Disconnect, and forget pending requests; the next `send` connects again."""
-        if self._connection is not None:
-            self._connection.disconnect()
-            self._pool.release(self._connection)
-        self._connection, self.pending = None, 0
+        # First, as an exception may come in between: another thread has it once it is released.
+        connection, self._connection, self.pending = self._connection, None, 0
+        if connection is not None:
+            connection.disconnect()
+            self._pool.release(connection)
 
     def close(self) -> None:
         """Release the connection to the pool."""
@@ -83,8 +84,8 @@ class Line:
             # Otherwise the next user of the connection would receive these replies.
             self.drop()
         elif self._connection is not None:
-            self._pool.release(self._connection)
-            self._connection = None
+            connection, self._connection = self._connection, None
+            self._pool.release(connection)
 
 
 def _is_closed(connection: Any) -> bool:
