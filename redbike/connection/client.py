@@ -23,7 +23,7 @@ from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 from redbike.connection.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
-from redbike.connection.pools import LimitedPool, Pool, SentinelPool, Sentinels
+from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
 from redbike.connection.urls import (
     check_host,
     check_login,
@@ -207,14 +207,24 @@ def aim_at(client: "redis.Redis", prefix: str) -> str:
 
 
 def aim_at_each(client: "redis.Redis", prefixes: Iterable[str]) -> "list[redis.Redis]":
-    """Return for each prefix a client that leads to the server that has its keys: `client` itself on a single one."""
+    """Return for each prefix a client that leads to the server that has its keys: `client` itself on a single one.
+
+    They share the connections that nobody uses, unless the user has limited the number for each.
+    """
     if not is_in_cluster(client):
         return [client for _ in prefixes]
+    pool: Any = client.connection_pool
+    pool.idle = pool.idle or IdleConnections()
     copies = []
     for prefix in prefixes:
-        copies.append(_copy_client(client))
+        copies.append(_copy_client(client) if isinstance(pool, LimitedPool) else _make_sharing_client(pool))
         aim_at(copies[-1], prefix)
     return copies
+
+
+def _make_sharing_client(pool: Any) -> "redis.Redis":
+    arguments = pool.connection_kwargs | {"router": pool.connection_kwargs["router"].copy()}
+    return redis.Redis.from_pool(SharingPool(pool.idle, pool.connection_class, pool.max_connections, **arguments))
 
 
 def is_in_cluster(client: "redis.Redis") -> bool:

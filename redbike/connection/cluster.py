@@ -70,6 +70,16 @@ class Router:
         self.slot = int(key_slot(key.encode()))
         self._found = None
 
+    @property
+    def known(self) -> Address | None:
+        """The address of the master that was found last, if there is one."""
+        found = self._found
+        return found and found[0]
+
+    def recall(self) -> Address:
+        """Return the master that was found last, however long ago: an old one replies ``MOVED``. Or else find it."""
+        return self.known or self.find()
+
     def find(self) -> Address:
         """Return the address of the master of the slot. Raise `ConnectionError` if no node knows one."""
         with self._changing:
@@ -141,19 +151,25 @@ def _read_address(node: Address, host: bytes | None, port: int, *details: Any) -
     return (host.decode() if host else node[0]), port
 
 
+def get_known_server(client: "redis.Redis") -> Address | None:
+    """Return the address of the master that a client of a cluster has used last; None if none is known."""
+    router: Router | None = client.connection_pool.connection_kwargs.get("router")
+    return router.known if router else None
+
+
 class SlotConnection(redis.Connection):
     """A connection to the master of the slot of `router`, whichever that is when it connects."""
 
     def __init__(self, router: Router, **arguments: Any) -> None:
         super().__init__(**arguments)  # type: ignore[no-untyped-call]
-        self._router = router
+        self.router = router
 
     def _connect(self) -> Any:
-        self.host, self.port = self._router.find()
+        self.host, self.port = self.router.find()
         try:
             return super()._connect()  # type: ignore[no-untyped-call]
         except BaseException:
-            self._router.forget()
+            self.router.forget()
             raise
 
     def read_response(self, *arguments: Any, **options: Any) -> Any:
@@ -161,7 +177,7 @@ class SlotConnection(redis.Connection):
         try:
             return super().read_response(*arguments, **options)
         except MovedError as error:
-            self._router.follow(error)
+            self.router.follow(error)
             raise
 
 

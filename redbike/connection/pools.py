@@ -1,6 +1,12 @@
-"""Pools of connections that may be retired while other threads use them, and the Sentinels that name a master."""
+"""Pools of connections that may be retired while other threads use them, and the Sentinels that name a master.
 
+In a cluster, shards share the connections that none of them uses.
+"""
+
+import os
 import queue
+import time
+from collections import deque
 from typing import Any
 
 import redis
@@ -17,17 +23,22 @@ from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 HINT = " (sentinel_password, and sentinel_username if there is one, are for the Sentinels)"
 NO_LOGIN = "HELLO must be called"  # in the reply to a login without a password
 LOCK_TIMEOUT = 1.0  # seconds for which other threads may hold the lock of a queue
+UNUSED = 15.0  # seconds after which a connection is closed that no shard has used: so many are not needed any more
+LOOKS = 1.0  # seconds between two looks for those
 
 
 class Pool(redis.ConnectionPool):
     """A pool without a limit. A call that is in flight keeps its connection until it is over."""
 
+    idle: "IdleConnections | None" = None  # what the shards share whose clients were made of the client of this pool
     _is_retired = False
 
     def retire(self) -> None:
         """Disconnect the idle connections now, and all others as soon as they are released."""
         self._is_retired = True
         self.disconnect(inuse_connections=False)
+        if self.idle is not None:
+            self.idle.retire()
 
     def release(self, connection: Any) -> None:
         """Take a connection back."""
@@ -35,6 +46,106 @@ class Pool(redis.ConnectionPool):
         # Afterwards: another thread may call `retire` at any instant.
         if self._is_retired:
             self.disconnect(inuse_connections=False)
+
+
+class IdleConnections:
+    """Connections that nobody uses, by the address of their server.
+
+    Threads share it without a lock, which a fork or a signal handler might find taken for good: each step is one
+    operation of a deque. Those that were used last are taken first, so what is not needed any more grows old.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, int], deque[tuple[Any, float]]] = {}
+        self._looked_at = 0.0  # when old ones were looked for last, by the monotonic clock
+        self._is_retired = False
+
+    def take(self, address: tuple[str, int]) -> Any:
+        """Return a connection to this server; None without one."""
+        while idle := self._idle.get(address):
+            try:
+                connection, _ = idle.pop()
+            except IndexError:
+                break
+            # A forked process must not use its parent's connections.
+            if connection.pid == os.getpid():
+                return connection
+        return None
+
+    def put(self, connection: Any) -> None:
+        """Keep a connection for others, unless it is closed."""
+        if not connection.is_connected:
+            return
+        now = time.monotonic()
+        self._idle.setdefault((connection.host, connection.port), deque()).append((connection, now))
+        # Afterwards: another thread may call `retire` at any instant.
+        if self._is_retired:
+            self.retire()
+        elif now - self._looked_at > LOOKS:
+            self._looked_at = now
+            self._close_old(now - UNUSED)
+
+    def close(self, address: tuple[str, int]) -> None:
+        """Disconnect those to this server."""
+        while connection := self.take(address):
+            connection.disconnect()
+
+    def retire(self) -> None:
+        """Disconnect all now, and others as soon as nobody uses them."""
+        self._is_retired = True
+        for address in list(self._idle):
+            self.close(address)
+
+    def _close_old(self, before: float) -> None:
+        """Disconnect what nobody has used since `before`, but for one connection to each server."""
+        for idle in list(self._idle.values()):
+            try:
+                while len(idle) > 1 and idle[0][1] < before:
+                    idle.popleft()[0].disconnect()
+            except IndexError:
+                continue
+
+
+class SharingPool(Pool):
+    """The connections of one shard: it has those that it uses, and `idle` has all that no shard uses.
+
+    A connection to the master that the shard had last may be taken over. If the shard has moved since, the server says
+    so, and the connection connects again: to the master of the shard whose it is then.
+    """
+
+    def __init__(self, idle: IdleConnections, *arguments: Any, **options: Any) -> None:
+        self._idle = idle
+        super().__init__(*arguments, **options)
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connection that nobody uses, which is connected."""
+        # Before the pool is locked: it may have to ask the nodes.
+        self.connection_kwargs["router"].recall()
+        return super().get_connection(*arguments, **options)
+
+    def make_connection(self) -> Any:
+        """Return a connection that no other shard uses any more, or else a new one."""
+        router = self.connection_kwargs["router"]
+        if connection := self._idle.take(router.recall()):
+            connection.router = router
+            return connection
+        return super().make_connection()
+
+    def release(self, connection: Any) -> None:
+        """Take a connection back, for any shard."""
+        super().release(connection)
+        while self._available_connections:
+            try:
+                self._idle.put(self._available_connections.pop())
+            except IndexError:
+                break
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Disconnect those that this shard uses, or only the idle ones to its master."""
+        if inuse_connections:
+            super().disconnect()
+        elif address := self.connection_kwargs["router"].known:
+            self._idle.close(address)
 
 
 class SentinelPool(Pool, SentinelConnectionPool):

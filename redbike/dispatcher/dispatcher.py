@@ -39,7 +39,7 @@ from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.next_state import Answer, EndedRun
 from redbike.store.processes import LOST
 from redbike.store.run import Run
-from redbike.store.scripts import Call, Pipeline, Reply
+from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey
 from redbike.text.printable import name_number
@@ -74,7 +74,7 @@ class Dispatcher:
         self._pings = Pings()
         self._switch = Switch(self._pings, ping_url)
         self._alerting = Alerting(store, settings, is_dispatcher=True, of_processes=is_first)
-        self._pipeline = Pipeline(store.client, self.loop.stopping.is_set)
+        self._pipeline = store.scripts.pipeline_class(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one

@@ -81,6 +81,7 @@ class Scripts:
     def __init__(self, client: "redis.Redis") -> None:
         self.client = client
         self.is_stopping: Callable[[], bool] = lambda: False  # of the loop that runs them, if there is one
+        self.pipeline_class: type[Pipeline] = Pipeline
         self._keeps = has_room(client)
         self._idle: list[Pipeline] = []  # as many as threads have run scripts at the same time
 
@@ -103,7 +104,7 @@ class Scripts:
         try:
             pipeline = self._idle.pop()
         except IndexError:
-            pipeline = Pipeline(self.client, lambda: self.is_stopping())
+            pipeline = self.pipeline_class(self.client, lambda: self.is_stopping())
         replies: list[Reply] = []
         try:
             pipeline.send_all(calls)

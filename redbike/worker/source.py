@@ -17,7 +17,7 @@ from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Poll, Run
-from redbike.store.scripts import Call, Pipeline, Reply
+from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.worker.ends import Ends, group_by_tag
 
@@ -37,7 +37,7 @@ class Source:
         self._queues = queues
         self._ends = ends
         self._presence = presence
-        self._pipeline = Pipeline(store.client, loop.stopping.is_set)
+        self._pipeline = store.scripts.pipeline_class(store.client, loop.stopping.is_set)
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost

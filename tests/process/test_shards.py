@@ -56,6 +56,18 @@ def bike(masters):
         yield bike
 
 
+def list_connections(masters, name):
+    """The connections with this name: those on which a process waits, or has waited, for tokens, and the others."""
+    listed = [each for node in masters.nodes for each in node.client.client_list(_type="normal")]
+    own = [each for each in listed if each["name"] == name]
+    waiting = {each["addr"] for each in own if each["cmd"] == "blpop"}
+    return waiting, {each["addr"] for each in own} - waiting
+
+
+def count_opened(masters):
+    return sum(node.client.info("stats")["total_connections_received"] for node in masters.nodes)
+
+
 def is_settled(node):
     """It knows that another master is gone, and serves its own slots again."""
     told = node.client.execute_command("CLUSTER INFO")
@@ -103,6 +115,35 @@ def test_each_job_runs_once_and_all_masters_have_some(shell, masters, bike):
     assert shell.run("control", "HALT").returncode == 0
     for process in shell.started:
         assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_process_waits_on_a_connection_for_each_shard_and_has_few_others(shell, masters, bike, concurrency):
+    (shell.folder / "jobs.csv").write_text("".join(f"job-{n}:{'AB'[n % 2]},EVERY:1s\n" for n in range(NUMBER)))
+    config = (shell.folder / ".redbike.conf").read_text()
+    for command in ("work", "dispatch"):
+        (shell.folder / f"{command}.conf").write_text(
+            config.replace(masters.url, f"{masters.url}?client_name={command}")
+        )
+    shell.start("--config=work.conf", "work", f"--concurrency={concurrency}")
+    shell.start("--config=dispatch.conf", "dispatch")
+    # Idle, and then busy: one to each master, and a few more where threads ask at the same time.
+    most = {"work": 3 * len(masters.nodes), "dispatch": SHARDS + 3}
+
+    def is_modest(name):
+        waiting, others = list_connections(masters, name)
+        return len(waiting) == SHARDS and len(others) <= most[name]
+
+    for name in most:
+        wait_until(lambda name=name: is_modest(name))
+    assert shell.run("load", "jobs.csv").returncode == 0
+    wait_until(lambda: len(count_done(shell)) == NUMBER)
+    for name in most:
+        wait_until(lambda name=name: is_modest(name))
+    # They are kept: nobody connects for each run.
+    opened, done = count_opened(masters), sum(count_done(shell).values())
+    wait_until(lambda: sum(count_done(shell).values()) > done + 3 * NUMBER)
+    assert count_opened(masters) - opened < NUMBER
 
 
 def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bike):

@@ -4,12 +4,15 @@ A route is a function of the shards, of what asks one of them, and of the argume
 that has the jobs of all shards.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from redbike.connection.cluster import get_known_server
 from redbike.errors import Unreachable
 from redbike.store.namespace import PAGE, split
 
@@ -23,6 +26,7 @@ Named = dict[str, Any]
 Route = Callable[["Shards", Ask, Given, Named], Any]
 Merge = Callable[[Iterable[Any]], Any]
 _HAVE = ("has", "have")
+TURN = 0.05  # seconds that a question to a shard waits at most for those to other shards of its master
 
 
 class Shards(Sequence["Store"]):
@@ -139,16 +143,33 @@ def reachable(merge: Merge) -> Route:
 
 
 def try_each(shards: Sequence["Store"], ask: Callable[["Store"], T]) -> list[T | Unreachable]:
-    """Ask shards at the same time; return their answers, and of one that does not answer the error, which names it."""
+    """Ask shards at the same time; return their answers, and of one that does not answer the error, which names it.
 
-    def try_one(shard: "Store") -> T | Unreachable:
+    Those of one master take turns, over one connection, as long as it is quick to answer.
+    """
+    by_server = defaultdict[Any, Lock](Lock)
+    turns = [by_server[get_known_server(shard.client)] for shard in shards]
+
+    def try_one(shard: "Store", turn: Lock) -> T | Unreachable:
         try:
-            return ask(shard)
+            with _take_turn(turn):
+                return ask(shard)
         except Unreachable as error:
             return describe_silent(shard, error)
 
     with ThreadPoolExecutor(len(shards), thread_name_prefix="redbike-shards") as threads:
-        return list(threads.map(try_one, shards))
+        return list(threads.map(try_one, shards, turns))
+
+
+@contextmanager
+def _take_turn(turn: Lock) -> Iterator[None]:
+    """Go on after the others with the same lock, but wait for none that takes longer than `TURN`."""
+    is_ours = turn.acquire(timeout=TURN)
+    try:
+        yield
+    finally:
+        if is_ours:
+            turn.release()
 
 
 def tell_all(merge: Merge) -> Route:

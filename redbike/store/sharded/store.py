@@ -9,6 +9,7 @@ from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.merging import find_shard_of
+from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
 from redbike.store.sharded.routes import Shards, describe_silent, name_silent, nothing, reachable, tell_all
 from redbike.store.sharded.table import TABLE
@@ -23,6 +24,7 @@ class ShardedStore(Store):
         self._shards = Shards(stores, partial(find_shard, number=len(stores)), agreement.note)
         for store in stores:
             store.join(self)
+            store.scripts.pipeline_class = SharedPipeline
         self.client, self.keys = stores[0].client, stores[0].keys
         self.scripts: Any = ShardedScripts(self.shards)
         for part in TABLE:
