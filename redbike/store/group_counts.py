@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
+COUNTED = ("total", "failed", "dropped")
+
 
 class GroupDetails(TypedDict):
     """The group that a job follows; see `Redbike.tell`."""
@@ -37,7 +39,7 @@ class GroupCounts(NamedTuple):
     @classmethod
     def read(cls, found: Mapping[str, Any], left: int) -> "GroupCounts":
         """Read the record of a group, or of a follower when its group has ended."""
-        total, failed, dropped = (_count(found.get(field)) for field in ("total", "failed", "dropped"))
+        total, failed, dropped = (_count(found.get(field)) for field in COUNTED)
         try:
             due = float(found["due"])
         except (KeyError, TypeError, ValueError):

@@ -18,8 +18,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from redbike.store.group_counts import COUNTED, GroupCounts
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import decode, encode
+from redbike.text.group_names import MARK as GROUP
 from redbike.text.group_names import is_jobid
 
 MARK = "\x1c"  # a shard is its number behind this, among the followers of jobs: no job id has it
@@ -67,6 +69,17 @@ class Links(Part):
         found = self._read_mail(f"{head}\n", f"{head}\v", most)
         matches = (_MESSAGE.fullmatch(each.partition("\n")[2]) for each in found)
         return [Message(*match.groups()) for match in matches if match]
+
+    def list_ended(self, shard: int) -> list[tuple[str, GroupCounts]]:
+        """Return what has become of jobs of groups here, of which their home, that shard, has not heard yet."""
+        found = []
+        for message in self.read_mail(shard):
+            word, *numbers = message.ended.split(":")
+            if word == "left" and len(numbers) == len(COUNTED):
+                total, failed, dropped = map(int, numbers)
+                counts = GroupCounts(0, total, failed, dropped, due=float(message.due) or None)
+                found.append((message.parent.removeprefix(GROUP), counts))
+        return found
 
     def _read_mail(self, start: str, end: str, most: int) -> list[str]:
         bounds = encode(f"[{start}"), encode(f"({end}")

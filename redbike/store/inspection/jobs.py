@@ -61,12 +61,13 @@ def see_groups(store: Store, states: list[JobState]) -> list[JobState]:
 
 
 def _wait_for_mail(store: Store, state: JobState) -> JobState:
-    """Count a group that is over as open while a message tells that to the shard of the job."""
+    """Count a group that is over as open while messages tell that to its shard, or to the shard of the job."""
     group = state.awaited_group
     if not group or not state.awaited or state.awaited.left or state.awaited.is_open:
         return state
     home, here = (store.whole.number_shard(each) for each in (MARK + group, state.jobid))
-    is_coming = home != here and here in store.whole.shards[home].links.list_mail()
+    mail = [shard.links.list_mail() for shard in store.whole.shards]
+    is_coming = any(home in each for each in mail) or (home != here and here in mail[home])
     return replace(state, awaited=state.awaited._replace(is_open=True)) if is_coming else state
 
 

@@ -7,15 +7,13 @@ from typing import Any
 
 from redbike.errors import RedbikeError
 from redbike.store.backfill import HEAD
-from redbike.store.group_counts import GroupCounts
+from redbike.store.group_counts import COUNTED, GroupCounts
 from redbike.store.links import MARK as SHARD
 from redbike.store.links import Links
 from redbike.store.moving.copying import find_target
 from redbike.store.namespace import Namespace, Ranks
 from redbike.store.records import decode, encode, format_time
 from redbike.text.group_names import MARK
-
-COUNTS = ("total", "failed", "dropped")
 
 
 def check_links(places: Sequence[Namespace], number: int) -> None:
@@ -61,7 +59,7 @@ def _regroup(sources: Sequence[Namespace], targets: Sequence[Namespace], members
     for name in sorted({*found, *members}):
         home, records = find_target(MARK + name, len(targets)), found.get(name, [])
         parts = {number: left for number, left in members.get(name, Counter()).items() if number != home}
-        total, failed, dropped = (sum(getattr(each, word) for each in records) for word in COUNTS)
+        total, failed, dropped = (sum(getattr(each, word) for each in records) for word in COUNTED)
         _note(targets[home], name, max(0, total - sum(parts.values())), failed, dropped, **_describe(records))
         for number, left in parts.items():
             _note(targets[number], name, left, 0, 0, home=f"{home:02}")

@@ -7,6 +7,7 @@ it. So a group is never over while a job of it is set and has not ended.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from redbike.errors import Unreachable
@@ -89,15 +90,24 @@ def read_groups(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[st
     """Return groups by their names, with what all shards know of them."""
     names = list(given[0])
     most = given[1] if len(given) > 1 else named.get("most", NAMED)
+    homes = {shards.find(MARK + name) for name in names}
+    ended: dict[str, list[GroupCounts]] = {}  # of jobs in other shards, of which their homes have not heard
+    # Before the counts: what is delivered meanwhile counts twice rather than not at all.
+    for number, shard in enumerate(shards if names else ()):
+        for group, counts in chain.from_iterable(map(shard.links.list_ended, homes - {number})):
+            ended.setdefault(group, []).append(counts)
     states = [ask(shard)(names, most, shards=len(shards)) for shard in shards] if names else []
-    return {name: _add(shards.find(MARK + name), [found[name] for found in states], most) for name in names}
+    return {
+        name: _add(shards.find(MARK + name), [found[name] for found in states], ended.get(name, ()), most)
+        for name in names
+    }
 
 
-def _add(home: int, states: Sequence[GroupState], most: int) -> GroupState:
-    whole = states[home]
-    dues = [each.counts.due for each in states if each.counts.due is not None]
+def _add(home: int, states: Sequence[GroupState], ended: Sequence[GroupCounts], most: int) -> GroupState:
+    whole, found = states[home], [*(each.counts for each in states), *ended]
+    dues = [each.due for each in found if each.due is not None]
     left, total, failed, dropped = (
-        sum(getattr(each.counts, field) for each in states) for field in ("left", "total", "failed", "dropped")
+        sum(getattr(each, field) for each in found) for field in ("left", "total", "failed", "dropped")
     )
     counts = GroupCounts(left, total, failed, dropped, whole.counts.is_open, max(dues, default=None))
     jobids = sorted(jobid for each in states for jobid in each.jobids)[:most]

@@ -141,6 +141,17 @@ def test_whoever_sets_one_may_die_at_any_request_and_begin_again(farm, client, f
     assert place > 20
 
 
+def test_what_has_ended_counts_before_its_message_is_delivered(farm):
+    near, one, two, then = pick(farm, "load")
+    farm.bike.group("load", [(jobid, "AT:2000000000") for jobid in (near, one, two)], then=then)
+    for left, jobid in ((2, near), (1, one), (0, two)):
+        farm.bike.unset(jobid)
+        group = {"name": "load", "left": left, "total": 3, "failed": 0, "dropped": 3 - left}
+        assert farm.bike.tell(then)["follows_group"] == group
+    assert list(farm.bike.fsck()) == []
+    assert [*look(farm), *look(farm)] == [then]
+
+
 def test_nobody_waits_for_a_group_while_a_shard_is_away_that_may_have_jobs_of_it(farm, monkeypatch):
     near, one, _, then = pick(farm, "load")
     away = farm.bike.store.find_shard(one)
