@@ -17,6 +17,7 @@ OF_ONE = {
     "groups": {"close", "tell", "list_names"},
     "links": {
         *(
+            "list_ended",
             "list_links",
             "subscribe",
             "list_mail",
