@@ -20,10 +20,11 @@ from redis.exceptions import ConnectionError, RedisError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
-from redbike.connection.cluster import Address, Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
+from redbike.connection.cluster import Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
+from redbike.connection.silence import Address
 from redbike.connection.urls import (
     check_host,
     check_login,
@@ -215,6 +216,7 @@ def aim_at_each(client: "redis.Redis", prefixes: Iterable[str]) -> "list[redis.R
         return [client for _ in prefixes]
     pool: Any = client.connection_pool
     pool.idle = pool.idle or IdleConnections()
+    pool.connection_kwargs["router"].note_silence()
     copies = []
     for prefix in prefixes:
         copies.append(_copy_client(client) if isinstance(pool, LimitedPool) else _make_sharing_client(pool))

@@ -21,13 +21,14 @@ from redis.exceptions import (
     InvalidResponse,
     MovedError,
     NoPermissionError,
+    RedisError,
     ResponseError,
     TimeoutError,
     TryAgainError,
 )
 from redis.retry import Retry
 
-Address = tuple[str, int]
+from redbike.connection.silence import Address, Silence
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
@@ -60,10 +61,17 @@ class Router:
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
         self._changing = threading.Lock()
+        self.silence: Silence | None = None  # the nodes that have not answered, if programs are to know that
 
     def copy(self) -> "Router":
         """Return a router of the same cluster, without a slot."""
-        return Router([*self._known, *self.given], self._connection_class, self._arguments)
+        copy = Router([*self._known, *self.given], self._connection_class, self._arguments)
+        copy.silence = self.silence
+        return copy
+
+    def note_silence(self) -> None:
+        """Note from now on which nodes do not answer, here and in all copies."""
+        self.silence = self.silence or Silence(self._answers)
 
     def aim_at(self, key: str) -> None:
         """Find the master of the slot of `key` from now on."""
@@ -79,6 +87,11 @@ class Router:
     def recall(self) -> Address:
         """Return the master that was found last, however long ago: an old one replies ``MOVED``. Or else find it."""
         return self.known or self.find()
+
+    def check(self) -> None:
+        """Raise `ConnectionError` if the master has not answered of late, and no other one has its slot."""
+        if self.silence is not None and self.recall() in self.silence and (address := self.find()) in self.silence:
+            raise ConnectionError(f"{address[0]}:{address[1]} does not answer")
 
     def find(self) -> Address:
         """Return the address of the master of the slot. Raise `ConnectionError` if no node knows one."""
@@ -104,7 +117,7 @@ class Router:
         errors = []
         # In any order, as some may be gone, and others not know yet what has changed.
         known = random.sample(self._known, len(self._known))
-        for node in dict.fromkeys([*known, *self.given]):
+        for node in sorted(dict.fromkeys([*known, *self.given]), key=lambda node: node in (self.silence or ())):
             try:
                 found = self._read_slots(node, self._request_slots(node))
             except (AuthenticationError, NoPermissionError):
@@ -119,13 +132,26 @@ class Router:
         raise ConnectionError("; ".join(errors))
 
     def _request_slots(self, node: Address) -> list[Any]:
+        return list(self._request(node, "CLUSTER", "SLOTS"))
+
+    def _request(self, node: Address, *command: str) -> Any:
         connection = self._connection_class(host=node[0], port=node[1], **self._arguments)
         try:
             connection.connect()
-            connection.send_command("CLUSTER", "SLOTS")
-            return list(connection.read_response(disable_decoding=True))
+            connection.send_command(*command)
+            return connection.read_response(disable_decoding=True)
         finally:
             connection.disconnect()
+
+    def _answers(self, node: Address) -> bool:
+        """Tell whether a node answers, whatever that is: an error, or that nobody listens, also comes at once."""
+        try:
+            self._request(node, "PING")
+        except TimeoutError:
+            return False
+        except (RedisError, OSError):
+            pass
+        return True
 
     def _read_slots(self, node: Address, slots: list[Any]) -> Address | None:
         """Return the master of the slot; remember all nodes that the reply names. `node` is the one that replied."""
@@ -178,6 +204,10 @@ class SlotConnection(redis.Connection):
             return super().read_response(*arguments, **options)
         except MovedError as error:
             self.router.follow(error)
+            raise
+        except TimeoutError:
+            if self.router.silence is not None:
+                self.router.silence.note((self.host, self.port))
             raise
 
 

@@ -39,6 +39,7 @@ class Pool(redis.ConnectionPool):
         self.disconnect(inuse_connections=False)
         if self.idle is not None:
             self.idle.retire()
+            self.connection_kwargs["router"].silence.retire()
 
     def release(self, connection: Any) -> None:
         """Take a connection back."""
@@ -118,9 +119,11 @@ class SharingPool(Pool):
         super().__init__(*arguments, **options)
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
-        """Return a connection that nobody uses, which is connected."""
+        """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server."""
         # Before the pool is locked: it may have to ask the nodes.
-        self.connection_kwargs["router"].recall()
+        router = self.connection_kwargs["router"]
+        router.recall()
+        router.check()
         return super().get_connection(*arguments, **options)
 
     def make_connection(self) -> Any:
@@ -156,7 +159,7 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
     """A pool with a limit: a thread waits while all connections are in use. The error for a timeout names the limit."""
 
     def get_connection(self, *arguments: Any, **options: Any) -> Any:
-        """Return a connection that nobody uses, which is connected."""
+        """Return a connection that nobody uses, which is connected. Raise `ConnectionError` for a silent server."""
         try:
             return super().get_connection(*arguments, **options)  # type: ignore[no-untyped-call]
         except ConnectionError as error:

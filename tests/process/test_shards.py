@@ -1,12 +1,15 @@
 """Jobs in shards on the masters of a real cluster: each runs once, also while a master is away."""
 
 import csv
+import os
+import signal
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike, RoundRobin, Unreachable
 from tests.commandline import Shell
 from tests.pages import find_block
 from tests.servers import Cluster
@@ -196,6 +199,38 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     assert count_done(shell) == Counter(names) + Counter(near[:1])
     assert took < 60
     assert shell.run("fsck").stdout == ""
+
+
+def test_a_master_that_is_suspended_holds_up_the_jobs_of_the_others_once_at_most(shell, masters, bike):
+    gone = masters.master_of("{app:00}")
+    names = [f"job-{number}:A" for number in range(NUMBER)]
+    near = [name for name in names if masters.master_of(bike.store.find_shard(name).keys.schedules) is not gone]
+    far = next(name for name in names if name not in near)
+    for command in ("dispatch", "work", "work"):
+        shell.start(command)
+    wait_until(lambda: len(bike.workers()) == 3)
+    os.kill(gone.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unreachable, match="is missing: "):
+            bike.tell(far)
+        for number in range(1, 11):
+            # Who needs it does not wait either, once it has kept somebody waiting.
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match="does not answer"):
+                bike.tell(far)
+            assert time.monotonic() - began < 2
+            list(bike.set_many((name, "IN:0.1s") for name in near))
+            wait_until(lambda number=number: min(count_done(shell)[name] for name in near) == number)
+    finally:
+        os.kill(gone.process.pid, signal.SIGCONT)
+    assert set(count_done(shell).values()) == {10}
+
+    def is_back():
+        with suppress(Unreachable):
+            return bike.enter(far, "NOW")
+
+    wait_until(is_back)
+    wait_until(lambda: count_done(shell)[far] == 1)
 
 
 def test_a_follower_hears_of_its_parent_once_its_master_is_back(shell, masters, bike):

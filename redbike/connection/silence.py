@@ -1,0 +1,43 @@
+"""Servers that have not answered in time: whoever needs one of them is told so at once, and does not wait too.
+
+That is for programs that use several masters. One that is suspended, or cut off, keeps connections open, and so each
+request to it takes the whole timeout, while the others have work to do.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+
+Address = tuple[str, int]
+
+AGAIN = 0.5  # seconds after which a silent server is asked again
+
+
+class Silence:
+    """Knows which servers are silent. A thread asks each of them until it `answers`.
+
+    Threads share it without a lock, which a fork might find taken for good. A forked process begins anew.
+    """
+
+    def __init__(self, answers: Callable[[Address], bool]) -> None:
+        self._answers = answers
+        self._silent: dict[Address, int] = {}  # the process that asks, by the address of the server
+        self._retired = threading.Event()
+
+    def __contains__(self, address: object) -> bool:
+        return bool(self._silent) and self._silent.get(address) == os.getpid()  # type: ignore[call-overload]
+
+    def note(self, address: Address) -> None:
+        """Count a server as silent until it answers."""
+        if address not in self and not self._retired.is_set():
+            self._silent[address] = os.getpid()
+            threading.Thread(target=self._ask, args=(address,), name="redbike-silence", daemon=True).start()
+
+    def _ask(self, address: Address) -> None:
+        while not (self._retired.wait(AGAIN) or self._answers(address)):
+            pass
+        self._silent.pop(address, None)
+
+    def retire(self) -> None:
+        """Let the threads end."""
+        self._retired.set()
