@@ -64,14 +64,15 @@ def server():
         server.stop()
 
 
-@pytest.fixture(scope="session")
-def server_url(server):
+@pytest.fixture
+def server_url(client, server):
+    """The URL of an empty server: what another test has left may be no good for a program with the same prefix."""
     return server.url
 
 
 @pytest.fixture(scope="session")
-def _client(server_url):
-    with connect(server_url) as client:
+def _client(server):
+    with connect(server.url) as client:
         yield client
 
 
