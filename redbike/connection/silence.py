@@ -21,11 +21,11 @@ class Silence:
 
     def __init__(self, answers: Callable[[Address], bool]) -> None:
         self._answers = answers
-        self._silent: dict[Address, int] = {}  # the process that asks, by the address of the server
+        self._silent: dict[object, int] = {}  # the process that asks, by the address of the server
         self._retired = threading.Event()
 
     def __contains__(self, address: object) -> bool:
-        return bool(self._silent) and self._silent.get(address) == os.getpid()  # type: ignore[call-overload]
+        return bool(self._silent) and self._silent.get(address) == os.getpid()
 
     def note(self, address: Address) -> None:
         """Count a server as silent until it answers."""

@@ -122,7 +122,7 @@ class Jobs(Part):
         """`set`, and then run the scripts of `also`, while the caller's block goes on; it has the answers after it."""
         answers = Answers()
         # A job that follows a group closes it: before that, all others are one of it that are to be.
-        steps = list(split(sorted(jobs, key=_closes_group), step))
+        steps = list(split(sorted(jobs, key=closes_group), step))
         watches = Alerts(self._namespace).pack_watch({job.jobid: job.options for job in jobs if job.options})
         calls = chain((self._pack_set(step, from_now) for step in steps), watches, also)
         with self._namespace.scripts.run_meanwhile(calls) as replies:
@@ -216,7 +216,8 @@ class Jobs(Part):
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
 
 
-def _closes_group(job: JobToSet) -> bool:
+def closes_group(job: JobToSet) -> bool:
+    """Tell whether a job follows a group, which is closed when that is set."""
     return job.follows is not None and any(map(is_group, job.follows.get("parents", ())))
 
 

@@ -27,20 +27,7 @@ PLACES = 10  # sources of a search, at most
 
 def read_page(shards: Shards, ask: Ask, given: Given, named: Named) -> JobPage:
     """Return a page of the jobs of all shards; see `JobLister.read_page`."""
-    return _read_page(shards, ask, *given, **named)
-
-
-def _read_page(
-    shards: Shards,
-    ask: Ask,
-    search: JobSearch,
-    cursor: Cursor = BEGINNING,
-    newest: Newest | None = None,
-    rows: int = ROWS,
-    most: int = MOST,
-    patience: float = PAGE_TIMEOUT,
-) -> JobPage:
-    return JobPager(shards, ask, search, newest, rows, most, patience, cursor.missed).read(cursor)
+    return JobPager(shards, ask, *given, **named).read()
 
 
 @dataclass(slots=True)
@@ -53,23 +40,25 @@ class JobPager:
     shards: Shards
     ask: Ask
     search: JobSearch
-    newest: Newest | None
-    rows: int
-    most: int
-    patience: float
-    missed: int  # a bit for each shard that was passed over
+    cursor: Cursor = BEGINNING  # where the page begins
+    newest: Newest | None = None
+    rows: int = ROWS
+    most: int = MOST
+    patience: float = PAGE_TIMEOUT
+    missed: int = field(init=False)  # a bit for each shard that was passed over
     until: float = field(init=False)
     order: str | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self.missed = self.cursor.missed
         self.until = time.monotonic() + self.patience
         self.order = self.shards[0].overview.find_order(self.search)
 
-    def read(self, cursor: Cursor) -> JobPage:
-        """Return the page that begins at `cursor`. Raise `Unreachable` if only shards are left that do not answer."""
-        page, goes_on = JobPage([], 0, 0, cursor), True
-        if cursor.source < PLACES:
-            page = self._read_in_order(cursor) if self.order else page._replace(following=self._find_next())
+    def read(self) -> JobPage:
+        """Return the page. Raise `Unreachable` if only shards are left that do not answer."""
+        page, goes_on = JobPage([], 0, 0, self.cursor), True
+        if self.cursor.source < PLACES:
+            page = self._read_in_order() if self.order else page._replace(following=self._find_next())
             goes_on = page.following is not None and page.following.source >= PLACES and not self._is_full(page.jobs)
         while goes_on:
             page, goes_on = self._read_shard(page)
@@ -80,7 +69,7 @@ class JobPager:
 
     # ---- in the order of all shards
 
-    def _read_in_order(self, cursor: Cursor) -> JobPage:
+    def _read_in_order(self) -> JobPage:
         whole, newest = self.shards[0].whole, self.newest
         counts = self._ask_each(lambda shard: shard.overview.count_sources(self.search))
         total, has_rest = sum(map(sum, counts)), any(any(rest) for _, *rest in counts)
@@ -89,15 +78,15 @@ class JobPager:
             found: list[Job] = whole.overview.read_named(names, newest or {})
             return found
 
-        steps = self._walk_in_order(cursor, has_rest)
+        steps = self._walk_in_order(has_rest)
         found, last = fill(steps, read, self.search, self.rows, self.most, self.until)
         jobs = add_last_runs(found, newest, whole.journal.read_newest)
         if last:
             return JobPage(jobs, min(last.done, total), total, last.following)
         return JobPage(jobs, total, total, self._find_rest(has_rest))
 
-    def _walk_in_order(self, cursor: Cursor, has_rest: bool) -> Iterator[Step]:
-        last, size, keep_tagged = cursor.entry, ROWS, self.shards[0].whole.questions.keep_tagged
+    def _walk_in_order(self, has_rest: bool) -> Iterator[Step]:
+        last, size, keep_tagged = self.cursor.entry, ROWS, self.shards[0].whole.questions.keep_tagged
         while True:
             page = self._read_ranks(last, size)
             for step in walk_ranks([page], Cursor(missed=self.missed)):

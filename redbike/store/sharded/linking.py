@@ -10,9 +10,9 @@ from typing import Any
 from redbike.errors import BadConfig, Unreachable
 from redbike.store.groups import see_whole
 from redbike.store.inspected import JobState
-from redbike.store.jobs import JobToSet, Refused, SetMode
+from redbike.store.jobs import JobToSet, Refused, SetMode, closes_group
 from redbike.store.links import find_subscribers
-from redbike.store.sharded.grouping import list_groups, place, read_groups, set_followers, tell_homes
+from redbike.store.sharded.grouping import place, read_groups, set_followers, tell_homes
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, describe_silent, same
 from redbike.text.group_names import MARK, is_group, is_jobid
 
@@ -29,24 +29,20 @@ def link(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> Iterator[tuple
     """
     shards.note()
     # As in one shard: what is set before no longer counts for what is set after it.
-    refused = _find_cycles(shards, sorted(jobs, key=_closes_group))
+    refused = _find_cycles(shards, sorted(jobs, key=closes_group))
     strange = {each.job.jobid for each in refused}
     own = [place(shards, job) for job in jobs if job.jobid not in strange]
     wanted, began = _list_subscriptions(shards, own), time.monotonic()
     _subscribe(shards, wanted)
     first, last = list[JobToSet](), list[JobToSet]()
     for job in own:
-        (last if _closes_group(job) else first).append(job)
+        (last if closes_group(job) else first).append(job)
     yield first, refused
     tell_homes(shards, first)
     if last:
         refused += set_followers(shards, last, *more)
     if time.monotonic() - began > LASTING:
         _subscribe(shards, wanted)
-
-
-def _closes_group(job: JobToSet) -> bool:
-    return bool(list_groups([job]))
 
 
 def _list_parents(job: JobToSet) -> list[str]:

@@ -1,14 +1,13 @@
 """Delivers the messages of one shard to another, see `redbike.store.links`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from redbike.store.sharded.routes import Shards
     from redbike.store.store import Store
 
 
-def deliver(shards: Union[Sequence["Store"], "Shards"], source: int, shard: int) -> None:
+def deliver(shards: Sequence["Store"], source: int, shard: int) -> None:
     """Deliver all messages of the shard `source` to another one. Others may do the same at the same time."""
     while messages := shards[source].links.read_mail(shard):
         while messages:
