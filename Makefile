@@ -92,8 +92,9 @@ docs: ## the site in build/site and the man page in build/man; a warning is an e
 	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b html docs $(BUILD)/site
 	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b man docs $(BUILD)/man
 
-pictures: ## the pictures of the page in docs/pictures (needs chromium)
+pictures: ## the pictures of the page and of a terminal in docs/pictures (needs chromium)
 	$(PYTHON) docs/pictures.py
+	$(PYTHON) docs/terminal.py
 
 docs-links: ## whether what the pages link to elsewhere is still there (needs the network)
 	$(PYTHON) -m sphinx -q -b linkcheck docs build/links

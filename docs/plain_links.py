@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.logging import getLogger
 
@@ -54,7 +55,19 @@ class PlainLinks(SphinxPostTransform):
         return {each for kind in kinds for node in tree.findall(kind) for each in node["ids"]}
 
 
+class PlainImages(SphinxTransform):
+    """Lets a page that is included from outside ``docs/`` name its pictures from there, as a code host wants it."""
+
+    default_priority = 5
+
+    def apply(self, **_: Any) -> None:
+        """Change the paths of one page's pictures."""
+        for node in self.document.findall(nodes.image):
+            node["uri"] = node["uri"].removeprefix("docs/")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register it."""
+    """Register them."""
+    app.add_transform(PlainImages)
     app.add_post_transform(PlainLinks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

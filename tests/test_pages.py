@@ -38,7 +38,7 @@ from tests.waiting import SLOWNESS, wait_until
 
 # Diagrams, trees and formulas, by how they begin.
 NO_CODE = {
-    ("README", "             set "),
+    ("first-steps", "             set "),
     ("architecture", "cli/  "),
     ("architecture", "             set "),
     ("scale", "jobs at once ="),

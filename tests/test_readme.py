@@ -3,12 +3,14 @@
 import configparser
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from urllib.request import urlopen
+from xml.etree import ElementTree
 
 import pytest
 
@@ -123,6 +125,25 @@ def test_the_second_command_is_the_one_that_is_run_before_a_change_is_accepted()
     assert re.search(r"^   (\S.*\n)", after, re.MULTILINE)[1] == TESTS
     assert TESTS.endswith(".venv/bin/python -m pytest -q\n")
     assert "pass the tests" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.nightly
+def test_the_picture_of_a_terminal_shows_what_is_typed_and_printed_there(tmp_path):
+    """The program that draws it plays the session again: all but instants and names of processes is the same."""
+    program = runpy.run_path(str(ROOT / "docs" / "terminal.py"))
+    drawn = list_lines(program["draw"](program["play"](tmp_path)))
+    kept = list_lines(program["PICTURE"].read_text())
+    assert [line for line in drawn if line.startswith("$ redbike")] == [
+        line for line in kept if line.startswith("$ redbike")
+    ]
+    for words in ("started a server", "was killed by SIGKILL", "was lost, loss 1", "backup: ok after", "lost "):
+        assert any(words in line for line in kept)
+        assert any(words in line for line in drawn)
+
+
+def list_lines(picture: str) -> list[str]:
+    rows = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(row.itertext()) for row in rows]
 
 
 def look_at_the_page(command: str, folder: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.commandline import ROOT
@@ -12,7 +13,7 @@ from tests.release.commands import Fault, run
 from tests.test_readme import look_at_the_page
 from tests.waiting import wait_until
 
-JOBS = {"hello:A": "NOW", "soon:A": "EVERY:1s"}  # the second one needs the dispatcher
+JOBID, PRINTED = "backup", "backs up"
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
@@ -51,9 +52,7 @@ def try_out(programs: Path, folder: Path, version: str, server: str | None) -> N
     if (found := redbike("--version").strip()) != version:
         raise Fault(f"redbike --version says {found!r}, not {version!r}")
     try:
-        for jobid, schedule in JOBS.items():
-            redbike("set", jobid, schedule)
-        work(programs, folder, environ)
+        work(programs, folder, environ, redbike)
         redbike("fsck")
         redbike("metrics")
         redbike("import", "ics", "--queue=A", str(ROOT / "tests/cases/calendars/google.ics"))
@@ -62,14 +61,18 @@ def try_out(programs: Path, folder: Path, version: str, server: str | None) -> N
         redbike("server", "stop")
 
 
-def work(programs: Path, folder: Path, environ: dict[str, str]) -> None:
-    """Start a dispatcher and a worker as README.rst does, until both jobs have run, and stop them."""
+def work(programs: Path, folder: Path, environ: dict[str, str], redbike: Callable[..., str]) -> None:
+    """Run a job as README.rst does: now, and in a second, for which it takes a dispatcher."""
     log = folder / "log"
     with open(log, "w") as output:
-        command = (programs / "redbike", "up", "tour:Worker('A')")
-        loops = subprocess.Popen(command, cwd=folder, env=environ, stdout=output, stderr=output)
+        loops = subprocess.Popen(
+            (programs / "redbike", "up", "tour:jobs"), cwd=folder, env=environ, stdout=output, stderr=output
+        )
     try:
-        wait_until(lambda: all(f"working {jobid}" in log.read_text() for jobid in JOBS) or loops.poll() is not None)
+        for number, command in ((1, ("run", JOBID)), (2, ("set", JOBID, "IN:1s"))):
+            wait_until(lambda: " works work-" in log.read_text() or loops.poll() is not None)
+            redbike(*command)
+            wait_until(lambda number=number: log.read_text().count(PRINTED) >= number or loops.poll() is not None)
         loops.send_signal(signal.SIGTERM)
         if status := loops.wait(60):
             raise Fault(f"'redbike up' ended with {status}: {log.read_text().strip().splitlines()[-1:]}")
