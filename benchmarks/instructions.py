@@ -110,6 +110,14 @@ def set_many(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[
     fill(bike, number, LATER)
 
 
+def set_alone(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
+    """Set jobs that are due now, one by one, beside others of this kind that have run."""
+    bike.set("first:A", "NOW")
+    begin()
+    for each in range(number):
+        bike.set(f"job-{each}:A", "NOW")
+
+
 def dispatch(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[[], None]) -> None:
     fill(bike, number, LATER)
     begin()
@@ -149,6 +157,7 @@ def go_round(bike: Redbike, client: "redis.Redis", number: int, begin: Callable[
 
 VERBS = {
     "set, many at once": (1000, set_many),
+    "set, one by one": (200, set_alone),
     "dispatch, many at once": (1000, dispatch),
     "take and end, one by one": (200, work_alone),
     "take and end, 64 at a time": (6400, drain),

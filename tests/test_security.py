@@ -461,6 +461,7 @@ def checks(bike, helper):
 def asks_and_checks(bike, helper):
     with heard(helper, "log"):
         Redbike(bike.worker, redis_config=bike.client, noted_as="me@here").set("job:A", "NOW")
+    Redbike(bike.worker, redis_config=bike.client).set("other:A", "NOW")  # of a program: the short way
     helper.client.flushdb()
     asks(bike, helper)
     helper.client.flushdb()

@@ -35,6 +35,8 @@ class translate_errors:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None:
+            return
         if isinstance(error, exceptions.MaxConnectionsError):
             raise ServerError(f"max_connections is too low for what this process does: {error}") from error
         if isinstance(error, exceptions.AuthenticationError):

@@ -11,7 +11,9 @@ A script has only those words of 1 and statements of 2 and 3 that it names, or t
 makes each of its functions anew. It gets only those keys of `redbike.store.keys.GIVEN` that the line ``-- keys`` of its
 header lists, as the server looks at each key of each call.
 
-The scripts of `HOT` have a second, plain text for systems in which no job follows another: see ``_plain.lua``.
+The scripts of `HOT` have a second, plain text for systems in which no job follows another: see ``_plain.lua``. A file
+such as ``_set_first.lua`` belongs to the plain text alone. It stands in front, and may return before the functions are
+made.
 """
 
 import hashlib
@@ -130,8 +132,13 @@ def join_parts(name: str, texts: Mapping[str, str], is_plain: bool = False) -> s
     In a plain text they have `need_full` in place of `LEFT_OUT`.
     """
     verb = name.split("_")[1] if name.startswith("_") else name
-    own = [part for part in sorted(texts) if part.startswith(f"_{verb}_") and part < name]
+    first = f"_{verb}_first"
+    own = [part for part in sorted(texts) if part.startswith(f"_{verb}_") and part < name and part != first]
     parts = PARTS[: PARTS.index(name)] if name in PARTS else [*PARTS, *own]
+    if name == first:
+        parts = PARTS[:1]
+    elif is_plain and first in texts:
+        parts = [PARTS[0], first, *parts[1:]]
     body = re.sub(r"^#!.*\n", "", texts[name])
     before = "".join(texts[part] for part in parts)
     if is_plain:

@@ -176,12 +176,15 @@ def make_tag(owner: str = "") -> str:
 
     What follows is random too, so the child of a process that has forked makes other ones.
     """
-    return (owner or make_owner()) + make_owner()
+    return owner + make_owner(1 if owner else 2)
 
 
-def make_owner() -> str:
-    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters."""
-    return base64.urlsafe_b64encode(os.urandom(OWNER * 6 // 8)).decode()
+def make_owner(number: int = 1) -> str:
+    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters.
+
+    Or so many names, one behind the other.
+    """
+    return base64.urlsafe_b64encode(os.urandom(number * OWNER * 6 // 8)).decode()
 
 
 def name_process(tag: str, host: str) -> str:

@@ -18,9 +18,9 @@ WORKER = (
 )
 # A client that runs neither ``fsck`` nor ``tail``.
 CLIENT = (
-    "script|load time hscan hlen zcard scard llen strlen type pttl get set del hget hgetall hmget hexists hset hdel "
-    "hincrby multi exec zrange zcount zrank zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex lrange "
-    "lindex lpos lpush rpush lset ltrim sadd smembers srem smismember"
+    "script|load time hscan hlen zcard scard llen strlen type exists pttl get set del hget hgetall hmget hexists hset "
+    "hdel hincrby multi exec zrange zcount zrank zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex "
+    "lrange lindex lpos lpush rpush lset ltrim sadd smembers srem smismember"
 )
 # What a dispatcher and a worker need besides if there is a setting ``alert``.
 ALERTING = "hscan hlen hset hdel hmget multi exec zrange zscore zmscore"

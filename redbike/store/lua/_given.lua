@@ -11,3 +11,4 @@ end
 local time = given.now or call('TIME')  -- tests alone give one
 local now = given.now or time[1] + time[2] / 1000000  -- seconds since the epoch
 local function stamp(time) return string.format('%.6f', time) end
+local REMEMBERED = 10000  -- requests

@@ -28,7 +28,6 @@ local function count(reason, job, number)
   end
   total[2] = string.format('%.0f', total[2] + number)
 end
-local REMEMBERED = 10000  -- requests
 local function is_repeated()  -- whether the request was made before; if not, it is remembered
   if call('ZSCORE', requests, given.request) then return true end
   change('ZADD', requests, {stamp(now), given.request})
