@@ -26,6 +26,7 @@ JOBS = (ROOT / "docs" / "jobs.rst").read_text()
 FIRST = find_block("README", "python3 -m venv .venv && .venv/bin/pip install -q '.[embedded]'")
 TESTS = find_block("README", "python3 -m venv .venv && .venv/bin/pip install -q '.[test]'")
 INSTALLATION = (
+    find_block("README", "$ pip install '/path"),
     find_block("installation", "$ python3 -m venv"),
     find_block("installation", "$ pip install '/path"),
     find_block("installation", "$ pip install --config"),
@@ -71,7 +72,7 @@ def test_the_extras_and_the_options_that_pages_name_are_those_of_the_project():
     for line in (FIRST, TESTS, *INSTALLATION):
         for extra in re.findall(r"\w+", "".join(re.findall(r"\[(.*?)\]", line))):
             assert extra in setup["options.extras_require"], line
-    assert f"EDITABLE = {INSTALLATION[2].split(' ', 3)[3].rpartition(' ')[0]}\n" in (ROOT / "Makefile").read_text()
+    assert f"EDITABLE = {INSTALLATION[3].split(' ', 3)[3].rpartition(' ')[0]}\n" in (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.acceptance
@@ -80,7 +81,7 @@ def test_what_the_page_on_installation_installs_works(tmp_path):
     """Nothing of the package is left out: a job is run, and the page is shown, with nothing but what is installed."""
     project, folder = copy_of_the_project(tmp_path), tmp_path / "empty"
     folder.mkdir()
-    lines = re.sub(r"^\$ ", "", INSTALLATION[0], flags=re.MULTILINE).replace("metrics]", "metrics,web]")
+    lines = re.sub(r"^\$ ", "", INSTALLATION[1], flags=re.MULTILINE).replace("metrics]", "metrics,web]")
     lines = lines.replace("pip install", "pip install --no-compile")  # most of what is installed is never imported
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(["bash", "-ec", lines], cwd=project, env={**os.environ, "PATH": path}, check=True)
