@@ -88,6 +88,8 @@ class Release:
         tried = [name for name, server in servers.items() if server or name == "Valkey"]
         for name in tried:
             installed.try_out(programs, self.work / f"{python}-{choice}-{name}", self.version, servers[name])
+        if choice == "oldest":  # of the other, the licences are read
+            installed.uninstall(programs)
         return f"the example of README.rst runs on {' and on '.join(tried)}"
 
     def check_licences(self) -> str:

@@ -37,6 +37,13 @@ def install(python: str, folder: Path, wheel: Path, extras: list[str], pins: lis
     return programs
 
 
+def uninstall(programs: Path) -> None:
+    """Take it out again; nothing of it is left."""
+    run(programs / "python", "-m", "pip", "uninstall", "--quiet", "--yes", "redbike")
+    if left := [str(path) for path in programs.parent.rglob("*redbike*")]:
+        raise Fault(f"pip uninstall leaves {' and '.join(left)}")
+
+
 def try_out(programs: Path, folder: Path, version: str, server: str | None) -> None:
     """Run the example of README.rst, and a command for each extra; on the program `server`, else on embedded Valkey."""
     folder.mkdir()
