@@ -277,6 +277,7 @@ def test_without_such_a_job_nothing_is_stored_and_one_question_is_asked(client, 
     assert not client.exists(bike.store.keys.hosts)
 
 
+@pytest.mark.acceptance
 def test_real_hosts_one_of_which_is_killed(shell):
     (shell.folder / "tour.py").write_text(WORKER)
     shell.environment["REDBIKE_WORKER"] = "tour:Worker('A')"

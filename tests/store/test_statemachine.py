@@ -732,8 +732,8 @@ Expirers = narrow("Expirers", EXPIRING.split(), "each_process", "each_run_is_tol
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [
-        *((Jobs, 7), (Savers, 6), (Expirers, 6)),
-        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 36), (Savers, 64), (Expirers, 26))),
+        *((Jobs, 4), (Savers, 4), (Expirers, 3)),
+        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 20), (Savers, 40), (Expirers, 14))),
         *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((Jobs, 400), (Savers, 1000), (Expirers, 600))),
     ],
 )

@@ -71,7 +71,9 @@ JOBS = {
 }
 
 
-@pytest.mark.parametrize(("form", "hours"), [("job", 0), ("queue", 2), ("all", 2)])
+@pytest.mark.parametrize(
+    ("form", "hours"), [("job", 0), *(pytest.param(form, 2, marks=pytest.mark.acceptance) for form in ("queue", "all"))]
+)
 def test_the_agenda_and_a_rehearsal_know_it_before_it_comes(redbike, form, hours):
     """Also while one is on: at half past two in the morning."""
     bike = redbike(Worker(), now=datetime(2026, 10, 25, 0, 30, tzinfo=BERLIN))

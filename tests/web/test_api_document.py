@@ -1,8 +1,6 @@
 """``/api/openapi.json``: it is valid, has each route, and what is answered fits the schemas in it."""
 
 import pytest
-from jsonschema import Draft202012Validator
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from redbike.config.parameters import OPTIONS
 from redbike.web import app
@@ -16,6 +14,8 @@ def api(bike):
 
 
 def test_the_document_is_valid_and_has_all_that_can_be_asked(api):
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # takes seconds: only where it is needed
+
     _, document = api.ask("GET", "/openapi.json")
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
     described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
@@ -27,6 +27,8 @@ def test_the_document_is_valid_and_has_all_that_can_be_asked(api):
 
 
 def test_what_is_answered_fits_its_schema(bike, api):
+    from jsonschema import Draft202012Validator
+
     _, document = api.ask("GET", "/openapi.json")
     components = {"components": document["components"]}
     for route, path, body in list_requests():

@@ -190,7 +190,14 @@ def part(found):
     return [each for each in found if each[1] is not None], sorted(jobid for jobid, at in found if at is None)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.acceptance) for seed in range(2, 6))])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        *(pytest.param(seed, marks=pytest.mark.acceptance) for seed in range(1, 4)),
+        *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 14)),
+    ],
+)
 def test_each_answer_is_the_same(client, prefix, seed):
     twins, chance = Twins(client, prefix), random.Random(seed)
     for number in range(STEPS):
