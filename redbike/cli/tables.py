@@ -56,7 +56,7 @@ def list_job_columns(clock: Clock) -> list[Column]:
         Column("STATUS", _show_status),
         Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
         Column("NEXT RUN", lambda job: _show_next(job, clock)),
-        Column("LAST RUN", lambda job: _show_last(job, clock)),
+        Column("LAST RUN", lambda job: _show_last(job, clock), Width.CUT),
         Column("SCHEDULE", lambda job: job.schedule or NOTHING, Width.CUT),
     ]
 

@@ -11,9 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
+from redbike.store.enums import Outcome
 from redbike.worker.worker import Worker
 from tests.commandline import Within
 from tests.pages import write
+from tests.queries.kept import remember
 from tests.terminal import plain, run_on_terminal
 
 COMMANDS = {"jobs": JOBS, "runs": PAST_RUNS, "queues": QUEUES, "workers": WORKERS, "log": LOG}
@@ -156,9 +158,13 @@ def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
 
 
 def test_an_id_stays_whole_where_other_columns_can_be_cut(bike, shell):
-    bike.set("billing:reminders-month:A", "0 9 * * MON-FRI", note="n" * 60)
+    jobid = "billing:reminders-month:A"
+    bike.set(jobid, "0 9 * * MON-FRI", note="n" * 60)
+    remember(
+        bike.store, bike.store.timeline.read_clock() - 3500, outcome=Outcome.CANCELLED, jobid=jobid
+    )  # 58 min 20 s ago
     lines = plain(run_on_terminal(shell, "jobs", columns=80))
-    assert "billing:reminders-month:A" in [line.split()[0] for line in lines if line]
+    assert jobid in [line.split()[0] for line in lines if line]
 
 
 @pytest.mark.parametrize(("command", "columns"), [*((each, 40) for each in COMMANDS), ("jobs", 80), ("jobs", 200)])
