@@ -239,7 +239,6 @@ IN_USE = having(("other:A", "NOW"), text=IN_UTC)
 # What brings about what a block presumes, by how the block begins: with an empty server and folder. What stands below
 # it on the page goes on from there. All other pages begin with nothing, as a reader does.
 SETUPS = {
-    ("alerting", "$ redbike health"): failed_in_utc,
     ("calendars", "redbike import"): calendars,
     ("command-line", "$ redbike pause --until='mon"): having(("report:A", "0 3 * * *"), text=IN_BERLIN),
     ("command-line", "$ redbike pause --queue=A --every"): IN_USE,
