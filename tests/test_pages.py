@@ -49,7 +49,6 @@ ELSEWHERE = {
     ("deployment", ""),
     ("security", "$ redis-cli ACL"),
     ("security", "ACL SETUSER"),
-    ("page", "$ redis-cli ACL"),
 }
 FETCHED = NO_CODE | ELSEWHERE | list_fetched()
 STARTED = "redbike: started a server in '.redbike'; redbike server stop ends it\n"

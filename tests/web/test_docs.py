@@ -1,4 +1,4 @@
-"""What docs/page.rst shows is what happens: how the page starts, proxies in front of it, rights in Redis."""
+"""What docs/page.rst shows is what happens: how the page starts, proxies in front of it; and its rights in Redis."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.acceptance
 
 TOKEN = "a-token-of-the-tests"
 ACL = re.search(
-    r"redis-cli (ACL SETUSER redbike-page .*)$", PAGES["page"].read_text().replace("\\\n", ""), re.MULTILINE
+    r"redis-cli (ACL SETUSER redbike-page .*)$", PAGES["security"].read_text().replace("\\\n", ""), re.MULTILINE
 )
 
 
@@ -159,7 +159,7 @@ def reader(client, server_url, request):
     """A Redbike whose user in Redis has the rights that the page shows."""
     client.execute_command(*ACL[1].replace("'", "").split())
     if request.param > 1:
-        more = re.search(r"With `shards .*?, add ``(.*?)``", PAGES["page"].read_text())[1]
+        more = re.search(r"With `shards .*?, add ``(.*?)``", PAGES["security"].read_text())[1]
         client.execute_command("ACL", "SETUSER", "redbike-page", *shlex.split(more))
     client.acl_setuser("redbike-page", enabled=True, passwords=["+secret"])
     client.acl_log_reset()
