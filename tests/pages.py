@@ -81,8 +81,8 @@ def list_programs(page: str) -> dict[str, list[Block]]:
     files: dict[str, list[Block]] = {}
     for block in list_blocks(page):
         if block.language == "python":
-            modules = "|".join({name.removesuffix(".py") for name in (*files, "app.py")})
-            if named := re.match(r"# (\w+\.py)\n", block.text):
+            modules = "|".join({name.removesuffix(".py").replace("/", r"\.") for name in (*files, "app.py")})
+            if named := re.match(r"# ([\w/]+\.py)\n", block.text):
                 name = named[1]
             elif re.search(rf"^from ({modules}) import", block.text, re.MULTILINE):
                 name = f"test_own{len(files)}.py" if "def test_" in block.text else f"own{len(files)}.py"

@@ -1,4 +1,4 @@
-"""The examples of docs/integrations.rst, as a reader saves them: real workers run their jobs."""
+"""The middleware of docs/integrations.rst and docs/django.rst, as a reader saves them: real workers run their jobs."""
 
 import json
 import re
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
 
 # The jobs of the page, and some that see the connections of Django when they begin, in the thread of the queries.
 OBSERVER = """
-from accounts import jobs
+from worker import jobs
 from asgiref.sync import sync_to_async
 from django.db import connection
 
@@ -63,10 +63,10 @@ def loop():
 
 @pytest.fixture
 def save(shell):
-    """Save a program of the page."""
+    """Save a program of a page."""
 
-    def save(name):
-        write(shell, name, "\n\n\n".join(block.text for block in list_programs("integrations")[name]) + "\n")
+    def save(name, page="integrations"):
+        write(shell, name, "\n\n\n".join(block.text for block in list_programs(page)[name]) + "\n")
 
     return save
 
@@ -110,14 +110,16 @@ def test_a_session_of_sqlalchemy_commits_what_ends_well_and_rolls_the_rest_back(
 def test_connections_of_django_are_closed_around_each_run(shell, save):
     assert run_line(shell, "django-admin startproject mysite .").returncode == 0
     assert run_line(shell, "python -m django migrate --settings=mysite.settings --pythonpath=.").returncode == 0
-    save("accounts.py")
+    save("shop/jobs.py", "django")
+    save("worker.py", "django")
     write(shell, "observer.py", OBSERVER)
     worker = start_worker(shell, "observer:jobs")
-    names = ("count", "count-async", "observe", "observe", "observe-async", "observe-async")
+    names = ("invoices", "reminders", "observe", "observe", "observe-async", "observe-async")
     for number, name in enumerate(names):
         assert run_jobs(shell, (f"{name}:{number}", None)) == [["ok"]]
     stop(worker)
-    for line, number in (("0 users\n", 1), ("0 users, async\n", 1), ("plain opens\n", 2), ("async opens\n", 2)):
+    wanted = {"invoices for 0 users\n": 1, "reminders for 0 users\n": 1, "plain opens\n": 2, "async opens\n": 2}
+    for line, number in wanted.items():
         assert shell.log().count(line) == number
 
 

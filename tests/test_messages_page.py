@@ -1,18 +1,18 @@
-"""Each message that docs/messages.rst explains is what Redbike says, as somebody comes upon it."""
+"""Each message that docs/failures.rst explains is what Redbike says, as somebody comes upon it."""
 
 import re
 
 import pytest
 
 from redbike import Redbike, RoundRobin
-from tests.commandline import ROOT, Shell
+from tests.commandline import Shell
+from tests.pages import find_section
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-PAGE = (ROOT / "docs/messages.rst").read_text()
-MESSAGES = re.findall(r"^``(.+)``$", PAGE, re.MULTILINE)
+MESSAGES = re.findall(r"^``(.+)``$", find_section("failures", "What a message means"), re.MULTILINE)
 CODE = "from redbike import RoundRobin\n\n\nclass Worker(RoundRobin):\n    pass\n"
 
 

@@ -14,7 +14,7 @@ from redbike.commands import Commands
 from redbike.loop.policies import decide_done
 from redbike.store.enums import Outcome
 from redbike.worker.run_log import describe
-from tests.pages import find_block, is_like, list_blocks, run_line, start_line, write
+from tests.pages import find_block, is_like, list_programs, run_line, start_line, write
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
@@ -95,10 +95,10 @@ def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
     assert run_line(shell, "django-admin startproject mysite . && django-admin startapp shop").returncode == 0
     settings = shell.folder / "mysite" / "settings.py"
     settings.write_text(settings.read_text().replace("INSTALLED_APPS = [", "INSTALLED_APPS = [\n    'shop',"))
-    command = find_block("django", "from typing import Any\n\nfrom django.core")
-    write(shell, "shop/management/commands/set_jobs.py", command)
-    write(shell, "shop/jobs.py", find_block("django", "import inspect"))
-    write(shell, "worker.py", find_block("django", "import os"))
+    programs = list_programs("django")
+    assert len(programs) == 3
+    for name, [block] in programs.items():
+        write(shell, name, f"{block.text}\n")
     del shell.environment["REDBIKE_URL"]
     manage("migrate")
     assert manage("set_jobs") == "jobs: 2 added\n"
@@ -114,11 +114,11 @@ def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
 
 def test_the_jobs_of_the_web_app_are_worked(shell):
     jobs, app = find_block("fastapi", "redbike up").splitlines()
-    write(shell, "app.py", list_blocks("fastapi")[0].text)
+    write(shell, "main.py", find_block("fastapi", "# main.py"))
     start_line(shell, f"exec {shlex.quote(sys.executable)} -m {jobs}")
     wait_until(lambda: "works work-remind" in shell.log(), 60)
-    assert app.startswith("uvicorn app:app ")
-    assert run_program(shell, "import app\nprint(type(app.app).__name__)\n") == "FastAPI\n"
+    assert app.startswith("uvicorn main:app ")
+    assert run_program(shell, "import main\nprint(type(main.app).__name__)\n") == "FastAPI\n"
 
 
 def test_the_lines_of_the_log_are_like_those_shown(shell):

@@ -250,7 +250,7 @@ SETUPS = {
     ("command-line", "$ redbike log"): changed,
     ("command-line", "$ redbike why report:A"): crowded_queue,
     ("command-line", "$ redbike why backup:A"): skipped,
-    ("once", "$ redbike at"): with_a_script,
+    ("commands", "$ redbike at"): with_a_script,
     ("backfill", "$ redbike set load:A"): IN_USE,
     ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,

@@ -164,19 +164,28 @@ WRONG = {
     "redbike.JobHandle('a').wait().outcom": '"PastRun" has no attribute "outcom"',
     "async def act(a: redbike.JobHandle) -> None: print((await a).wait().outcome)": 'has no attribute "outcome"',
 }
-# Django has no types, and what is to be as short as can be has no annotations.
-UNTYPED = {"django", "first-steps", "python"}
+# What is to be as short as can be has no annotations.
+UNTYPED = {"first-steps", "python"}
+# These import what has no types: a class of Django, and the folder of the project.
+OF_DJANGO = {"worker.py", "shop/management/commands/set_jobs.py"}
 
 
 # What other programs of the pages import.
-IMPORTED = {("integrations", "shipping.py"), ("jobs", "app.py"), ("testing", "signup.py")}
+IMPORTED = {
+    ("fastapi", "main.py"),
+    ("integrations", "shipping.py"),
+    ("jobs", "app.py"),
+    ("testing", "signup.py"),
+}
 
 
 def write_pages(folder):
     """The programs of the pages, each under a name of its own, but for those that others import."""
     for page in PAGES.keys() - UNTYPED:
         for name, blocks in list_programs(page).items():
-            own = name if (page, name) in IMPORTED else f"{page.replace('-', '_')}_{name}"
+            if page == "django" and name in OF_DJANGO:
+                continue
+            own = name if (page, name) in IMPORTED else f"{page}_{name}".replace("-", "_").replace("/", "_")
             (folder / own).write_text("\n\n\n".join(block.text for block in blocks) + "\n")
 
 

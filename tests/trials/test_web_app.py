@@ -19,7 +19,8 @@ USERS = ("anna", "a*", "[a-z]na", "änna b")
 @pytest.fixture
 def web(shell):
     """A client of the app, which runs in a process of its own, beside a dispatcher."""
-    write(shell, "web.py", find_block("fastapi", "# web.py"))
+    for name in ("main.py", "web.py"):
+        write(shell, name, find_block("fastapi", f"# {name}"))
     dispatch, app = find_block("fastapi", "redbike dispatch web").splitlines()
     [port] = free_ports(1)
     start_line(shell, f"exec {shlex.quote(sys.executable)} -m {dispatch}", "dispatch")
@@ -31,7 +32,7 @@ def web(shell):
 
 def remind(web, user, name, seconds, text):
     at = datetime.now(UTC) + timedelta(seconds=seconds)
-    return web.put(f"/{user}/reminders/{name}", params={"at": at.isoformat(), "text": text}).status_code
+    return web.put(f"/users/{user}/reminders/{name}", json={"at": at.isoformat(), "text": text}).status_code
 
 
 def test_each_user_sees_changes_and_gets_only_reminders_of_its_own(web, shell):
@@ -39,17 +40,17 @@ def test_each_user_sees_changes_and_gets_only_reminders_of_its_own(web, shell):
         assert remind(web, user, "later", 3600, "lunch") == 204
         assert [remind(web, user, f"now{number}", -1, f"{user} {number}") for number in range(5)] == [204] * 5
     for user in USERS:
-        wait_until(lambda user=user: len(web.get(f"/{user}/sent").json()) == 5, 60)
-        assert sorted(web.get(f"/{user}/sent").json()) == [f"{user} {number}" for number in range(5)]
-        assert web.get(f"/{user}/reminders").json() == ["later"]
-    assert web.get("/*/reminders").json() == []
-    assert web.delete("/anna/reminders/later").status_code == 204
-    assert web.delete("/anna/reminders/later").status_code == 404
-    assert [len(web.get(f"/{user}/reminders").json()) for user in USERS] == [0, 1, 1, 1]
+        wait_until(lambda user=user: len(web.get(f"/users/{user}/sent").json()) == 5, 60)
+        assert sorted(web.get(f"/users/{user}/sent").json()) == [f"{user} {number}" for number in range(5)]
+        assert web.get(f"/users/{user}/reminders").json() == {"later": "lunch"}
+    assert web.get("/users/*/reminders").json() == {}
+    assert web.delete("/users/anna/reminders/later").status_code == 204
+    assert web.delete("/users/anna/reminders/later").status_code == 404
+    assert [len(web.get(f"/users/{user}/reminders").json()) for user in USERS] == [0, 1, 1, 1]
     # Set again, it is another reminder, and comes once.
     assert remind(web, "a*", "later", -1, "dinner") == 204
-    wait_until(lambda: "dinner" in web.get("/a*/sent").json(), 60)
-    assert "lunch" not in web.get("/a*/sent").json()
+    wait_until(lambda: "dinner" in web.get("/users/a*/sent").json(), 60)
+    assert "lunch" not in web.get("/users/a*/sent").json()
     shell.app.terminate()
     # As uvicorn ends when a signal has ended it.
     assert shell.app.wait(60) in (0, -15)
@@ -60,5 +61,7 @@ def test_each_user_sees_changes_and_gets_only_reminders_of_its_own(web, shell):
 
 def test_what_is_refused_is_answered_and_changes_nothing(web):
     assert remind(web, "anna", "a%0Ab", 60, "Bob") == 422
-    assert web.put("/anna/reminders/call", params={"at": "1960-01-01T09:00:00Z", "text": "Bob"}).status_code == 422
-    assert web.get("/anna/reminders").json() == []
+    early = {"at": "1960-01-01T09:00:00Z", "text": "Bob"}
+    assert web.put("/users/anna/reminders/call", json=early).status_code == 422
+    assert remind(web, "anna", "call", 60, "x" * 70_000) == 422
+    assert web.get("/users/anna/reminders").json() == {}
