@@ -99,9 +99,8 @@ def play(folder: Path) -> list[Terminal]:
     time.sleep(6)
     below.run("jobs")
     below.run("run", "backup")
-    time.sleep(2)
-    below.run("why", "backup")
     worker = find_worker(folder)
+    below.run("why", "backup")
     below.type(f"kill -9 {worker}")
     os.kill(worker, signal.SIGKILL)
     above.wait("was lost")
@@ -116,11 +115,15 @@ def play(folder: Path) -> list[Terminal]:
 
 
 def find_worker(folder: Path) -> int:
-    """Return the id of the process that runs the backup."""
+    """Wait for the backup to run; return the id of its process."""
     command = (str(Path(sys.executable).parent / "redbike"), "workers", "--format=csv")
-    printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-    [process] = [int(row["pid"]) for row in csv.DictReader(printed.splitlines()) if row["jobs"] == "backup"]
-    return process
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+        for row in csv.DictReader(printed.splitlines()):
+            if row["jobs"] == "backup":
+                return int(row["pid"])
+    raise TimeoutError("no worker runs the backup")
 
 
 def draw(terminals: list[Terminal]) -> str:
