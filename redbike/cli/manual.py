@@ -71,201 +71,224 @@ Usage:
   redbike --version
 
 Commands:
-  set        Enter a job: its id and when it runs. It need not wait for a dispatcher. The options from --data to
-             --note are those of the job, and override the settings. It keeps those that are not given;
-             "default" takes one back, and "null" the data.
-  unset      Take a job out of the rotation; a run in flight completes.
-  at         Run a command once at a time, or the script on standard input, in this folder, with this environment and
-             umask. -- stands before the command. It prints the id of its job first. A worker of commands runs it.
-  in         The same after a duration.
-  now        The same as soon as a worker is free.
-  load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE, or of - for standard input, and print
-             what differs. What is the same is not touched; bad rows are named. Under a header as schedules --full
-             prints it, the further columns are options, data and pauses.
-  edit       Edit the rows of jobs, as schedules --full prints them, in $VISUAL or $EDITOR; show what would change, and
-             ask. A row that is deleted unsets its job.
-  import     crontab: write schedules.csv, commands.ini and .redbike.conf, which run a crontab as cron did: that of the
-             user, or FILE, - for standard input. What a person must decide is marked in them with DECIDE:.
-             ics: print a row for load for each event of a calendar, with its rule, zone and exceptions.
-  dispatch   Move due jobs to their queues, until halted.
-  work       Work the jobs in the queues, until halted.
-  up         A dispatcher and workers in one foreground command; Ctrl-C stops them all.
-  statuses   The last event of every job, as CSV: jobid,event,timestamp.
-  schedules  The schedule of every job, as CSV that load reads back: jobid,schedule. With --full also options, data and
-             pauses.
-  tell       All about one job, as JSON.
-  next       When a schedule runs next, and what it says in words; also for the id of a job. Needs no server.
-  failures   The jobs that have failed and not succeeded since, the oldest failure first. To a pipe or a file, a JSON
-             object a line, with the traceback.
-  jobs       All jobs, or those that are named: status, next run, last run, schedule.
-             What needs you comes first on a terminal; as CSV or JSON they come in no order.
-  show       All about one job, for a person: what it does now, its next and last runs, its last failure.
-  output     What the last run of a command has printed, as far as it is kept: see the option output. --run=2 is the
-             run before, and --failed one that went wrong. --follow shows it while it runs, and ends with the run:
-             with status 0 if that has succeeded, and 1 otherwise.
-  why        One sentence: why a job does not run now, or did not when it was due, and what it waits for.
-  incident   What is known of a span of time, as text for a report, and the first unusual thing in it.
-  health     One line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is overdue, no
-             process was lost. With patterns, also whether these jobs have succeeded when they were last to run.
-  alert      Send a test to the setting alert, which is told what is wrong, and print what has become of it.
-  metrics    Metrics for Prometheus: print them once, or with --listen serve them, and the line of health, over HTTP.
-  web        Jobs, runs, queues and workers as pages in a browser, and with --api as JSON for programs, until it is told
-             to stop. They only show, unless --write is given. Other machines need a token: set REDBIKE_WEB_TOKEN, or
-             give one to each by redbike token.
-  token      add: make a token for a program, or a person, that asks the page or its API, and print it, once. list: all
-             tokens, and what each may do. remove: take one back, at once.
-  runs       The last ended runs of all jobs, or of those that are named, newest first.
-  queues     Every queue: what waits in it, since when, what runs, and how many runs ended in the last minute.
-  workers    Every dispatcher and worker, and the jobs that it runs. Lost ones come first.
-  shards     The shards among which the jobs are divided: on which server each is, and what it has. move divides them
-             among another number, while no dispatcher and no worker is there; begun again, it goes on.
-  agenda     What will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their jobs.
-  log        What people have changed, or have changed of a job, newest first.
-  top        A screen that shows how things are now: lags, queues, processes, what is due next, failures. Its last line
-             names the keys that find, show, run, pause, resume and cancel jobs; q ends it.
-  tail       Each run that ends and each change by somebody, as it happens, a line each; Ctrl-C ends it.
-             --output=JOBID also shows what the commands of this job print.
+  set        Set a job: its id and when it runs. No dispatcher needs to run for this. The options from --data to
+             --note belong to the job and override the settings. The job keeps those that you do not give; "default"
+             resets one, and "null" removes the data.
+  unset      Remove a job, so it does not run again. A run in flight completes.
+  at         Run a command once at a time, in this folder, with this environment and umask. Put -- before the command;
+             without a command, the script on standard input runs. It prints the id of its job first. A worker of
+             commands runs the job.
+  in         Run a command once after a duration, as redbike at does at a time.
+  now        Run a command once as soon as a worker is free, as redbike at does at a time.
+  load       Make the stored jobs those of a CSV file with rows of JOBID,SCHEDULE; - is standard input. It prints what
+             differs, names bad rows, and leaves all other jobs as they are. Under a header like that of schedules
+             --full, further columns hold options, data and pauses.
+  edit       Edit jobs in $VISUAL or $EDITOR, as the rows that schedules --full prints. It shows what would change,
+             and asks. If you delete a row, it unsets the job.
+  import     Import a crontab or a calendar. import crontab writes schedules.csv, commands.ini and .redbike.conf, which
+             run your crontab as cron did. FILE is another crontab; - is standard input. DECIDE: marks what a person
+             must decide. import ics prints a row for load for each event, with its rule, zone and exceptions.
+  dispatch   Move due jobs to their queues, until it is halted.
+  work       Run the jobs in the queues, until it is halted.
+  up         Run a dispatcher and workers in one foreground command; Ctrl-C stops them all.
+  statuses   Print the last event of every job, as CSV: jobid,event,timestamp.
+  schedules  Print the schedule of every job, as CSV that load reads: jobid,schedule. With --full, also print options,
+             data and pauses.
+  tell       Print all about one job, as JSON.
+  next       Say when a schedule, or a job by its id, runs next, and explain the schedule in words. A schedule needs
+             no server.
+  failures   List jobs that have failed and not succeeded since, the oldest failure first. To a pipe or a file, it
+             writes one JSON object a line, with the traceback.
+  jobs       List all jobs, or those that you name: status, next run, last run, schedule. On a terminal, jobs that
+             need attention come first; CSV and JSON have no order.
+  show       Describe one job for a person: what it does now, its next and last runs, its last failure.
+  output     Print what the last run of a command printed, as far as the option output keeps it. --run=2 chooses the
+             run before, and --failed only runs that went wrong. --follow prints the output of the present run until
+             it ends, and exits 0 if the run succeeded, else 1.
+  why        Say in one sentence why a job does not run now, or did not run when it was due, and what it waits for.
+  incident   Report what Redbike knows about a span of time, and the first unusual thing in it.
+  health     Print one line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is
+             overdue, no process was lost. With patterns, also check that each of these jobs succeeded when it was
+             last due.
+  alert      Send a test alert to the target in the setting alert, and print the result.
+  metrics    Print metrics for Prometheus once. With --listen, serve them, and the line of health, over HTTP.
+  web        Serve jobs, runs, queues and workers as pages for a browser, and with --api as JSON for programs. The
+             pages change nothing, unless you give --write. Other machines need a token: set REDBIKE_WEB_TOKEN, or
+             make a token for each user with redbike token.
+  token      Manage the tokens with which programs and people use the page and its API. token add makes a token, and
+             prints it once. token list shows all tokens, and what each permits. token remove revokes one at once.
+  runs       List the last ended runs of all jobs, or of those that you name, newest first.
+  queues     List the queues: how many jobs wait in each, since when, what runs, and how many runs ended in the last
+             minute.
+  workers    List the dispatchers and workers, and the jobs that each runs. Lost processes come first.
+  shards     List the shards among which the jobs are divided: the server of each, and how many jobs it has. shards
+             move changes the number of shards; stop all dispatchers and workers first. If a move was interrupted, the
+             same command continues it.
+  agenda     Show what will run when: a bar for each quarter of an hour, the densest minutes, and how to spread their
+             jobs.
+  log        List what people have changed, newest first; with a JOBID, only what they changed of this job.
+  top        Show the present state, live: lags, queues, processes, what is due next, failures. The last line names
+             the keys that find, show, run, pause, resume and cancel jobs; q ends it.
+  tail       Print each run that ends, and each change that somebody makes, as it happens, one a line; Ctrl-C ends it.
+             --output=JOBID also prints what the commands of this job print.
   run        Run jobs once now, and forget their failures. A JOBID may be a pattern with *, ? and [...].
-  cancel     Drop what waits or runs of jobs; their schedules go on, and nothing has failed. A backfill ends first.
-  backfill   Run the occurrences of a job that are past, and what follows each, beside its schedule: oldest first, and
-             none that has ended well. show says how far it is, and cancel ends it.
-  pause      Hold jobs until they are resumed, a queue, or everything; runs in flight complete. With --every and --for
-             it is paused for so long at each time of a schedule: a blackout.
-  resume     Let what is paused go on. What came due meanwhile was missed: the setting catchup decides. With --every,
-             end a blackout for good.
-  limit      Limit how many jobs of a queue run, across all workers; without an option print its limits.
-  check      Check the config, the worker class, the server and all stored jobs; exits 1 for a problem, changes nothing.
-  fsck       Check that every job is in its one place; prints what is not, and exits 1 then.
-             With --repair, bring it there, and exit 1 only if that cannot be done for all.
-             It also says that the server went back in time, until somebody has acknowledged it.
-  acknowledge  Print each time that the server went back, as at a failover that lost writes; health and fsck do not
-             report it any more.
-  control    HALT stops every dispatcher and worker that runs now, each after its current job.
-  server     The embedded server in .redbike/ of the current folder.
-  completion  Print a script by which a shell completes command lines. It asks completion words for what may follow.
-  help       Explain a command, with examples; without one the most important ones, on one screen.
+  cancel     Drop the waiting or running occurrence of each job. Its schedule goes on, and nothing counts as failed. If
+             a job has a backfill, the first cancel ends only that.
+  backfill   Run past occurrences of a job, and the jobs that follow each, beside its schedule. The oldest comes
+             first, and those that have succeeded are left out. show says how far the backfill is, and cancel ends it.
+  pause      Hold jobs, a queue, or everything, until somebody resumes them. Runs in flight complete. With --every and
+             --for, it pauses them for that long at each time of a schedule: a blackout.
+  resume     Let paused jobs, a queue, or everything go on. The setting catchup decides which missed occurrences run.
+             With --every, end a blackout for good.
+  limit      Limit how many jobs of a queue run, across all workers. Without an option, print the limits of the queue.
+  check      Check the config, the worker class, the server and all stored jobs. It changes nothing, and exits 1 for a
+             problem.
+  fsck       Check that every job is in exactly one place. It prints each job that is not, and then exits 1. With
+             --repair, it repairs them, and exits 1 only if it cannot repair all. It also reports that the server went
+             back in time, until somebody runs redbike acknowledge.
+  acknowledge  Print each time that the server went back, as at a failover that lost writes. After that, health and
+             fsck no longer report it.
+  control    Send HALT: every dispatcher and worker that runs now stops after its current job.
+  server     Start, stop, or describe the embedded server in .redbike/ of the current folder.
+  completion  Print a script with which a shell completes command lines. The script runs completion words to list what
+             may follow.
+  help       Explain a command, with examples. Without a command, list the most important ones on one screen.
 
 Options:
-  -c --config=<CONF>       The config file [default is .redbike.conf, if there is one].
-  --url=<URL>              The server: redis://, unix://, redis+sentinel://, redis+cluster:// or embedded:;
-                           with TLS: rediss://, rediss+sentinel://, redis+clusters://
-  -a --after=<TIMESTAMP>   From when occurrences count.
-  --tz=<ZONE>              The zone of times that name none, such as Europe/Berlin.
-  --data=<JSON>            What its worker is given, any JSON value.
+  -c --config=<CONF>       The config file [default is .redbike.conf, if it exists].
+  --url=<URL>              The server: redis://, unix://, redis+sentinel://, redis+cluster:// or embedded:; with TLS:
+                           rediss://, rediss+sentinel://, redis+clusters://
+  -a --after=<TIMESTAMP>   Count only occurrences after this time.
+  --tz=<ZONE>              The time zone of times that name none, such as Europe/Berlin.
+  --data=<JSON>            The data for its worker, any JSON value.
   --timeout=<DURATION>     How long a run may take.
   --on-timeout=<POLICY>    After a timeout: stop, reschedule, requeue.
   --on-error=<POLICY>      After a failure: stop, reschedule, retry.
   --retries=<N>            How often a failed run is tried again, before on-error decides.
   --backoff=<DURATION>     The pause before the first retry.
   --max-backoff=<DURATION>  The longest pause between two tries.
-  --jitter=<SHARE>          Shorten each pause between two tries at random by up to this share of it, from 0 to 1.
+  --jitter=<SHARE>         Shorten each pause between two tries at random by up to this share of it, from 0 to 1.
   --on-lost=<POLICY>       After its worker died: requeue, reschedule, stop.
   --catchup=<POLICY>       Which missed occurrences run: last, none, all.
   --catchup-limit=<N>      How many missed occurrences catchup=all runs.
-  --stop-after=<N>         Stop it after so many failed occurrences in a row, each with its retries.
-  --grace=<DURATION>       Skip an occurrence that is later than this.
-  --expires=<DURATION>     Skip an occurrence that has not begun in this time; of a token, when it ends: 90d, or a
-                           time as people say it.
-  --start-within=<DURATION>  Alert if an occurrence has not begun in this time.
-  --finish-within=<DURATION>  Alert if an occurrence has not ended in this time.
+  --stop-after=<N>         Stop the job after so many failed occurrences in a row, each with its retries.
+  --grace=<DURATION>       Skip an occurrence that is late by more than this.
+  --expires=<DURATION>     Skip an occurrence that has not begun within this time. With token: when the token expires,
+                           such as 90d or a TIME.
+  --start-within=<DURATION>  Alert if an occurrence has not begun within this time.
+  --finish-within=<DURATION>  Alert if an occurrence has not ended within this time.
   --finish-by=<HH:MM>      Alert if an occurrence has not ended by this time of day, such as 06:00.
-  --overlap=<POLICY>       An occurrence that is due during a run: skip, queue.
-  --spread=<DURATION>      Run it later by a fixed share of this, hashed from its id.
-  --forget-after=<DURATION>  Forget a one-off so long after its run has succeeded, or never.
-  --history=<N>            How many ended runs are kept.
-  --keep-result=<POLICY>   Whether what work returns is kept with the run: no, yes.
-  --output=<SIZE>          How much of the end of its output is kept with each run of a command, such as 16k.
-  --group-of=<NAME>        The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due.
-  --ping-url=<URL>         A URL to call after each run; with dispatch and up one that the dispatcher calls each minute.
-  --traceparent=<TRACEPARENT>  The span that its runs are linked to, in the format of W3C Trace Context.
-  --tags=<TAGS>            Words by which --tag finds it, such as billing,nightly.
-  --owner=<NAME>           Who answers for it, for whoever looks at it.
-  --note=<TEXT>            What one should know of it, for whoever looks at it.
-  --except=<ICS>           Leave out the holidays of a calendar, such as holidays.ics, of the next two years.
-  -s --schedules=<CSV>     Rows of JOBID,SCHEDULE that are set first.
-  --count=<N>              How many instants [default is 5].
-  --format=<FORMAT>        csv, json or table; without it table on a terminal, otherwise csv, with failures a JSON
-                           object a line. show is always a page.
-  --follow                 Until the run ends.
+  --overlap=<POLICY>       If an occurrence is due during a run: skip, queue.
+  --spread=<DURATION>      Delay each run by a fixed part of this; a hash of the job id chooses the part.
+  --forget-after=<DURATION>  Forget a one-off this long after its run succeeded; with "never", keep it.
+  --history=<N>            How many ended runs Redbike keeps.
+  --keep-result=<POLICY>   Whether Redbike keeps the value that work returns with the run: no, yes.
+  --output=<SIZE>          How much of the end of a command's output Redbike keeps with each run, such as 16k. With
+                           tail: the id of a job, whose output it prints too.
+  --group-of=<NAME>        The group that the job belongs to. When all jobs of the group have ended, the job with the
+                           schedule GROUP:<NAME> is due.
+  --ping-url=<URL>         A URL to call after each run. With dispatch and up: a URL that the dispatcher calls each
+                           minute.
+  --traceparent=<TRACEPARENT>  The span to link its runs to, in the format of W3C Trace Context.
+  --tags=<TAGS>            Tags by which --tag finds the job, such as billing,nightly.
+  --owner=<NAME>           Who is responsible for the job.
+  --note=<TEXT>            A note for people who look at the job.
+  --except=<ICS>           Skip the days of all-day events in this calendar, such as holidays.ics, for the next two
+                           years.
+  -s --schedules=<CSV>     A file with rows of JOBID,SCHEDULE, which are set first.
+  --count=<N>              How many runs to print [default is 5].
+  --format=<FORMAT>        csv, json or table [default is table on a terminal, else csv]. Without it, failures writes
+                           one JSON object a line if not to a terminal, and show always writes a page for people.
+  --follow                 Print the output until the run ends.
   --run=<N>                Which run, counted from the newest [default is 1].
-  --at=<TIMESTAMP>         An instant that is past.
+  --at=<TIMESTAMP>         A past time, such as when the job should have run.
   --max-lag=<DURATION>     How long a job may be late or wait in a queue [default is 60 s].
-  --test                   Send a test.
-  --listen=<HOST:PORT>     Where to listen, such as 9199, which is the loopback interface, or 0.0.0.0:9199
-                           [default with web is 127.0.0.1:8080].
-  --root-path=<PATH>       Where a proxy shows the page, such as /redbike, whether it strips that or not.
-  --write                  Let the page also steer: run, pause, set and unset jobs.
-  --api                    Also answer programs, in JSON, below /api/.
-  --who-header=<NAME>      The header in which a proxy says who sends a request, for the log.
-  --groups-header=<NAME>   The header in which a proxy says of which groups that user is, for --roles.
-  --roles=<ROLES>          What users of groups may do whom a proxy has let in, such as admins=write,ops=operate; * is
-                           each user.
-  --trust-proxy=<CIDR>     Believe these headers of proxies at this address, or of this network, too; without it only of
-                           those on this machine.
-  --role=<ROLE>            What a token may do: read; operate, which is also to run, cancel, pause and resume jobs; or
-                           write, which is everything that --write permits.
-  --jobs=<PATTERN>         Only these jobs; it may be given several times.
-  --show-data              Let the page also show data of jobs, output and tracebacks.
+  --test                   Send a test alert.
+  --listen=<HOST:PORT>     Where to listen: 9199 is a port of the loopback interface, 0.0.0.0:9199 one of all
+                           interfaces [default with web is 127.0.0.1:8080].
+  --root-path=<PATH>       The path at which a proxy serves the page, such as /redbike. The proxy may strip it or keep
+                           it.
+  --write                  Let the page also make changes: run, pause, set and unset jobs.
+  --api                    Also serve JSON to programs, below /api/.
+  --who-header=<NAME>      The header in which a proxy names the user of a request, for the log.
+  --groups-header=<NAME>   The header in which a proxy names the groups of this user, for --roles.
+  --roles=<ROLES>          The role of each group of users whom a proxy authenticates, such as
+                           admins=write,ops=operate; * is every user.
+  --trust-proxy=<CIDR>     Trust these headers also from proxies at this address or in this network. Without it, only
+                           proxies on this machine are trusted.
+  --role=<ROLE>            What the token permits. read: to look. operate: also to run, cancel, pause and resume jobs.
+                           write: all that --write permits.
+  --jobs=<PATTERN>         Limit the token to these jobs. You may give it several times.
+  --show-data              Let the page also show data, output and tracebacks of jobs.
   --status=<CODE>          Only jobs with this status: TML, ENQ, WRK, STP, DIE or BAD.
   --paused                 Only jobs that are paused.
-  --overdue                Only jobs that are due, and neither run nor are paused.
-  --late                   Only jobs that have not begun, or not ended, in the time that their options give them.
-  --never-ran              Only jobs of which no run is known; see --history.
-  --planned                Only jobs that have a time for their next run.
-  --failed                 With jobs those whose last run failed, with runs those that went wrong,
-                           with run all jobs that have failed for good.
-  --since=<TIMESTAMP>      Only runs that started then or later, and with log what was changed then or later.
-  --who=<NAME>             Only what those have changed in whose names this is a part, such as amy or web1.
+  --overdue                Only jobs that are due, but neither run nor are paused.
+  --late                   Only jobs that have not begun or ended within the time that their options give.
+  --never-ran              Only jobs without a known run; see --history.
+  --planned                Only jobs that have a next run.
+  --failed                 With jobs: those whose last run failed. With runs and output: runs that went wrong. With
+                           run: all jobs that have failed for good.
+  --since=<TIMESTAMP>      Only runs that started then or later. With log: changes that were made then or later.
+  --who=<NAME>             Only changes by users whose name contains this, such as amy or web1.
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
-  --limit=<N>              How many rows [default is 100 for runs, and for jobs on a terminal]; with tail how many
-                           events a second [default is 1000].
-  --queue=<QUEUE>          A queue by its full name, such as work-A; with the stock workers A will do. With import the
-                           end of each job id [default is cron-HOST, and calendar for calendars].
-  --tag=<TAG>              Only jobs that have this tag, or with a,b one of these; without ids or patterns, all of them.
-  --system                 The lines of the crontab name a user, as in /etc/crontab and /etc/cron.d.
-  --out=<PATH>             Where import crontab writes its files [default is the current folder], and import ics its
-                           rows [default is standard output].
-  --force                  Replace files that are there.
-  --all                    Everything: no job is enqueued, and none is taken; with help all commands and options.
+  --limit=<N>              The most rows to print [default is 100 for runs, and for jobs on a terminal]. With tail:
+                           the most events a second [default is 1000].
+  --queue=<QUEUE>          A queue by its full name, such as work-A; for the stock workers, A is enough. With import:
+                           the end of each job id [default is cron-HOST, and calendar for calendars].
+  --tag=<TAG>              Only jobs that have this tag; with a,b, jobs that have either tag. Without ids or patterns,
+                           all jobs that have it.
+  --system                 Each line of the crontab names a user, as in /etc/crontab and /etc/cron.d.
+  --out=<PATH>             The folder for the files of import crontab [default is the current folder], or the file for
+                           the rows of import ics [default is standard output].
+  --force                  Replace existing files.
+  --all                    Everything: while it is paused, no job is enqueued and none is taken. With help: all
+                           commands and options.
   --until=<TIME>           When the pause ends by itself.
-  --every=<SCHEDULE>       When a blackout begins, again and again, of the jobs that match now; with resume no value.
+  --every=<SCHEDULE>       The schedule by which a blackout begins, for the jobs that match now. With resume, it takes
+                           no value.
   --for=<DURATION>         How long each blackout lasts.
-  --reason=<TEXT>          Why, for whoever looks at it.
-  --at-once=<N>            How many jobs of the queue may run at once; none is no limit. With backfill 1 to 1000.
-  --rate=<RATE>            How many may begin in a time: 100/m, 5/s, 1/h; none takes the limit back.
-  --from=<TIMESTAMP>       The first due time that is meant.
-  --to=<TIMESTAMP>         The last due time that is meant; one that is to come is now. With shards move the number of
-                           shards, 1 to 64; that of before takes back what was interrupted early.
-  --again                  Also what has ended well.
-  --alone                  Without the jobs that follow it.
-  --dry-run                Only print the jobs that are meant, with load what would differ, with backfill the runs.
-  --prune                  Unset the jobs that an earlier load of this file has set, and that are not in it any more.
-  --prune-all              The same, also for all jobs of the file, or more than five that are over a tenth of them.
-  --take                   Take over the jobs that another file or program has; without it these rows are refused.
-  --group=<NAME>           As the rows of what the jobs count for --prune [default is the setting group and its path].
-  --yes                    Do not ask.
-  --full                   All columns under a header, as a backup.
-  --repair                 Put right what is wrong; dispatchers and workers may go on meanwhile.
-  -b --before=<TIMESTAMP>  Only jobs whose last event was before.
-  --concurrency=<N>        Jobs at once in each process [default is 1, with Commands 10].
-  --processes=<N>          Worker processes [default is 1].
-  -h --help                Show this.
-  --version                Show the version.
+  --reason=<TEXT>          The reason, for people who look at the pause.
+  --at-once=<N>            How many jobs of the queue may run at once; none removes the limit. With backfill: how many
+                           of its occurrences, 1 to 1000.
+  --rate=<RATE>            How many jobs may begin in a time: 100/m, 5/s, 1/h; none removes the limit.
+  --from=<TIMESTAMP>       The due time of the first occurrence to run.
+  --to=<TIMESTAMP>         The due time of the last occurrence to run; a future time means now. With shards move: the
+                           number of shards, 1 to 64. The old number takes back a move that was interrupted early.
+  --again                  Also run occurrences that have succeeded.
+  --alone                  Do not run the jobs that follow it.
+  --dry-run                Change nothing; only print the jobs that match. With load, print what would change; with
+                           backfill, the runs.
+  --prune                  Unset jobs that an earlier load of this file has set, and that the file no longer has.
+  --prune-all              As --prune, even if that unsets all jobs of the file, or more than five that are over a
+                           tenth of them.
+  --take                   Take over jobs of another file or program. Without it, Redbike refuses their rows.
+  --group=<NAME>           The group to which the jobs belong. --prune unsets only jobs of this group [default is the
+                           setting group and the path of the file].
+  --yes                    Do not ask before the change.
+  --full                   Print all columns under a header, as a backup.
+  --repair                 Repair what is wrong. Dispatchers and workers may run meanwhile.
+  -b --before=<TIMESTAMP>  Only jobs whose last event was before this time.
+  --concurrency=<N>        How many jobs each process runs at once [default is 1, with Commands 10].
+  --processes=<N>          How many worker processes to start [default is 1].
+  -h --help                Print this help.
+  --version                Print the version.
 
 Words:
   DURATION   Seconds, or a text such as 15m or 2h.
-  JOBID      Behind its last : stands its queue. One that ends in @web1 runs on the host web1, one that ends in @all
-             on every host of its queue.
-  PATTERN    A job id in which * stands for any characters, ? for one, and [...] for one of a few.
+  JOBID      The part after the last : names the queue. A job whose id ends in @web1 runs on the host web1 only. One
+             whose id ends in @all runs on every host of its queue.
+  PATTERN    A job id in which * stands for any characters, ? for one character, and [...] for one of those in it.
   SCHEDULE   NOW, AT:<TIMESTAMP>, IN:<DURATION>, CONTINUE, STOP, EVERY:<DURATION>[@<TIMESTAMP>],
-             AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], GROUP:<NAME>, five to seven fields of cron, which lines of
-             EXDATE and RDATE may follow, or the lines of an iCal RRULE. ALL:<SCHEDULE> for a job on every host.
+             AFTER:<JOBID>[,<JOBID>...] [ok|failed|any], GROUP:<NAME>, a cron expression of five to seven fields, or
+             the lines of an iCal RRULE. Lines of EXDATE and RDATE may follow a cron expression. ALL:<SCHEDULE> runs a
+             job on every host.
   TIME       The same as TIMESTAMP.
-  TIMESTAMP  Epoch seconds, ISO 8601, or a time as people say it, such as 22:45, mon 9:00, tomorrow 6:00, +1h or
-             24 dec 18:00: the next such instant, or the last one if the command looks back. Behind AT: and @ of a
-             schedule, epoch seconds or ISO 8601.
-  WINDOW     A TIMESTAMP, or one ±<DURATION>, also with +-, such as 03:05 or 03:05±20m [default is now±20m].
-  WORKER     package.module:Class('init string'), or package.module:jobs for an instance, as of redbike.Jobs.
+  TIMESTAMP  Epoch seconds, ISO 8601, or a time such as 22:45, mon 9:00, tomorrow 6:00, +1h or 24 dec 18:00. It means
+             the next such instant, or the last one if the command looks back. In a schedule, only epoch seconds and
+             ISO 8601 may follow AT: and @.
+  WINDOW     A TIMESTAMP, or one with ±<DURATION> or +-<DURATION> after it, such as 03:05 or 03:05±20m [default is
+             now±20m].
+  WORKER     package.module:Class('init string'), or package.module:jobs for an instance, such as one of redbike.Jobs.
 
 Exit status: 0 done, 1 failed, 2 bad usage or bad input.
 """

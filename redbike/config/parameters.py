@@ -84,23 +84,24 @@ class Parameter:
         return int(seconds) if seconds.is_integer() else seconds
 
 
-_EXPIRES_HELP = (
-    "Skip an occurrence that has not begun in this time; of a token, when it ends: 90d, or a time as people say it"
-)
-_START_HELP = "Alert if an occurrence has not begun in this time"
-_WITHIN_HELP = "Alert if an occurrence has not ended in this time"
+_EXPIRES_HELP = "Skip an occurrence that has not begun within this time"
+_START_HELP = "Alert if an occurrence has not begun within this time"
+_WITHIN_HELP = "Alert if an occurrence has not ended within this time"
 _BY_HELP = "Alert if an occurrence has not ended by this time of day, such as 06:00"
 _JITTER_HELP = "Shorten each pause between two tries at random by up to this share of it, from 0 to 1"
-_SPREAD_HELP = "Run it later by a fixed share of this, hashed from its id"
-_FORGET_HELP = "Forget a one-off so long after its run has succeeded, or never"
-_RESULT_HELP = "Whether what work returns is kept with the run"
-_OUTPUT_HELP = "How much of the end of its output is kept with each run of a command, such as 16k"
-_PING_URL_HELP = "A URL to call after each run; with dispatch and up one that the dispatcher calls each minute"
-_GROUP_HELP = "The group that the job is one of; when all of it have ended, the job GROUP:<NAME> is due"
-_TAGS_HELP = "Words by which --tag finds it, such as billing,nightly"
-_OWNER_HELP = "Who answers for it, for whoever looks at it"
-_NOTE_HELP = "What one should know of it, for whoever looks at it"
-_TRACEPARENT_HELP = "The span that its runs are linked to, in the format of W3C Trace Context"
+_SPREAD_HELP = "Delay each run by a fixed part of this; a hash of the job id chooses the part"
+_FORGET_HELP = 'Forget a one-off this long after its run succeeded; with "never", keep it'
+_RESULT_HELP = "Whether Redbike keeps the value that work returns with the run"
+_OUTPUT_HELP = "How much of the end of a command's output Redbike keeps with each run, such as 16k"
+_PING_URL_HELP = "A URL to call after each run"
+_GROUP_HELP = (
+    "The group that the job belongs to. "
+    "When all jobs of the group have ended, the job with the schedule GROUP:<NAME> is due"
+)
+_TAGS_HELP = "Tags by which --tag finds the job, such as billing,nightly"
+_OWNER_HELP = "Who is responsible for the job"
+_NOTE_HELP = "A note for people who look at the job"
+_TRACEPARENT_HELP = "The span to link its runs to, in the format of W3C Trace Context"
 
 PARAMETERS = {
     row.key: row
@@ -114,7 +115,7 @@ PARAMETERS = {
         Parameter("group", "text", None, "What the group of a file begins with", is_option=False),
         Parameter("host", "text", None, "The name of this host", is_option=False),
         Parameter("default-timeout", "duration", 10.0, "How long a run may take", least=0.001, is_option=False),
-        Parameter("timezone", "text", "UTC", "The zone of times without a zone", is_option=False),
+        Parameter("timezone", "text", "UTC", "The time zone of times without a zone", is_option=False),
         Parameter("timeout", "duration", None, "How long a run may take", least=0.001, is_setting=False),
         Parameter("on-timeout", "choice", None, "After a timeout", get_args(OnTimeout)),
         Parameter("on-error", "choice", None, "After a failure", get_args(OnError)),
@@ -126,28 +127,30 @@ PARAMETERS = {
         Parameter("max-losses", "count", 3, "Losses in a row that fail a job", least=1, most=1000, is_option=False),
         Parameter("catchup", "choice", "last", "Which missed occurrences run", get_args(Catchup)),
         Parameter("catchup-limit", "count", 100, "How many missed occurrences catchup=all runs"),
-        Parameter("stop-after", "count", 0, "Stop it after so many failed occurrences in a row, each with its retries"),
-        Parameter("grace", "duration", 0.0, "Skip an occurrence that is later than this", zero="none"),
+        Parameter(
+            "stop-after", "count", 0, "Stop the job after so many failed occurrences in a row, each with its retries"
+        ),
+        Parameter("grace", "duration", 0.0, "Skip an occurrence that is late by more than this", zero="none"),
         Parameter("expires", "duration", 0.0, _EXPIRES_HELP, zero="none"),
         Parameter("start-within", "duration", None, _START_HELP, least=0.001, is_setting=False),
         Parameter("finish-within", "duration", None, _WITHIN_HELP, least=0.001, is_setting=False),
         Parameter("finish-by", "clock", None, _BY_HELP, is_setting=False),
-        Parameter("overlap", "choice", "skip", "An occurrence that is due during a run", get_args(Overlap)),
+        Parameter("overlap", "choice", "skip", "If an occurrence is due during a run", get_args(Overlap)),
         Parameter("spread", "duration", 0, _SPREAD_HELP, is_setting=False),
         Parameter("forget-after", "duration", 7 * 86400.0, _FORGET_HELP, endless="never"),
-        Parameter("history", "count", 10, "How many ended runs are kept", most=200),
+        Parameter("history", "count", 10, "How many ended runs Redbike keeps", most=200),
         Parameter("keep-result", "choice", "no", _RESULT_HELP, NO_OR_YES),
         Parameter("output", "size", 0, _OUTPUT_HELP, most=MAX_OUTPUT),
         Parameter("group-of", "group", None, _GROUP_HELP, is_setting=False),
         Parameter("ping-url", "url", None, _PING_URL_HELP),
-        Parameter("alert", "text", None, "A command, or a URL, that is told what is wrong", is_option=False),
+        Parameter("alert", "text", None, "A command or a URL that gets alerts", is_option=False),
         Parameter("alert-every", "duration", 3600.0, "How long the same alert is not repeated", is_option=False),
         Parameter("traceparent", "traceparent", None, _TRACEPARENT_HELP, is_setting=False),
         Parameter("tags", "tags", None, _TAGS_HELP, is_setting=False),
         Parameter("owner", "line", None, _OWNER_HELP, most=100, is_setting=False),
         Parameter("note", "line", None, _NOTE_HELP, most=500, is_setting=False),
         Parameter("stop-within", "duration", 0.0, "How long a worker that stops waits for its runs", is_option=False),
-        Parameter("failures-limit", "count", 1000, "How many failures are kept", most=10_000_000, is_option=False),
+        Parameter("failures-limit", "count", 1000, "How many failures Redbike keeps", most=10_000_000, is_option=False),
         Parameter("log-level", "choice", "info", "The lowest level to log", get_args(LogLevel), is_option=False),
         Parameter("log-format", "choice", "text", "How messages are logged", get_args(LogFormat), is_option=False),
     )

@@ -173,7 +173,7 @@ def test_fish_offers_what_follows_with_what_it_means(home, bike):
     bike.set("backup:A", "0 3 * * *")
     (home[0] / "jobs.csv").touch()
     script = 'redbike completion fish | source; for line in $argv; complete -C "$line"; end'
-    meant = "What will run when: a bar for each quarter of an hour, the densest …"
+    meant = "Show what will run when: a bar for each quarter of an hour, the …"
     lines = {
         "redbike agen": f"agenda\t{meant}",
         "redbike set --on-error=re": "--on-error=reschedule\n--on-error=retry",
