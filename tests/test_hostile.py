@@ -258,7 +258,7 @@ def test_a_key_of_a_wrong_type_is_left_alone_and_nothing_is_done_by_half(run, cl
     if name not in ("inflight-tag", "control"):
         if name != "queues":
             client.sadd("redbike-queues", "work-A")
-        assert run("fsck")[1] == f"the key '{key}' is a stream, not a {KINDS[name]}: nothing can be said of the jobs\n"
+        assert run("fsck")[1] == f"the key '{key}' is a stream, not a {KINDS[name]}, so the jobs cannot be checked\n"
     client.delete(key)
     assert run("fsck")[:2] == (DONE, "")
 

@@ -766,7 +766,7 @@ def test_a_folder_of_someone_elses_is_not_used(tmp_path):
     (tmp_path / ".redbike").symlink_to("elsewhere")
     done = Shell(tmp_path, None).run("set", "job:A", "NOW")
     assert done.returncode == 1
-    assert "not a folder of this user's own" in done.stderr
+    assert "does not belong to this user" in done.stderr
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -813,5 +813,5 @@ def test_the_rights_to_move_jobs_to_shards_suffice_and_none_is_too_many(users, s
             Mover(client, "redbike").move(4)
         users.execute_command("ACL", "SETUSER", "redbike-client", f"+{right}")
     assert Mover(client, "redbike").move(4).jobs == 20
-    with pytest.raises(BadConfig, match="have left for 4 shards"):
+    with pytest.raises(BadConfig, match="have moved to 4 shards"):
         bikes["client"].set("new:A", "NOW")

@@ -57,11 +57,11 @@ def _explain(found: Backfill, clock: Clock, is_dry: bool) -> Iterable[str]:
     yield f"{found.jobid}: {name_number(len(found.dues), 'occurrence')} {does}, {span}, {found.at_once:,} at once"
     if found.followers:
         names = found.followers if len(found.followers) <= SHOWN else [*found.followers[:SHOWN], "others"]
-        yield f"for each of them, what follows it: {join_words(names)}"
+        yield f"with each of them, its followers: {join_words(names)}"
     if found.done:
-        yield f"{name_number(found.done, 'occurrence')} left out, as ended well before; --again runs them too"
+        yield f"{name_number(found.done, 'occurrence')} left out, because they have succeeded; --again runs them too"
     if found.busy:
-        yield f"{name_number(found.busy, 'occurrence')} left out, as they wait or run now"
+        yield f"{name_number(found.busy, 'occurrence')} left out, because they wait or run now"
     if found.known_since is None:
         yield "no run of its schedule is known"
     elif found.known_since > found.start:

@@ -103,7 +103,7 @@ def load_to_look(config: Config) -> Any:
     try:
         return load_placer(config.settings.worker, config.folder, RoundRobin)
     except BadConfig as error:
-        complain(f"{error}; so the queues of some jobs are not known")
+        complain(f"{error}; without it, the queues of some jobs are unknown")
         return NoWorker("the worker class cannot be loaded")
 
 

@@ -144,5 +144,5 @@ def _check_queue(name: str) -> str:
         or " " in name
         or len(name.encode()) > _MAX_QUEUE
     ):
-        raise BadConfig(f"bad --queue {name!r:.80}: the end of a job id is needed, without a colon or a blank")
+        raise BadConfig(f"bad --queue {name!r:.80}: the end of a job id is needed, without a colon or a space")
     return name

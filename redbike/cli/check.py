@@ -61,7 +61,7 @@ class _Check:
             return  # it was said
         settings = self._config.settings
         if server := find_stopped_server(self._config):
-            yield note(f"no server runs in {str(server.folder)!r}, so no job was looked at; redbike up starts one")
+            yield note(f"no server runs in {str(server.folder)!r}, so check skipped the jobs; redbike up starts one")
             return
         with connect(self._config.redis) as client:
             self.looked_at.append("the server")

@@ -12,7 +12,7 @@ from redbike.cli.usage import OR, Usage, UsageError, list_words, split_forms
 from redbike.connection.urls import redact
 from redbike.worker.loader import quote_spec
 
-QUOTES_HINT = "; a schedule with blanks in it needs quotes"
+QUOTES_HINT = "; a schedule with spaces needs quotes"
 RENAMED = {"requeue": "run"}  # commands of older versions
 
 

@@ -44,7 +44,7 @@ UNCHANGED = "nothing was changed"
 def edit_jobs(arguments: Arguments, config: Config) -> int:
     """Let a person edit the rows of jobs, show what that would change, ask, and change it."""
     if not arguments["--yes"] and not (sys.stdin and sys.stdin.isatty()):
-        raise BadConfig("edit asks before it changes something, but standard input is no terminal: --yes does not ask")
+        raise BadConfig("edit asks before a change, but standard input is no terminal: --yes changes without asking")
     editor, bike = _find_editor(os.environ), open_bike(config, needs_queues=True)
     exported = _export(bike, arguments)
     folder = Path(tempfile.mkdtemp(prefix="redbike-edit-"))
@@ -64,7 +64,7 @@ def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
     jobids = expand(bike.store.questions, patterns, tags=tags) if patterns or tags else None
     rows = sorted(islice(bike.store.rows.list_all(jobids), MOST + 1))
     if len(rows) > MOST:
-        raise BadConfig(f"these are more than {MOST:,} jobs: name fewer by patterns or --tag, or use load")
+        raise BadConfig(f"more than {MOST:,} jobs match: choose fewer by patterns or --tag, or use load")
     return {cells[0]: cells for cells in rows}
 
 
@@ -191,7 +191,7 @@ def _find_editor(environment: Mapping[str, str]) -> str:
     named = environment.get("VISUAL") or environment.get("EDITOR")
     found = named or next((name for name in EDITORS if shutil.which(name)), None)
     if not found:
-        raise BadConfig("no editor is known: name one in the variable EDITOR")
+        raise BadConfig("no editor is set: name one in the environment variable EDITOR")
     return found
 
 

@@ -38,7 +38,7 @@ def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_pri
     """
     there = [path for name in files if os.path.lexists(path := os.path.join(folder, name))]
     if there and not may_replace:
-        raise BadConfig(f"{there[0]!r} is there already: take another --out, or --force to replace it")
+        raise BadConfig(f"{there[0]!r} exists already: give another --out, or --force to replace it")
     try:
         os.makedirs(folder, exist_ok=True)
         # First all of them aside: a full disk is noticed before anything is replaced.
@@ -123,9 +123,9 @@ def _list_crontab() -> bytes:
 def _check_unit(host: Host) -> None:
     """Raise `BadConfig` for a path that no unit can have: a setting is one line, and some characters are special."""
     if not host.folder.isprintable() or host.folder.endswith(("\\", " ")):
-        raise BadConfig(f"bad --out: a unit of systemd cannot have the folder {host.folder!r}")
+        raise BadConfig(f"bad --out: a systemd unit cannot run in the folder {host.folder!r}: give another one")
     if not host.program.isprintable() or set(host.program) & set("\"'\\"):
-        raise BadConfig(f"a unit of systemd cannot start the program {host.program!r}: install it in another folder")
+        raise BadConfig(f"a systemd unit cannot start the program {host.program!r}: install it in another folder")
 
 
 def _report(name: str, folder: str, imported: Imported) -> int:

@@ -57,7 +57,7 @@ def control_server(arguments: Arguments, config: Config) -> int:
     """Start or stop the embedded server, or print its status, which fails if the server does not run."""
     server = find_embedded_server(config)
     if server is None:
-        raise BadConfig("the embedded server is not in use: a server is configured, which is not ours to control")
+        raise BadConfig("redbike server controls only the embedded server, but the config names another server")
     if arguments["start"]:
         print(f"{'started' if server.start() else 'runs already'}: {server.url}")
         return DONE

@@ -40,9 +40,9 @@ def list_parent_times(
 def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
     """Return why there are no due times to be listed, as a sentence; "" if there are, or none at all."""
     if schedule.allows_pause:
-        return "What it follows runs all the time, and so does it: it is due again as soon as that has ended."
+        return "What it follows runs all the time, so it is due again as soon as that has ended."
     if family.is_cut and schedule.next(clock.now - JUST_BEFORE) is None:
-        return f"It is not known when it is due: more than the {MOST_LEVELS} that are looked at come before it."
+        return f"Its due time is unknown: more than {MOST_LEVELS} levels of jobs come before it."
     return ""
 
 

@@ -53,21 +53,21 @@ def _set(arguments: Arguments, config: Config, at: float | None, after: float) -
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
     # Of the workers that are there, the library says whether one takes the job.
     if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
-        complain(f'no worker runs: it waits for one, such as redbike up "{SPEC}"')
+        complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')
 
 
 def _read_words(arguments: Arguments) -> list[str]:
     """Return the words behind --, or those that give a shell the script on standard input. Raise `BadConfig`."""
     if program := arguments["<PROGRAM>"]:
         if not arguments["--"]:
-            raise BadConfig(f"bad command {program!r:.80}: -- is needed before it")
+            raise BadConfig(f"bad command {program!r:.80}: put -- before it")
         return [program, *arguments["<ARG>"]]
     if arguments["--"] or sys.stdin is None or sys.stdin.isatty():
-        raise BadConfig("no command: one is needed behind --, or a script on standard input")
+        raise BadConfig("no command: give one after --, or a script on standard input")
     script = sys.stdin.buffer.read(MAX_DATA + 1)
     if len(script) > MAX_DATA:
         raise BadConfig(f"bad script {script[:40]!r}…: with its environment, {MAX_DATA} bytes are allowed")
     if not script.strip():
-        raise BadConfig("no command: standard input has no script, and nothing stands behind --")
+        raise BadConfig("no command: standard input has no script, so give a command after --")
     # As a word: what a command of the script reads from standard input is not the rest of the script.
     return [SHELL, "-c", script.decode(errors="surrogateescape")]

@@ -23,7 +23,7 @@ def print_output(arguments: Arguments, config: Config) -> int:
     bike, jobid = open_to_look(config), arguments["<JOBID>"]
     if arguments["--follow"]:
         if arguments["--run"] or arguments["--failed"]:
-            raise BadConfig("--follow is about the run that goes on: give neither --run nor --failed")
+            raise BadConfig("--follow prints the present run, so give neither --run nor --failed")
         return _follow(bike, jobid)
     _print(bike.output(jobid, number, arguments["--failed"]))
     return 0
@@ -68,7 +68,7 @@ def _find_last(bike: Redbike, jobid: str) -> PastRun:
     """Return the newest run of a job. Raise `NoResult` if none is kept."""
     found = bike.runs(jobid, limit=1)
     if not found:
-        raise NoResult(f"no output of {jobid!r}: it does not run, and of its runs, 0 are kept")
+        raise NoResult(f"no output of {jobid!r}: it does not run, and none of its runs is kept")
     return found[0]
 
 

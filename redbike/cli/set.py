@@ -28,7 +28,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     parsed = parse(schedule, zone, jobid, now)
     if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs or parsed.is_awaiting):
         given = quote(arguments["--after"])
-        raise BadConfig(f"bad --after {given}: {parsed.text} has no times that could count from it")
+        raise BadConfig(f"bad --after {given}: it has no effect on the schedule {parsed.text}")
     after = parse_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
     runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
@@ -77,7 +77,7 @@ def unset_job(arguments: Arguments, config: Config) -> None:
         return
     told = bike.tell(jobid)
     if (base := told.get("host_of")) and bike.tell(base)["schedule"] is not None:
-        raise BadJobId(f"bad job id {jobid!r}: it is the job of {base!r} on this host; unset that one")
+        raise BadJobId(f"bad job id {jobid!r}: Redbike sets it for {base!r}, on one host; unset {base!r}")
     if group := told.get("group"):
         complain(describe_owner(jobid, group))
     if not bike.unset(jobid):

@@ -23,7 +23,7 @@ from redbike.store.enums import Event
 from redbike.store.patterns import Steered, check_pattern, expand, is_pattern
 from redbike.text.printable import name_number
 
-ENDED = "its backfill is ended, and its schedule goes on; cancel again to drop what that runs"
+ENDED = "cancel has ended its backfill; a second cancel drops the occurrence of its schedule"
 NO_LIMIT = "none"  # takes a limit back
 NO_BLACKOUT = "it had no blackout"
 NOT_PAUSED = "it was not paused"
@@ -46,7 +46,7 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
         if number := sum(jobid in tries for jobid in failed):
             complain(f"{name_number(number, 'job')}: a new try of the occurrence that failed")
         if number := sum(jobid not in tries for jobid in failed):
-            complain(f"{name_number(number, 'job')}: a new run, as the failure is not kept")
+            complain(f"{name_number(number, 'job')}: a new run, because Redbike no longer keeps the failure")
     if pattern is not None and not failed:
         if not is_pattern(pattern):
             raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")
@@ -68,14 +68,14 @@ def _run_named(bike: Redbike, arguments: Arguments) -> None:
             again = "its first try" if state.dropped is not None else "a new try"
             complain(f"{jobid}: {again} of the occurrence of {clock.name(tries[jobid])}")
         elif state.has_event(Event.DIE):
-            complain(f"{jobid}: a new run, as the failure is not kept")
+            complain(f"{jobid}: a new run, because Redbike no longer keeps the failure")
 
 
 def cancel_jobs(arguments: Arguments, config: Config) -> None:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
     verb = partial(jobs.cancel_jobs, settings=bike.settings)
-    return _steer_named(bike, arguments, verb, idle="nothing of it waits or runs", ended=ENDED)
+    return _steer_named(bike, arguments, verb, idle="no occurrence of it waits or runs", ended=ENDED)
 
 
 def pause(arguments: Arguments, config: Config) -> None:

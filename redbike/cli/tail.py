@@ -152,7 +152,7 @@ class _Listener:
             try:
                 events = begin()
                 if is_away:
-                    say("the server is back; redbike runs and redbike log tell what has happened meanwhile")
+                    say("the server is back; redbike runs and redbike log show what happened meanwhile")
                 is_away = False
                 for event in events:
                     keep(event)

@@ -30,10 +30,10 @@ def control_tokens(arguments: Arguments, config: Config) -> None:
     role, patterns = check_role(arguments["--role"]), [check_pattern(text) for text in arguments["--jobs"]]
     expires = _parse_end(arguments["--expires"], config)
     if expires is not None and expires <= time.time():
-        raise BadConfig(f"bad --expires {arguments['--expires']!r:.80}: an instant that is to come is needed")
+        raise BadConfig(f"bad --expires {arguments['--expires']!r:.80}: a time in the future is needed")
     # Alone in standard output, as the value of a variable is to be.
     print(add_token(_open_store(config), name, role, patterns, expires))
-    complain("this is the only time that the token is shown; send it as Authorization: Bearer TOKEN")
+    complain("store this token, as it is shown only now; send it as Authorization: Bearer TOKEN")
     return None
 
 

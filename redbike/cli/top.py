@@ -34,7 +34,7 @@ ROWS = 60  # of a table, at most
 def show_top(arguments: Arguments, config: Config) -> None:
     """Show it until somebody presses q, or a signal comes."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise BadConfig("top needs a terminal; redbike health, queues, workers and jobs say the same anywhere")
+        raise BadConfig("top needs a terminal; redbike health, queues, workers and jobs work without one")
     # Imported here: without a terminal it is not needed.
     from rich.console import Console
     from rich.live import Live

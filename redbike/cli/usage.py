@@ -10,7 +10,7 @@ from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 
 GENERAL = ("--config", "--url")  # what every command takes
 OR = " | "  # between words, or options, of which one is needed
-DASHES_HINT = "; an id that begins with a dash stands after --"
+DASHES_HINT = "; put -- before an id that begins with a dash"
 
 
 class UsageError(Exception):

@@ -53,8 +53,8 @@ def show_page(arguments: Arguments, config: Config) -> None:
             is_local = server.is_local(bound)
             if token is None and not is_local and not (proxies.roles or _has_tokens(site)):
                 raise BadConfig(
-                    f"bad --listen {listen!r:.80}: others can reach it, so a token is needed: set {TOKEN}, "
-                    "or give tokens by redbike token"
+                    f"bad --listen {listen!r:.80}: other machines can reach it, so a token is needed: "
+                    f"set {TOKEN}, or make tokens with redbike token"
                 )
             bound.listen()
             complain(f"listening on {server.get_url(bound)}{root_path}/")

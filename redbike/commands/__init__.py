@@ -22,7 +22,7 @@ the folder, the environment and the umask of who has set it. These are stored in
 behind the file it does not. ``Commands('')`` runs nothing else, and needs no file.
 
 A worker reads the file when it starts, and again within two seconds after it has changed. Commands that run go on as
-they are. If the new file is invalid, or gone, one line of the log says so, and the commands of before stay in force.
+they are. If the new file is invalid, or gone, one line of the log says so, and the previous commands stay in force.
 
 A section with the name of a command may have the keys below. The section ``[*]`` holds for all commands that do not
 have the same key in a section of their own.

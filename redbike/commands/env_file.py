@@ -35,7 +35,7 @@ def read_variables(path: str | None) -> dict[bytes, bytes]:
     text, mode = _read(path)
     if mode & stat.S_IROTH and path not in _told:
         _told.add(path)
-        log.warning("every user may read env-file %r: chmod o= closes it", path)
+        log.warning("every user can read env-file %r: chmod o= prevents that", path)
     try:
         found = parse_variables(text)
     except ValueError as error:
@@ -52,7 +52,7 @@ def find_problem(path: str) -> str:
         return str(error)
     except ValueError as error:
         return f"bad env-file {path!r}: {error}"
-    return f"every user may read env-file {path!r}: chmod o= closes it" if mode & stat.S_IROTH else ""
+    return f"every user can read env-file {path!r}: chmod o= prevents that" if mode & stat.S_IROTH else ""
 
 
 def _read(path: str) -> tuple[str, int]:
@@ -84,12 +84,12 @@ def parse_variables(text: str) -> dict[str, str]:
         if name is None:
             raise ValueError(f"line {number}: NAME=VALUE is needed")
         if name[1] in OF_RUN:
-            raise ValueError(f"line {number}: {name[1]!r} is set for each job, it cannot be set here")
+            raise ValueError(f"line {number}: {name[1]!r} cannot be set here: Redbike sets it for each job")
         found[name[1]], position = _parse_value(text, name.end())
         if position < 0:
             raise ValueError(f"line {number}: a quote is not closed")
         if "\0" in found[name[1]]:
-            raise ValueError(f"line {number}: a value has a NUL")
+            raise ValueError(f"line {number}: a value contains a NUL byte")
 
 
 def _parse_value(text: str, position: int) -> tuple[str, int]:

@@ -128,7 +128,7 @@ def list_commands(filename: str) -> Iterator[Command | BadConfig]:
     for name, line in lines.items():
         try:
             if "/" in name or " -" in name:
-                raise BadConfig("a name may have no '/' and no option: is a colon missing behind it?")
+                raise BadConfig("a name cannot contain '/' or an option: is a colon missing after the name?")
             yield make_command(name, line, get_options(parser, name), folder)
         except BadConfig as error:
             yield BadConfig(f"{filename}: command {name!r:.80}: {error}")
@@ -137,7 +137,7 @@ def list_commands(filename: str) -> Iterator[Command | BadConfig]:
 def get_options(parser: IniParser, name: str) -> dict[str, str]:
     """Return the keys of the command's section, and those of ``[*]`` that this does not have. Raise `BadConfig`."""
     if name == ALL:
-        raise BadConfig("the section [*] is for all commands, so none can have this name")
+        raise BadConfig("the section [*] applies to all commands, so no command can have this name")
     # A command named "commands" cannot have settings of its own.
     sections = (ALL, name) if name != COMMANDS else (ALL,)
     options: dict[str, str] = {}
@@ -153,7 +153,7 @@ def decode_options(section: Mapping[str, str]) -> dict[str, str]:
     for key, value in section.items():
         name = key.removeprefix(JSON)
         if name in options:
-            raise BadConfig(f"{name!r:.80} is there twice, with and without {JSON!r}")
+            raise BadConfig(f"{name!r:.80} is given twice, with and without {JSON!r}")
         options[name] = value if name == key else parse_json(key, value)
     return options
 

@@ -103,11 +103,15 @@ def _acquire(
         if is_cancelled():
             raise CommandFailed("cancelled before it was started")
         if is_stopping():
-            log.warning("%s: the command of its last run %s goes on: left to another worker", jobid, REASON)
+            log.warning(
+                "%s: the command of its last run %s still runs: this worker leaves the job to another one",
+                jobid,
+                REASON,
+            )
             raise Again
         if not has_warned:
             has_warned = True
-            log.warning("%s: waits until the command of its last run %s has ended", jobid, REASON)
+            log.warning("%s: the job waits until the command of its last run %s has ended", jobid, REASON)
         time.sleep(min(POLL_INTERVAL, left))
 
 

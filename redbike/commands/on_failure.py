@@ -37,7 +37,7 @@ def start(command: Command, run: Run, outcome: str, error: str, output: bytes) -
     A process that ends in order waits for it.
     """
     if not _free.acquire(blocking=False):
-        log.error("%s: on-failure was not run, as %d of them run", run.jobid, MOST)
+        log.error("%s: on-failure did not run, because %d such commands run already", run.jobid, MOST)
         return
     threading.Thread(target=_run, args=(command, run, outcome, error, output), name="redbike-on-failure").start()
 

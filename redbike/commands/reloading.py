@@ -76,7 +76,7 @@ class CommandFile:
             commands, common = read_commands(self._path), read_common(self._path)
         except BadConfig as error:
             self._signature = signature
-            log.error("%s; the commands of before stay in force", error)
+            log.error("%s; the previous commands stay in force", error)
             return known
         if self._look() != signature:
             return known  # it changes just now

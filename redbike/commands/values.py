@@ -99,7 +99,7 @@ def parse_variable(key: str, value: str) -> tuple[bytes, bytes]:
     if not VARIABLE.fullmatch(name):
         raise BadConfig(f"bad name of a variable {key!r:.80}: letters, digits and '_' are allowed")
     if name in OF_RUN:
-        raise BadConfig(f"{key!r} is set for each job, it cannot be set here")
+        raise BadConfig(f"{key!r} cannot be set here: Redbike sets it for each job")
     return name.encode(), encode(value)
 
 

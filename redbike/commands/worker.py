@@ -48,7 +48,7 @@ class Commands(Checkable, RoundRobin):
     nothing else, and without `filename` there are no commands.
 
     The first call that needs a command reads the file, and raises `BadConfig` for an invalid one. Later ones read it
-    again if it has changed; if it is invalid then, the commands of before stay in force, and that is logged.
+    again if it has changed; if it is invalid then, the previous commands stay in force, and that is logged.
     """
 
     concurrency = 10  # a command mostly waits, and a slow one must not delay the others
@@ -265,7 +265,7 @@ class Commands(Checkable, RoundRobin):
                 wait_if_ending()
                 return True
             if not run.cancelled:
-                log.warning("%s: its time is over, it is ended", output.jobid)
+                log.warning("%s: its timeout has passed, so Redbike ends its command", output.jobid)
         except BaseException:
             group.end(grace, output.read)
             raise

@@ -201,4 +201,4 @@ def _get_connection(parser: configparser.ConfigParser) -> dict[str, str]:
 def _list_conflicts(parser: configparser.ConfigParser) -> Iterator[str]:
     given = sorted(_get_connection(parser).keys() - {"url"})
     if given and "url" in _get_connection(parser):
-        yield f"[{REDIS_SECTION}] has a url and also {given[0]!r}: one or the other"
+        yield f"[{REDIS_SECTION}] has a url and also {given[0]!r}: give only one of them"

@@ -226,7 +226,7 @@ def parse_data(text: str) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def find_backfill(stored: str) -> tuple[str, float]:

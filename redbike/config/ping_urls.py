@@ -48,7 +48,9 @@ def check_dispatcher_url(value: object) -> str:
     """Return `value` if a dispatcher can call it, which has neither job nor outcome. Raise `BadConfig`."""
     url = check_ping_url(value)
     if "{" in url:
-        raise BadConfig(f"bad ping-url {mask(url)!r}: that of a dispatcher has no {{jobid}}, and no {{outcome}}")
+        raise BadConfig(
+            f"bad ping-url {mask(url)!r}: the ping-url of a dispatcher cannot have {{jobid}} or {{outcome}}"
+        )
     return url
 
 

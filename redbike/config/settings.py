@@ -180,7 +180,7 @@ def _check_prefix(value: Any) -> str:
     if "://" in value:
         # The rest may contain a password.
         shown = f"{value.partition('://')[0]:.20}://…"
-        raise BadConfig(f"bad prefix {shown!r}: that is the URL of a server, which redis_config= takes")
+        raise BadConfig(f"bad prefix {shown!r}: it is the URL of a server; redis_config= takes that")
     if not value.isprintable() or any(char in value for char in " *?[]\\"):
         raise BadConfig(f"bad prefix {value!r}: spaces, control characters and any of *?[]\\ are not allowed")
     return value

@@ -93,7 +93,7 @@ def _connect_url(url: str) -> "redis.Redis":
         return _connect_embedded(rest)
     if scheme not in connectors or not rest.startswith("//"):
         kinds = ", ".join(f"{name}://" for name in connectors)
-        raise BadConfig(f"bad url {redact(url)!r}: it begins with none of {kinds}, embedded:")
+        raise BadConfig(f"bad url {redact(url)!r}: it must begin with one of {kinds}, embedded:")
     check_login(url)
     try:
         return connectors[scheme](url)
@@ -295,4 +295,4 @@ def _check_arguments(pool: Any) -> None:
         pool.connection_class(**pool.connection_kwargs)
     except TypeError as error:
         prefix, _, name = str(error).rpartition("keyword argument ")
-        raise BadConfig(f"{name} is no option for such a server" if prefix else str(error)) from None
+        raise BadConfig(f"{name} is not an option of such a server" if prefix else str(error)) from None

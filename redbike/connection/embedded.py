@@ -86,7 +86,7 @@ class EmbeddedServer(Launcher):
         process = self._spawn_if_free(unless_stopped=True)
         if process is None:
             return
-        log.warning("the embedded server in %s was gone; it is started again", self.folder)
+        log.warning("the embedded server in %s had ended; Redbike starts it again", self.folder)
         with contextlib.closing(Probe(self.socket)) as probe:
             while probe.check(WARN_AFTER) is Health.ABSENT:
                 if process.poll() is not None:
@@ -149,7 +149,7 @@ class EmbeddedServer(Launcher):
         """End the server that this object has started, and whose folder was deleted: nobody can reach it any more."""
         if self._spawned is None or self._spawned.poll() is not None:
             return False
-        log.error("the folder %s was deleted, and with it all that the embedded server has kept", self.folder)
+        log.error("the folder %s was deleted, and with it all data of the embedded server", self.folder)
         self._spawned.kill()
         self._spawned.wait()
         return True
@@ -183,8 +183,8 @@ class EmbeddedServer(Launcher):
         size, pid = info.get("aof_buffer_length", 0), self._find_pid()
         return (
             f"the embedded server in {self.folder} is not stopped: it cannot write its append-only file, so the last "
-            f"changes would be lost ({size:,} bytes); give it room on its disk and stop it again, or end it without "
-            f"them by kill {pid}"
+            f"changes would be lost ({size:,} bytes); free space on its disk and stop it again, or lose these "
+            f"changes with kill {pid}"
         )
 
     def _terminate(self) -> bool:
@@ -193,7 +193,7 @@ class EmbeddedServer(Launcher):
             if not self._is_locked():
                 return False
             if time.monotonic() > deadline:
-                raise ServerError(f"the embedded server in {self.folder} is gone, but not all of its processes are")
+                raise ServerError(f"the embedded server in {self.folder} has ended, but some of its processes have not")
             time.sleep(POLL_INTERVAL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -230,4 +230,4 @@ def _explain_silence(pid: int | None) -> str:
 def _explain_timeout(pid: int) -> str:
     if is_suspended(pid):
         return f"is suspended (process {pid}): it stops when it is continued, as by kill -CONT {pid}"
-    return f"(process {pid}) was told to stop, and has not yet"
+    return f"(process {pid}) got the signal to stop, but has not stopped yet"

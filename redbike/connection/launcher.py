@@ -136,7 +136,9 @@ class Launcher:
         with contextlib.suppress(OSError), open(self.logfile, "rb") as log_file:
             log_file.seek(self._log_size)
             lines = log_file.read().decode(errors="replace").split("\n")
-        last = next(filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and says nothing")
+        last = next(
+            filter(str.strip, reversed(lines)), f"it ended with status {process.returncode}, and printed nothing"
+        )
         full = "; no space is left on its disk" if shutil.disk_usage(self.folder).free < MIN_FREE_DISK else ""
         return f"the embedded server in {self.folder} does not start: {last.strip()}{full}"
 
@@ -181,7 +183,7 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise ServerError(f"{folder} is not a folder of this user's own")
+        raise ServerError(f"{folder} does not belong to this user")
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 

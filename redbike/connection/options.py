@@ -91,7 +91,7 @@ def convert(name: str, value: Any) -> Any:
         try:
             return parse(value)
         except (ValueError, KeyError, AttributeError):
-            raise BadConfig(f"bad connection setting {name} {value!r}: such as {example} is needed") from None
+            raise BadConfig(f"bad connection setting {name} {value!r}: a value such as {example} is needed") from None
     raise BadConfig(f"the connection setting {name!r} cannot be given as a text")
 
 

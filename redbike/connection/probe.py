@@ -22,7 +22,7 @@ class Health(Enum):
 class Probe:
     """Checks the server on the socket `path`.
 
-    It keeps its connection while the server is silent: a new one for each check would fill the backlog.
+    It keeps its connection while the server does not answer: a new one for each check would fill the backlog.
     """
 
     def __init__(self, path: Path) -> None:

@@ -96,7 +96,9 @@ def check_range(start: float, end: float, now: float, at_once: object, timezone:
     if start > end:
         raise BadConfig(f"bad range: it begins at {clock.name(start)}, after its end, {clock.name(end)}")
     if start > now:
-        raise BadConfig(f"bad range: its begin, {clock.name(start)}, is to come; the schedule runs what is to come")
+        raise BadConfig(
+            f"bad range: its start, {clock.name(start)}, is in the future; the schedule runs future occurrences"
+        )
     return min(end, now)
 
 
@@ -150,7 +152,7 @@ def backfill(
             raise BadConfig(describe_busy(jobid, other))
         if word == "lost":
             raise BadConfig(f"another backfill of {jobid!r} was begun at the same time")
-    raise BadConfig(f"{jobid!r} changes all the time: its backfill was not begun")
+    raise BadConfig(f"{jobid!r} changed several times meanwhile: the backfill did not begin, so try again")
 
 
 def describe_busy(jobid: str, other: BackfillDetails) -> str:
@@ -165,7 +167,7 @@ def _read(store: Store, jobid: str) -> _Known:
         raise NoSuchJob(f"no such job: {jobid!r}")
     schedule = find_schedule(jobid, state.schedule, state.options)
     if schedule.is_for_hosts or find_all_of(state.options)[0]:
-        raise BadConfig(f"{jobid!r} is a job for every host: these have no backfill")
+        raise BadConfig(f"{jobid!r} is a job for every host: such a job cannot have a backfill")
     if schedule.never_runs or schedule.runs_once or schedule.allows_pause or schedule.is_awaiting:
         raise BadConfig(f"{jobid!r} has no occurrences at times of its own: {quoted(state.schedule)}")
     runs = list(store.journal.list_runs([jobid]))
@@ -190,7 +192,7 @@ def _explain_nothing(jobid: str, start: float, end: float, done: int, busy: int,
     span = f"between {clock.name(start)} and {clock.name(end)}"
     if not done and not busy:
         return f"nothing to run: {jobid!r} has no occurrence {span}"
-    why = [f"{done:,} {'has' if done == 1 else 'have'} ended well (--again runs them again)"] if done else []
+    why = [f"{done:,} {'has' if done == 1 else 'have'} succeeded (--again runs them again)"] if done else []
     why += [f"{busy:,} waits or runs now"] if busy else []
     return f"nothing to run: of the occurrences of {jobid!r} {span}, {', '.join(why)}"
 
@@ -225,7 +227,7 @@ def _find_there(store: Store, jobid: str, ids: Sequence[str]) -> list[str]:
     found = store.backfills.find_bases(ids)
     for other, base in found.items():
         if base != jobid:
-            raise BadJobId(f"bad job id {other!r}: an occurrence of the backfill would have it, and another job has it")
+            raise BadJobId(f"bad job id {other!r}: an occurrence of the backfill needs it, but another job has it")
     return list(found)
 
 

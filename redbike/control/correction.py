@@ -233,7 +233,7 @@ def _correct_lists(state: JobState, home: str) -> JobState:
 def describe_changes(found: JobState, wanted: JobState) -> Iterator[str]:
     """Yield in words what turns `found` into `wanted`."""
     if wanted.running != found.running:
-        yield "its running record made anew" if wanted.running else "its running record removed"
+        yield "its running record written again" if wanted.running else "its running record removed"
     for name, count in found.entries.items():
         if wanted.entries[name] > count:
             yield f"put into the queue {name!r}"

@@ -43,7 +43,7 @@ def set_group(setter: Setter, name: str, jobs: Iterable[Pair], then: str, change
     setter.follow_group(then, Group(name).text, changes)
     if before.startswith(Group.keyword) and before != Group(name).text:
         other = quote(before.removeprefix(Group.keyword))
-        log.warning("%s waits for the group %s now, and not for the group %s any more", then, quote(name), other)
+        log.warning("%s now waits for the group %s, and no longer for the group %s", then, quote(name), other)
     return len(known)
 
 
@@ -54,7 +54,9 @@ def _join(name: str, jobs: Iterable[Any], then: str) -> Iterator[Any]:
             raise TypeError(f"bad pair {quote(job)}: (job id, schedule) or (job id, schedule, options) is needed")
         jobid, schedule, options = (*job, {})[:3]
         if jobid == then:
-            raise BadConfig(f"bad group {quote(name)}: the job {quote(jobid)} cannot be one of those that it waits for")
+            raise BadConfig(
+                f"bad group {quote(name)}: the job {quote(jobid)} cannot belong to the group that it waits for"
+            )
         if schedule is None:
             raise BadConfig(f"bad group {quote(name)}: the job {quote(jobid)} has no schedule")
         if not isinstance(options, Mapping):

@@ -22,7 +22,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     """Cancel the occurrence of each job that waits or runs; the schedule goes on. Of a backfill, cancel that alone.
 
     The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``ended`` (its backfill), ``idle``
-    (nothing of it waits or runs) and ``missing``.
+    (no occurrence of it waits or runs) and ``missing``.
     """
     words: dict[str, str] = {}
     rest = iter(list_on_hosts(store, jobids))

@@ -53,7 +53,7 @@ class Moved:
         """Return it in words."""
         now = name_number(self.number, "shard")
         if self.is_taken_back:
-            return f"the move is taken back: the jobs are in {now}, as before"
+            return f"the move is reverted: the jobs are in {now}, as before"
         if self.before == self.number:
             return f"the jobs are in {now} already"
         return (
@@ -65,7 +65,7 @@ class Moved:
 def check_number(number: int) -> int:
     """Return a number of shards. Raise `BadConfig` if there cannot be so many."""
     if not 1 <= number <= MOST_SHARDS:
-        raise BadConfig(f"bad --to {number}: 1 to {MOST_SHARDS} shards are possible")
+        raise BadConfig(f"bad --to {number}: 1 to {MOST_SHARDS} shards are allowed")
     return number
 
 
@@ -172,8 +172,8 @@ class Mover:
         add_left(self._client, self._prefix, known.number, known.to)
         self._agree(text, text)
         guard = (
-            f"bad shards {known.number}: the jobs of the prefix {self._prefix!r} have left for {known.to} shards: "
-            "begin again with the number in the config that redbike shards names"
+            f"bad shards {known.number}: the jobs of the prefix {self._prefix!r} have moved to {known.to} shards: "
+            "write the number that redbike shards prints into the config, and start again"
         )
         for shard in old:
             shard.leave(text, guard)

@@ -42,5 +42,5 @@ def check_until(until: float | None, now: float, text: str | None = None) -> flo
         return None
     is_number = isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until)
     if not is_number or not now < until < END_OF_TIME:
-        raise BadConfig(f"bad until {quote(until if text is None else text)}: an instant that is to come is needed")
+        raise BadConfig(f"bad until {quote(until if text is None else text)}: a time in the future is needed")
     return float(until)

@@ -22,7 +22,7 @@ def describe_waiting(jobid: str, followers: Sequence[str]) -> str:
 
 def describe_owner(jobid: str, group: str) -> str:
     """Return that a job which is changed by hand is the row of a file, or of a program."""
-    return f"{jobid} is a row of {group}: that sets it anew when it is loaded again; change the row, too"
+    return f"{jobid} is a row of {group}: the next load of the group sets it again, so change the row, too"
 
 
 def log_if_past(job: JobToSet, before: JobState, now: float) -> None:

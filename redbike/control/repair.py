@@ -119,7 +119,7 @@ class Repair:
         repair_limits(self.store, listing)
         left = dict(list_bad_limits(self.store, replace(listing, strays=[])))
         for subject, problems in wrong:
-            yield _format_line(subject, problems, ["it is as its runs and its pause need it"], left.get(subject, []))
+            yield _format_line(subject, problems, ["it agrees with its runs and its pause"], left.get(subject, []))
 
     def _repair_key(self, key: str, how: str) -> tuple[str, bool]:
         if how == EXPIRES:

@@ -21,7 +21,7 @@ def add_token(store: Store, name: str, role: str, jobs: Iterable[str] = (), expi
     if len(patterns) > MOST_PATTERNS:
         raise BadConfig(f"bad jobs: {len(patterns)} patterns are given, {MOST_PATTERNS} are allowed")
     if expires is not None and not now < expires < END_OF_TIME:
-        raise BadConfig(f"bad expires {quote(expires)}: an instant that is to come is needed")
+        raise BadConfig(f"bad expires {quote(expires)}: a time in the future is needed")
     secret = make_secret()
     by = store.who or name_operator()
     store.tokens.add(Token(check_name(name), check_role(role), patterns, expires, now, by, make_digest(secret)))

@@ -59,7 +59,7 @@ class BetweenShards:
 
     def _catch_up(self) -> None:
         for each in catch_up(self._shards):
-            log.warning("the shard %s was away and hears of it now", each)
+            log.warning("the shard %s answers again, and gets what it missed", each)
 
 
 def _do(errand: Errand) -> None:
@@ -67,4 +67,4 @@ def _do(errand: Errand) -> None:
         errand()
     except RedbikeError as error:
         # A timer has limits divided again, and a shard that is back is told again.
-        log.warning("between shards: %s", error)
+        log.warning("cannot notify other shards: %s", error)

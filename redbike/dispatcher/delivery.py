@@ -83,7 +83,7 @@ class Delivery:
                 pause = min(LONGEST_PAUSE, 2 * pause)
             else:
                 if is_away:
-                    log.warning("the followers in %s hear of their parents again", self._name(shard))
+                    log.warning("the followers in %s get news of their parents again", self._name(shard))
                 return
 
     def _name(self, shard: int) -> str:

@@ -200,7 +200,7 @@ class Dispatcher:
         if errors:
             first, reason = errors[0]
             more = f" and {name_number(len(errors) - 1, 'more job')}" if len(errors) > 1 else ""
-            log.error("%s%s: no queue, to be tried again: %s", first, more, describe(reason))
+            log.error("%s%s: no queue, so the dispatcher tries again: %s", first, more, describe(reason))
         return found
 
     def _recover(self, store: Store, survey: Survey) -> bool:

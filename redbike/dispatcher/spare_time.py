@@ -82,7 +82,7 @@ class Spreading:
             # Other jobs go on all the same.
             complaint = str(error)
             if complaint != self._complaint:
-                log.error("jobs for every host cannot be seen to: %s", complaint)
+                log.error("cannot update the jobs for every host: %s", complaint)
         self._complaint = complaint
 
 

@@ -73,7 +73,7 @@ class Timekeeper:
         try:
             self._keep()
         except RedbikeError as error:
-            log.warning("the time of the exit is not noted in Redis: %s", error)
+            log.warning("cannot write the time of the exit to Redis: %s", error)
 
     def _keep(self) -> None:
         assert self._survey is not None

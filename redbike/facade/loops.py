@@ -220,7 +220,7 @@ class Loops(Part):
             raise ServerError(rights.describe_missing(user, role, missing))
         if self.store.questions.list_missing_rights([rights.PUBLISHING]):
             channels = f"'&{self.settings.prefix}-*'"
-            log.warning("Redis does not let this %s publish to %s: nobody can listen to its runs", role, channels)
+            log.warning("Redis does not let this %s publish to %s: redbike tail cannot show its runs", role, channels)
 
     def _release(self) -> None:
         """Close what was opened."""

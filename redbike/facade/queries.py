@@ -254,7 +254,7 @@ class Queries(Part):
         start = now if given is None else given
         if start < now:
             raise BadConfig(
-                f"bad after {after!r:.40}: {Clock(0.0, 'UTC').name(start)} is past; runs and why tell of it"
+                f"bad after {after!r:.40}: {Clock(0.0, 'UTC').name(start)} is past; redbike runs and why show the past"
             )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)

@@ -77,5 +77,5 @@ def wait_for_run(
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
     last = max(store.journal.list_runs([jobid]), key=attrgetter("started"), default=None)
     if last is None:
-        raise NoSuchJob(f"no run of {jobid!r} is kept, and none is to come")
+        raise NoSuchJob(f"no run of {jobid!r} is kept, and none will come")
     return last

@@ -191,7 +191,7 @@ def _describe_variable(line: Variable) -> str:
         case "MAILTO" if line.value:
             return f"cron mailed the output of the commands below to {shown}; see on-failure at the end of this file"
         case "CRON_TZ":
-            return f"Debian's cron ignores CRON_TZ={shown}. To heed it, write it before schedules: CRON_TZ=… * * * * *"
+            return f"Debian's cron ignores CRON_TZ={shown}. To apply it, write it before schedules: CRON_TZ=… * * * * *"
         case "SHELL" if "/" not in line.value:
             return f"cron found no shell {shown}: it needs a path. Here {SHELL} runs the commands below"
     fault = _find_fault(line.name, line.value)

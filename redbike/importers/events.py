@@ -209,7 +209,7 @@ class _Series:
         for due in self._plain.list_due(begin - 1, end - 1) if self._plain else ():
             found.append(int(due))
             if len(found) > _MOST:
-                raise BadSchedule(f"a day with more than {_MOST} occurrences is to be left out")
+                raise BadSchedule(f"it excludes a day with more than {_MOST} occurrences")
         return found
 
 

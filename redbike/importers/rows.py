@@ -193,7 +193,7 @@ def _check_blocking(file: Any) -> None:
     except (AttributeError, OSError, ValueError):
         return
     if not is_blocking:
-        raise _make_error(file, "it is in non-blocking mode, so its end cannot be told")
+        raise _make_error(file, "it is in non-blocking mode, so its end cannot be detected")
 
 
 def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | BadConfig]]:

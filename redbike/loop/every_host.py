@@ -163,7 +163,7 @@ class EveryHost:
                 self._store.jobs.unset(base.jobs[host].jobid)
             except NoSuchJob:
                 return
-            log.info("%s: unset, as %s", base.jobs[host].jobid, self._say_gone(base, host) or "it is of no job")
+            log.info("%s: unset, as %s", base.jobs[host].jobid, self._say_gone(base, host) or "no job has set it")
 
     def _say_gone(self, base: _Base, host: str) -> str:
         if base.state.schedule is None:

@@ -63,7 +63,7 @@ class OwnLoops:
         except Unreachable:
             if not stay.is_stopped_loop:
                 raise
-            log.warning("stopped while Redis was away")
+            log.warning("stopped while Redis did not answer")
         finally:
             del self._stays[id(stay)]
             self._release_if_over()

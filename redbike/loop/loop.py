@@ -180,7 +180,7 @@ class Loop:
         except Unreachable:
             # Only when it was told to stop while Redis was away: there is nothing left to wait for.
             self._out = True
-            log.warning("stopped while Redis was away")
+            log.warning("stopped while Redis did not answer")
         finally:
             # Also after an error: other threads run their jobs to the end, or until a second signal.
             watchdog.end()
@@ -284,7 +284,7 @@ class Loop:
 
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name
-        log.info("%s: stopping after the current job; another one after %g s stops at once", name, AGAIN)
+        log.info("%s: stopping after the current job; a second signal after %g s stops at once", name, AGAIN)
         self.is_told = True
         self.stopping.set()
         # In a thread: what the signal has interrupted may hold a lock.

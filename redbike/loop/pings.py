@@ -111,7 +111,7 @@ class Pings:
                 self._told.clear()
                 self._unsaid.clear()
             self._told[text], unsaid = now, self._unsaid.pop(text, 0)
-        log.warning("%s%s%s", whose, text, f"; and {unsaid} times since the last such line" if unsaid else "")
+        log.warning("%s%s%s", whose, text, f"; and {unsaid} more times since the last such line" if unsaid else "")
 
 
 class Switch:

@@ -184,7 +184,7 @@ def check_worker(worker: Any) -> None:
             arguments = (*arguments, "data")
         if why := _find_mismatch(getattr(worker, name), arguments):
             called = f"{type(worker).__name__}.{name}({', '.join(arguments)})"
-            raise BadConfig(f"bad worker: {called} is what is called, but {why}")
+            raise BadConfig(f"bad worker: {called} is how Redbike calls it, but {why}")
     check_hooks(worker)
     read_class_rules(worker)
 

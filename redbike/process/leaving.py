@@ -164,7 +164,7 @@ def abort_and_die(abort: Callable[[], object], number: int) -> None:
     def run() -> None:
         try:
             abort()
-            log.warning("%s once more: ended at once", signal.Signals(number).name)
+            log.warning("%s again: ended at once", signal.Signals(number).name)
         except BaseException as error:
             log.error("abort() raised %s", type(error).__name__)
         finally:

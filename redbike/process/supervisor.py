@@ -168,7 +168,7 @@ class _Supervisor:
                 self._stop()
                 return
             if end.status == BAD_INPUT and RUNNING not in end.reports:
-                self.reason = self.reason or f"{name} cannot begin: {end.reason or 'it did not say why'}"
+                self.reason = self.reason or f"{name} cannot start: {end.reason or 'it gave no reason'}"
                 self._stop()
                 return
             if not _has_folder():
@@ -238,4 +238,4 @@ def _has_folder() -> bool:
 def _describe_exit(status: int) -> str:
     if status < 0:
         return f"was killed by {name_signal(-status)}"
-    return f"ended with status {status}" if status else "ended with status 0, though nobody told it to"
+    return f"ended with status {status}" if status else "ended with status 0, though nobody stopped it"

@@ -77,7 +77,7 @@ class Watchdog:
             action()
         except OSError as error:
             if name not in self._failing:
-                log.warning("the watchdog cannot be fed: %s: %s", name, error.strerror or error)
+                log.warning("cannot notify the watchdog: %s: %s", name, error.strerror or error)
             self._failing.add(name)
             return False
         self._failing.discard(name)

@@ -265,7 +265,7 @@ def describe_first(incident: Incident, zone: str) -> str:
     """Return the first unusual thing as a sentence."""
     first = incident.first
     if first is None:
-        return "nothing, by the rules that there are."
+        return "nothing that a rule covers."
     return f"{name_instant(first.time, zone)}, because {first.because}."
 
 

@@ -129,10 +129,10 @@ class _Collection:
             ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
             ("redbike_timeline_jobs", "Jobs that wait for their due time.", total.timeline),
             ("redbike_due_jobs", "Jobs that are due, and that no dispatcher has enqueued yet.", total.due),
-            ("redbike_dispatch_lag_seconds", "For how long the first of these has been due.", lag),
+            ("redbike_dispatch_lag_seconds", "How long the oldest due job has not been enqueued.", lag),
             ("redbike_paused_jobs", "Jobs that are paused.", total.paused),
             ("redbike_failing_jobs", "Jobs that have failed and not succeeded since.", total.failing),
-            ("redbike_dead_jobs", "Those of them that have failed for good, and whose schedules would go on.", dead),
+            ("redbike_dead_jobs", "Jobs that have failed for good, though their schedules would go on.", dead),
             ("redbike_unarchived_entries", "Entries of the journal of ended runs that wait.", total.unarchived),
         ):
             yield self.make(name, text, value)
@@ -169,10 +169,10 @@ class _Collection:
         ran = {name for kind, _, name in found if kind == "runs"}
         names = sorted({_name(queue, shown) for queue in shown} | ran)
         skipped = (((reason.value,), counts[f"skipped:{reason}:"]) for reason in Skip)
-        text = "Occurrences that did not run, by why."
+        text = "Occurrences that did not run, by reason."
         yield self._add(CounterMetricFamily("redbike_skipped", text, labels=["prefix", "reason"]), skipped)
         ended = (((name, each.value), found["runs", each, name]) for name, each in product(names, Outcome))
-        text = "Runs that have ended, by how."
+        text = "Runs that have ended, by outcome."
         yield self._add(CounterMetricFamily("redbike_runs", text, labels=["prefix", "queue", "outcome"]), ended)
         lasted = "redbike_run_duration_seconds", "How long runs took.", "took", "microseconds"
         waited = "redbike_start_delay_seconds", "How late occurrences began, at their first try.", "delay", "delays"

@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             return Page(400, "that is no URL\n")
         answer = self.server.pages.get(url.path)
         if answer is None:
-            return Page(404, f"there is nothing here but {' and '.join(self.server.pages)}\n")
+            return Page(404, f"there are only the paths {' and '.join(self.server.pages)}\n")
         if not self.server.free.acquire(blocking=False):
             return Page(503, "there are too many requests\n")
         try:

@@ -11,7 +11,7 @@ from redbike.schedule.moments import AWAITED, join_words
 MOST_PARENTS = 64
 MOST_BYTES = 512  # of a job id
 ENDINGS = {
-    "ok": ("has ended well", "have ended well"),
+    "ok": ("has succeeded", "have succeeded"),
     "failed": ("has failed", "have failed"),
     "any": ("has ended", "have ended"),
 }
@@ -49,7 +49,7 @@ class After(Keyword):
         ending = endings[0].lower() if endings else "ok"
         if len(endings) > 1 or ending not in ENDINGS:
             what = quoted(" ".join(endings))
-            known = "behind the job ids is ok, failed or any; a blank in an id needs a backslash before it"
+            known = "only ok, failed or any may follow the job ids; a space in an id needs a backslash before it"
             raise BadSchedule(f"bad schedule {whole}: {what}: {known}")
         parents = [re.sub(r"\\(.)", r"\1", name) for name in _split(names, ",")]
         if long := next((each for each in parents if len(each.encode()) > MOST_BYTES), ""):

@@ -86,7 +86,7 @@ def _parse(text: str) -> Line:
     line = parse_line(text)
     dates = [moment.is_date for moment in parse_moments(line)]
     if line.name == "RDATE" and any(dates):
-        raise BadSchedule(f"bad schedule: each date in {quoted(text)} needs a time, at which it is to run")
+        raise BadSchedule(f"bad schedule: each date in {quoted(text)} needs a time of day")
     if line.tzid and any(dates):
-        raise BadSchedule(f"bad schedule: a date in {quoted(text)} has no zone but that of the cron expression")
+        raise BadSchedule(f"bad schedule: a date in {quoted(text)} must be in the zone of the cron expression")
     return line

@@ -221,7 +221,9 @@ def _replace_hash(item: str, field: Field, crc: int) -> str:
 
 def _make_error(item: str, field: Field) -> BadSchedule:
     if item[:1] == "r" and not item.isalpha():
-        return BadSchedule(f"bad {field.name} {quoted(item)} in the cron expression: R is not the same every time")
+        return BadSchedule(
+            f"bad {field.name} {quoted(item)} in the cron expression: R would give another value each time, so use H"
+        )
     return BadSchedule(
         f"bad {field.name} {quoted(item)} in the cron expression: {field.low} to {field.high} are possible"
     )

@@ -38,8 +38,8 @@ def find_window(schedule: Schedule, seconds: float, now: float) -> Window | None
             return Window(start, round(last + seconds, 6))
         last = later
     raise BadSchedule(
-        f"bad blackout {quoted(schedule.text)} for {format_length(seconds)}: it would never open, as it is no shorter "
-        "than its period"
+        f"bad blackout {quoted(schedule.text)} for {format_length(seconds)}: it would never end, because it is not "
+        "shorter than its period"
     )
 
 

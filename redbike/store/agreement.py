@@ -53,7 +53,7 @@ class Division:
         """Return what is under way, and what ends it."""
         return (
             f"on the move from {name_number(self.number, 'shard')} to {self.to}: redbike shards move --to={self.to} "
-            "ends that"
+            "completes the move"
         )
 
 

@@ -105,7 +105,7 @@ def check_stored(jobid: str, options: str) -> str:
     if base := find_backfill(options)[0]:
         raise BadJobId(f"bad job id {jobid!r}: it is an occurrence of a backfill of {base!r}; unset it first")
     if base := find_all_of(options)[0]:
-        raise BadJobId(f"bad job id {jobid!r}: it is the job of {base!r} on this host; set that one")
+        raise BadJobId(f"bad job id {jobid!r}: Redbike sets it for {base!r}, on one host; set {base!r}")
     return options
 
 

@@ -210,7 +210,7 @@ def collect(
     for entry in entries:
         found = read_entry(entry, names)
         if found is None:
-            log.error("an entry of the journal of ended runs is damaged, and passed over: %.80r", entry)
+            log.error("an entry of the journal of ended runs is damaged, so Redbike skips it: %.80r", entry)
         for run in found or ():
             if isinstance(run, str):
                 pending.setdefault(run, Pending()).forget()

@@ -209,7 +209,7 @@ class Silence:
         """Return whether the server is to be asked whether it is there. Raise `Unreachable` if it does not answer."""
         now = time.monotonic()
         if self._asked is not None and now - self._asked > PATIENCE:
-            raise Unreachable("the server is silent")
+            raise Unreachable("the server does not answer")
         if self._asked is None and now - self._since > ASK:
             self._asked = now
             return True

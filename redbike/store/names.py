@@ -20,7 +20,7 @@ def check_jobid(jobid: str) -> str:
     """
     check_known_jobid(jobid)
     if jobid != jobid.strip():
-        raise BadJobId(f"bad job id {jobid!r}: blanks at its ends are not allowed")
+        raise BadJobId(f"bad job id {jobid!r}: spaces at its ends are not allowed")
     return jobid
 
 

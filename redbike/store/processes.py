@@ -257,4 +257,4 @@ class Takers:
         takes, name = self._takes[queue], jobid.partition(":")[0]
         if takes is None or jobid in takes or name in takes:
             return ""
-        return f"no worker of its queue {queue!r} has anything for {name!r}"
+        return f"no worker of its queue {queue!r} has a command or function for {name!r}"

@@ -42,11 +42,11 @@ class Saver(Protocol):
 
 
 def _refuse_bike() -> Any:
-    raise LookupError("only while it is worked, a run has a bike")
+    raise LookupError("a run has a bike only while a worker runs it")
 
 
 def _refuse_to_predict(run: "Run", error: BaseException) -> bool:
-    raise LookupError("only for a middleware, a run can tell whether it is tried again")
+    raise LookupError("a run knows only in a middleware whether it is tried again")
 
 
 @dataclass(slots=True)  # not frozen: that makes a new one four times as slow, and there is one for every job
@@ -160,7 +160,7 @@ class Run:
 
     def _find_saver(self) -> Saver:
         if self.saver is None:
-            raise LookupError("only while it is worked, a run can save something or say how far it is")
+            raise LookupError("a run can save data and report progress only while a worker runs it")
         found: Saver = self.saver
         return found
 

@@ -80,7 +80,7 @@ class Tokens(Part):
     def add(self, token: Token) -> None:
         """Keep a token. Raise `BadConfig` if there is one of this name."""
         if self._run(token.name, f"add {token.describe()}", record=token.format()) == "taken":
-            raise BadConfig(f"bad name {token.name!r}: there is such a token; redbike token remove takes it back")
+            raise BadConfig(f"bad name {token.name!r}: a token has this name already; redbike token remove revokes it")
 
     def remove(self, name: str) -> None:
         """Forget a token: from then on nobody may do anything with it. Raise `UnknownToken`."""

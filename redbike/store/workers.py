@@ -95,7 +95,7 @@ class Workers(Part):
         now = self._namespace.read_clock()
         for owner, moment in seen.items():
             if moment > now + CLOCKS_DIFFER:
-                yield owner, "it was seen at an instant that is to come"
+                yield owner, "it was seen at a time in the future"
             elif owner not in known:
                 suspects.append(owner)
         suspects += sorted(known - seen.keys())

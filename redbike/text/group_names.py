@@ -20,7 +20,7 @@ def find_problem(name: object) -> str:
     if size > MOST_BYTES:
         return f"the name of a group has {MOST_BYTES} bytes at most, and this one {size}"
     if _CONTROL.search(name) or name != name.strip():
-        return "control characters, and blanks at its ends, are not allowed in the name of a group"
+        return "control characters, and spaces at its ends, are not allowed in the name of a group"
     return ""
 
 

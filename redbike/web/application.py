@@ -189,7 +189,7 @@ async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Respo
     except BadConfig as error:
         return say(400, str(error))
     if not site.keys.is_form(form.get("form", ""), request.state.browser):
-        return say(403, "this form is not of this page, or of another browser: go back, and load the page again")
+        return say(403, "this form comes from another page or another browser: go back, and load the page again")
     return await run_in_threadpool(_run_form, endpoint, Sent(site, request, form))
 
 

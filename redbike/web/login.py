@@ -43,7 +43,7 @@ HEADERS = {
 }
 PRIVATE = "no-store"
 
-FOR_SOME = "this token is for some jobs alone, and this page shows all: use it with the API"
+FOR_SOME = "this token permits only some jobs, and this page shows all: use it with the API"
 
 Failure = Callable[[Scope], Response]  # from a request, for which no answer could be made
 Problem = Callable[[Scope, RedbikeError], Response]  # the same, with the reason

@@ -233,7 +233,7 @@ class BatchRunner:
             words = self._source.release(rest, patience=LEASE) if rest else []
         except RedbikeError as error:
             jobs = name_number(len(rest), "job")
-            log.error("%s could not be ended or given back, and will count as lost: %s", jobs, error)
+            log.error("%s: cannot be ended or handed back, so they will count as lost: %s", jobs, error)
             return
         kept = [run for run, word in zip(rest, words, strict=True) if word == "kept"]
         for run in kept:

@@ -104,7 +104,9 @@ class Leaving:
         leaving.leave(last, begins_again=self._is_replacing and not self._loop.is_told)
 
     def _hand_back(self) -> None:
-        log.warning("stop-within, which is %g s, is over: what still runs is ended, and handed back", self._within)
+        log.warning(
+            "stop-within (%g s) is over: this worker ends the remaining runs, and hands them back", self._within
+        )
         self._loop.silence()
         self._end_at_once()
 
@@ -123,7 +125,7 @@ class Leaving:
         elif not stuck and not left:
             # Nobody knows who has started a child, for example, for which Python waits.
             who = ", ".join(self._runner.registrars[-MOST:]) or self._runner.last_jobid or "this worker"
-            said = "%s: what runs at the exit of Python hangs, %s; this process ends without it"
+            said = "%s: a function that runs at the exit of Python hangs, %s; this process ends without it"
             log.error(said, who, _place(threading.main_thread().ident))
         self._runner.abort()
 
@@ -164,4 +166,4 @@ def hand_back(
                 own.runs.release([run for run in left.waiting if run.tag == tag])
             unregister(own)
         except RedbikeError as error:
-            log.error("what ran cannot be handed back, so it counts as lost: %s", error)
+            log.error("the remaining runs cannot be handed back, so they count as lost: %s", error)

@@ -119,7 +119,7 @@ class Notifier:
         if self._thread is not None:
             self._thread.join(STOP_TIMEOUT)
             if self._thread.is_alive():
-                log.warning("ended() goes on for too long: other workers will be told of what is left")
+                log.warning("ended() takes too long: other workers will call it for the runs that are left")
 
     def wait(self, goes_on: Callable[[], bool]) -> None:
         """Wait until no run waits to be told, or until `goes_on`, which is called once a second, returns False."""
@@ -177,7 +177,7 @@ class Notifier:
                 self._deliver(_News(claim, [self._read_other(tag, run) for run in claim.runs]))
         except RedbikeError as error:
             # The server says soon that there are some still.
-            log.error("runs of lost workers cannot be told: %s", error)
+            log.error("cannot call ended() for the runs of lost workers: %s", error)
 
     def _run(self) -> None:
         while True:
@@ -209,7 +209,7 @@ class Notifier:
             # Somebody has put it there during the run.
             return self._store.questions.inspect([run.jobid])[0].due
         except RedbikeError as error:
-            log.warning("%s: nobody knows when it runs next: %s", run.jobid, error)
+            log.warning("%s: its next run is unknown: %s", run.jobid, error)
             return None
 
     def _read_other(self, tag: str, packed: EntryRun) -> tuple[Run, Callable[[], End]]:
@@ -235,14 +235,14 @@ class Notifier:
         except RedbikeError as error:
             # Another worker, or this one, calls it once more.
             jobid = claim.name.partition(" ")[2]
-            log.warning("%s: it will be told again that this run has ended: %s", jobid, error)
+            log.warning("%s: ended() will be called again for this run: %s", jobid, error)
 
     def _renew(self, claim: Claim) -> Claim | None:
         """Claim it for longer; return None if another worker has claimed it."""
         try:
             return self._store.outbox.renew(claim)
         except RedbikeError as error:
-            log.warning("it may be told twice that runs have ended: %s", error)
+            log.warning("ended() may be called twice for the same run: %s", error)
             return claim
 
     def _call(self, run: Run, end: End) -> None:

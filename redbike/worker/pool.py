@@ -88,10 +88,10 @@ class Pool:
         try:
             self._ends.end(ended)
         except Unreachable as error:
-            log.error("%s: its end could not be told, it will count as lost: %s", names, error)
+            log.error("%s: the end of its run could not be stored, so it will count as lost: %s", names, error)
         except BaseException:
             # Also what ends threads: the others would wait for this one.
-            log.exception("%s: its end could not be told, it will count as lost", names)
+            log.exception("%s: the end of its run could not be stored, so it will count as lost", names)
             self._loop.stopping.set()
 
     def _hand_out(self, threads: ThreadPoolExecutor) -> None:
@@ -191,7 +191,7 @@ class Pool:
         try:
             self._ends.end(running.result())
         except Exception:
-            log.exception("%s: its end could not be told, it will count as lost", batch.runs[-1].jobid)
+            log.exception("%s: the end of its run could not be stored, so it will count as lost", batch.runs[-1].jobid)
             self._loop.stopping.set()
         finally:
             self._slots.free(1)

@@ -111,7 +111,7 @@ class Runner:
                 raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
         except Exception as error:
             # The function is the user's own: it may raise anything, and the run must end all the same.
-            log.error("%s: it has the settings of all jobs: %s", run.jobid, describe(error))
+            log.error("%s: settings_for() fails, so the settings of all jobs apply: %s", run.jobid, describe(error))
             return self.settings
         return settings
 
@@ -262,7 +262,7 @@ class Runner:
             self._note_over(run)
             if wishes := forget_wishes():
                 names = ", ".join(Signals(number).name for number in wishes)
-                log.warning("%s: it has set handlers for %s: these count only while it runs", run.jobid, names)
+                log.warning("%s: it has set handlers for %s: these apply only while it runs", run.jobid, names)
         if os.getpid() != process:
             leave_fork(run.jobid, None)
         return result
@@ -289,5 +289,5 @@ class Runner:
             return self._raised.decide(run, error, settings)
         except BaseException as another:
             # The exception is the user's own: looking at it may raise anything, and the run must end all the same.
-            log.error("%s: it raised what cannot be looked at: %s", run.jobid, printable.describe(another))
-            return decide_failed(run, RedbikeError("it raised what cannot be looked at"), settings, run.now())
+            log.error("%s: it raised an exception that cannot be shown: %s", run.jobid, printable.describe(another))
+            return decide_failed(run, RedbikeError("it raised an exception that cannot be shown"), settings, run.now())

@@ -125,7 +125,7 @@ class Worker:
         try:
             self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()), patience)
         except Unreachable as error:
-            log.warning("the limits of this class are not looked at: %s", error)
+            log.warning("the limits of this worker class do not apply yet: %s", error)
 
     def _loop_until_halted(self) -> None:
         with self.presence:

@@ -157,8 +157,8 @@ def test_an_editor_that_fails_or_changes_nothing_changes_nothing(desk, bike, she
         (lambda rows: rows["report:A"].update(jobid="backup:A"), "another row before this one has the same job id"),
         (lambda rows: rows["report:A"].update(jobid=""), "bad job id ''"),
         (lambda rows: rows["report:A"].update(jobid="# x"), "seems to be a comment"),
-        (lambda rows: rows["paused:A"].update(paused='{"reason": "x"}'), "'paused:A': a pause is not changed here"),
-        (None, "its first line is not the header any more"),
+        (lambda rows: rows["paused:A"].update(paused='{"reason": "x"}'), "'paused:A': edit cannot change a pause"),
+        (None, "its first line must be the header"),
     ],
 )
 def test_a_bad_row_changes_nothing_is_named_and_the_file_is_kept(desk, bike, shell, change, said):
@@ -211,18 +211,18 @@ def test_a_row_of_a_file_says_so(desk, bike, shell):
     assert shell.run("load", "jobs.csv").returncode == 0
     done = desk.edit(lambda rows: rows["filed:A"].update(retries="5"))
     assert (done.returncode, bike.tell("filed:A")["options"]) == (0, {"retries": 5})
-    assert f"filed:A is a row of {shell.folder / 'jobs.csv'}: that sets it anew when it is loaded again" in done.stderr
+    assert f"filed:A is a row of {shell.folder / 'jobs.csv'}: the next load of the group sets it again" in done.stderr
 
 
 def test_without_a_terminal_it_needs_to_be_told_not_to_ask(desk, bike, shell):
     desk.use("touch edited")
-    check_refused(shell.run("edit"), 2, "edit asks before it changes something", "--yes does not ask")
+    check_refused(shell.run("edit"), 2, "edit asks before a change", "--yes changes without asking")
     assert not (shell.folder / "edited").exists()
     desk.shell.environment["EDITOR"] = "no-such-editor"
     check_refused(shell.run("edit", "--yes"), 1, "cannot run the editor 'no-such-editor': No such file or directory")
     shell.environment["PATH"] = ""
     del shell.environment["EDITOR"]
-    check_refused(shell.run("edit", "--yes"), 2, "no editor is known: name one in the variable EDITOR")
+    check_refused(shell.run("edit", "--yes"), 2, "no editor is set: name one in the environment variable EDITOR")
 
 
 class Terminal:

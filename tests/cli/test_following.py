@@ -50,13 +50,13 @@ def test_next_of_a_follower_whose_parents_do_not_go_on_or_are_not_known(bike, sh
         assert (done.returncode, done.stderr, says in done.stdout) == (0, "redbike: no further runs\n", True)
         assert ("2036-07-18T" in done.stdout) == bool(schedule)
     done = shell.run("next", "AFTER:a", "--url=redis://127.0.0.1:1")
-    assert (done.returncode, done.stdout) == (0, "When a has ended well.\n")
+    assert (done.returncode, done.stdout) == (0, "When a has succeeded.\n")
     assert done.stderr.startswith("redbike: its parents are not known: ")
 
 
 def test_show_has_what_a_job_is_after_and_what_follows_it(bike, shell):
     text = shell.run("show", "load:A").stdout
-    for said in ("When extract:A has ended well.", "It waits for extract:A, which is due at "):
+    for said in ("When extract:A has succeeded.", "It waits for extract:A, which is due at "):
         assert said in text
     assert "  after        extract:A (due at " in text
     assert "  followed by  alarm:A, report:A\n" in text
@@ -117,10 +117,10 @@ def test_set_notes_a_parent_that_is_no_job_and_a_group_that_has_ended(bike, shel
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (("set", "late:A", "AFTER:extract:A", "--after=0"), "has no times that could count from it"),
-        (("set", "job:A", "GROUP:g", "--after=5"), "bad --after '5': GROUP:g has no times"),
+        (("set", "late:A", "AFTER:extract:A", "--after=0"), "it has no effect on the schedule AFTER:extract:A"),
+        (("set", "job:A", "GROUP:g", "--after=5"), "bad --after '5': it has no effect on the schedule GROUP:g"),
         (("set", "job:A", "GROUP:"), "bad schedule 'GROUP:': the name of a group is missing"),
-        (("set", "job:A", "NOW", "--group-of=a\tb"), "bad group-of 'a\\tb': control characters, and blanks"),
+        (("set", "job:A", "NOW", "--group-of=a\tb"), "bad group-of 'a\\tb': control characters, and spaces"),
         (("set", "one:A", "GROUP:g"), "the job would wait for itself: one:A after group g after one:A"),
     ],
 )
@@ -135,18 +135,18 @@ def test_a_long_chain_is_said_to_be_long(bike, shell):
         bike.set(f"c{number}:A", f"AFTER:c{number - 1}:A" if number else "0 3 * * *")
     done = shell.run("next", "c65:A")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("It is not known when it is due: more than the 64 that are looked at come before it.\n")
+    assert done.stdout.endswith("Its due time is unknown: more than 64 levels of jobs come before it.\n")
     assert shell.run("next", "c64:A").stdout.count("T03:00:00Z") == 5
     assert " ... and in the end for c0:A, which is due at " in shell.run("why", "c80:A").stdout
     assert shell.run("show", "c40:A").stdout.endswith("  and more, further away\n")
-    assert "It is not known when it is due: more than" in shell.run("show", "c80:A").stdout
+    assert "Its due time is unknown: more than" in shell.run("show", "c80:A").stdout
 
 
 def test_what_follows_what_runs_all_the_time_or_is_in_a_blackout_then(bike, shell):
     bike.set("extract:A", "CONTINUE")
     for what in ("next", "show"):
         done = shell.run(what, "load:A")
-        assert "What it follows runs all the time, and so does it" in done.stdout
+        assert "What it follows runs all the time, so it is due again" in done.stdout
         assert (done.stdout.count("in 0"), done.stderr) == (0, "")
     # Far from now, as it would be paused already.
     hour = int(bike.store.timeline.read_clock() // 3600 + 8)

@@ -99,8 +99,8 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
         # As an unset variable of a shell gives it.
         (("mine", "--out="), "bad --out '': the name of a folder is needed"),
         (("mine", "--out=mine/jobs"), "cannot write to 'mine/jobs': Not a directory"),
-        (("--system", "mine", "--out=a\nb"), "bad --out: a unit of systemd cannot have the folder"),
-        (("--system", "mine", "--out=a\\"), "bad --out: a unit of systemd cannot have the folder"),
+        (("--system", "mine", "--out=a\nb"), "bad --out: a systemd unit cannot run in the folder"),
+        (("--system", "mine", "--out=a\\"), "bad --out: a systemd unit cannot run in the folder"),
     ],
 )
 def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted):

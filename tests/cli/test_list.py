@@ -150,7 +150,7 @@ def test_a_worker_class_names_the_queues_and_may_be_missing(bike, shell):
     bike.client.delete(bike.store.keys.agreed)
     done = shell.run("jobs", "cron:A", "waiting:B")
     assert [row[1] for row in csv.reader(io.StringIO(done.stdout))] == ["queue", "", "work-B"]
-    assert done.stderr.endswith("so the queues of some jobs are not known\n")
+    assert done.stderr.endswith("without it, the queues of some jobs are unknown\n")
     assert shell.run("runs").stderr == ""
 
 

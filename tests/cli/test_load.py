@@ -113,7 +113,7 @@ def test_what_is_pruned_and_taken_over_is_refused_in_one_line_unless_that_is_mea
     assert (done.returncode, done.stdout) == (0, f"changed,a:A,{HOURLY} -> EVERY:2h@0; group: x -> y\n")
     write(shell)
     why = "no job is removed: 1 of the 1 jobs of the group 'y' have no row here"
-    refused = f"redbike: jobs.csv: {why}; --prune-all (prune_all=True) removes them all the same\n"
+    refused = f"redbike: jobs.csv: {why}; --prune-all (prune_all=True) removes them anyway\n"
     done = shell.run("load", "jobs.csv", "--group=y", "--prune")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{refused}redbike: jobs.csv: no jobs\n")
     done = shell.run("load", "jobs.csv", "--group=y", "--prune", "--dry-run")

@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 SET = re.compile(r"(once/\d{8}T\d{6}Z-[a-z2-7]{8}:shell) (\S+ \S+) UTC\n")
 SPEC = "redbike.commands:Commands('')"
-NOBODY = f'redbike: no worker runs: it waits for one, such as redbike up "{SPEC}"\n'
+NOBODY = f'redbike: no worker runs, so the job waits: start one, such as redbike up "{SPEC}"\n'
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_a_run_is_cancelled_with_its_children(once):
         (("at", "24/12", "--", "true"), "", "bad timestamp '24/12'"),
         (("at", "2001-01-01", "--", "true"), "", "bad time '2001-01-01': 2001-01-01 00:00:00 UTC is past"),
         (("in", "0", "--", "true"), "", "bad duration '0'"),
-        (("now", "true"), "", "bad command 'true': -- is needed before it"),
-        (("now", "--", ""), "", "no command: one is needed behind --"),
+        (("now", "true"), "", "bad command 'true': put -- before it"),
+        (("now", "--", ""), "", "no command: give one after --"),
         (("now",), " \n", "no command: standard input has no script"),
         (("now",), "x" * 70_000, "bad script b'xxx"),
         (("now", "--", "x" * 70_000), "", "bad data"),

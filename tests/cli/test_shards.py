@@ -54,7 +54,7 @@ def test_a_bad_number_is_refused(jobs, number):
 
 def test_fsck_finds_and_ends_what_was_interrupted(jobs, client):
     interrupt(client, 4)
-    said = "the jobs are on the move from 1 shard to 4: redbike shards move --to=4 ends that\n"
+    said = "the jobs are on the move from 1 shard to 4: redbike shards move --to=4 completes the move\n"
     for number in (1, 4):
         configure(jobs, number)
         done = jobs.run("fsck")
@@ -75,8 +75,8 @@ def test_only_the_same_number_goes_on_and_the_old_one_takes_it_back(jobs, client
     interrupt(client, 4)
     done = jobs.run("shards", "move", "--to=8")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "bad --to 8: the jobs are on the move from 1 shard to 4: redbike shards move --to=4 ends" in done.stderr
-    assert jobs.run("shards", "move", "--to=1").stdout == "the move is taken back: the jobs are in 1 shard, as before\n"
+    assert "bad --to 8: the jobs are on the move from 1 shard to 4: redbike shards move --to=4 completes" in done.stderr
+    assert jobs.run("shards", "move", "--to=1").stdout == "the move is reverted: the jobs are in 1 shard, as before\n"
     assert len(list(Redbike(RoundRobin("A"), redis_config=server_url).jobs())) == 20
 
 

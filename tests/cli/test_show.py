@@ -107,7 +107,7 @@ def test_why_a_job_does_not_run(bike, shell):
     done = shell.run("why", "job:A")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("It has been due since 2")
-    assert done.stdout.endswith(" Asia/Kolkata and waits in work-A, but no worker is there that works this queue.\n")
+    assert done.stdout.endswith(" Asia/Kolkata and waits in work-A, but no worker works this queue.\n")
     bike.set("job:A", "EVERY:1h@0.0")
     done = shell.run("why", "job:A", "--at=2020-02-02T12:30+01:00")
     assert done.stdout.startswith("An occurrence was due at 2020-02-02 16:30:00 Asia/Kolkata, and")

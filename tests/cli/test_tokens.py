@@ -17,7 +17,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(shell, client):
     [secret] = done.stdout.splitlines()
     said = done.stderr.splitlines()
     assert said[0].startswith("redbike: '90d' is ")
-    assert "the only time that the token is shown" in said[1]
+    assert "store this token, as it is shown only now" in said[1]
     kept = client.hgetall("redbike-tokens")
     assert secret.encode() not in b"".join([*kept, *kept.values()])
     assert make_digest(secret).encode() in kept[b"ci"]
@@ -39,7 +39,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(shell, client):
         (("add", "ci", "--role=admin"), 2, "bad role 'admin': read, operate, write are allowed"),
         (("add", "ci", "--role=read", "--jobs=[a"), 2, "bad pattern '[a'"),
         (("add", "ci", "--role=read", "--expires=2001-01-01T00:00:00Z"), 2, "bad --expires '2001-01-01"),
-        (("add", "taken", "--role=read"), 2, "bad name 'taken': there is such a token"),
+        (("add", "taken", "--role=read"), 2, "bad name 'taken': a token has this name already"),
         (("remove", "ci"), 1, "no such token: 'ci'"),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_server_of_redis_that_is_away_hangs_and_comes_back(own):
 def test_others_can_reach_it_only_with_a_token(shell, listen):
     if listen.startswith("[") and not os.path.exists("/proc/net/if_inet6"):
         pytest.skip("this machine has no IPv6")
-    said = f"bad --listen {listen!r}: others can reach it, so a token is needed: set REDBIKE_WEB_TOKEN"
+    said = f"bad --listen {listen!r}: other machines can reach it, so a token is needed: set REDBIKE_WEB_TOKEN"
     check_refused(shell.run("web", f"--listen={listen}"), 2, said)
     _, port = start(shell, listen=listen, REDBIKE_WEB_TOKEN=TOKEN)
     assert get(port, Host="page.example.org")[0] == 303
@@ -149,7 +149,7 @@ def test_it_needs_the_worker_class_only_to_write(shell, serve):
     check_refused(shell.run("web", "--write"), 2, "nowhere")
     _, port = serve()
     assert get(port)[0] == 200
-    assert "so the queues of some jobs are not known" in shell.log("web")
+    assert "without it, the queues of some jobs are unknown" in shell.log("web")
 
 
 @pytest.mark.acceptance

@@ -179,7 +179,7 @@ def test_nothing_is_started_without_time(work, tmp_path):
 def test_sigterm_lets_a_command_clean_up(work, logged):
     with over_when_ready(), pytest.raises(Overrun):
         work("""sh -c 'trap "echo bye; exit 0" TERM; echo ready; sleep 300 & wait'""", "timeout = 60")
-    assert logged() == ["x:A: ready", "x:A: its time is over, it is ended", "x:A: bye"]
+    assert logged() == ["x:A: ready", "x:A: its timeout has passed, so Redbike ends its command", "x:A: bye"]
 
 
 @pytest.mark.acceptance
@@ -414,7 +414,7 @@ BAD_KEYS = [
     ("env", "clean", "'clean'"),
     ("shell", "yes", "'yes'"),
     *((f"env.{name}", "3", f"'env.{name}'") for name in ("", "A B", "1")),
-    *((f"env.{name}", "3", f"'env.{name}' is set for each job") for name in OF_RUN),
+    *((f"env.{name}", "3", f"'env.{name}' cannot be set here: Redbike sets it for each job") for name in OF_RUN),
     ("env.A", "a\0b", r"a\x00b"),
     ("cwd", "a\0b", r"a\x00b"),
     *(
@@ -458,7 +458,7 @@ BAD_KEYS = [
         ("[commands]\nx: a\n[x]\nshell =\n", "bad shell ''"),
         ("[commands]\nx:\n[x]\nshell = /bin/sh\n", "bad command line"),
         *((f"[commands]\nx: a\n[x]\njson.input = {text}\n", "bad json.input") for text in ("one", "1", "[[[[")),
-        ('[commands]\nx: a\n[x]\ninput = a\njson.input = "b"\n', "'input' is there twice"),
+        ('[commands]\nx: a\n[x]\ninput = a\njson.input = "b"\n', "'input' is given twice"),
         ('[commands]\nx: a\n[x]\njson.no = ""\n', "'no'"),
         ("[commands]\nx: a\n*: b\n", "[*]"),
         ("[commands]\nx: a\n[*]\nno = 1\n", "'no'"),

@@ -34,8 +34,8 @@ BAD = [
     ("A-B=secret", "line 1: NAME=VALUE is needed"),
     ("\n=x", "line 2: NAME=VALUE is needed"),
     ("A='secret\nB=2", "line 1: a quote is not closed"),
-    ("REDBIKE_DATA=1", "line 1: 'REDBIKE_DATA' is set for each job"),
-    ("A=a\0b", "line 1: a value has a NUL"),
+    ("REDBIKE_DATA=1", "line 1: 'REDBIKE_DATA' cannot be set here: Redbike sets it for each job"),
+    ("A=a\0b", "line 1: a value contains a NUL byte"),
 ]
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_fails_in_one_line(work, tmp_path, path):
 
 def test_it_is_said_once_that_every_user_may_read_it(work, commands, tmp_path, caplog):
     (tmp_path / "env").write_text("A=1")
-    said = f"every user may read env-file '{tmp_path}/env': chmod o= closes it"
+    said = f"every user can read env-file '{tmp_path}/env': chmod o= prevents that"
     for mode, number in [(0o640, 0), (0o644, 1), (0o644, 1)]:
         (tmp_path / "env").chmod(mode)
         work("true", "env-file = env")

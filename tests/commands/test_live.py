@@ -83,7 +83,7 @@ def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
     done = jobs.run("output", "x:A", "--follow")
     assert (done.returncode, done.stderr) == (
         1,
-        "redbike: no output of 'x:A': it does not run, and of its runs, 0 are kept\n",
+        "redbike: no output of 'x:A': it does not run, and none of its runs is kept\n",
     )
     (jobs.folder / "commands.ini").write_text("[commands]\nx = sh -c 'echo one; exit 2'\n[x]\noutput = 1k\n")
     bike.set("x:A", "NOW")

@@ -108,13 +108,13 @@ def test_health_check_and_why_name_what_no_worker_has_until_one_has(make, lackin
     wait_until(lambda: lacking() == ["x:A waits, but no worker of work-A has the command 'x'"])
     logged = [record.getMessage() for record in caplog.get_records("setup")]
     assert any("no worker of its queue 'work-A' has the command 'x'" in line for line in logged)
-    assert "but no worker of work-A has anything for 'x'" in bike.why("x:A")
-    assert [str(each) for each in Redbike.check(bike) if "anything" in str(each)] == [
-        "problem: no worker of the queue 'work-A' has anything for 'x': the job 'x:A'"
+    assert "but no worker of work-A has a command or function for 'x'" in bike.why("x:A")
+    assert [str(each) for each in Redbike.check(bike) if "function for" in str(each)] == [
+        "problem: no worker of the queue 'work-A' has a command or function for 'x': the job 'x:A'"
     ]
     make("two", "x")
     wait_until(lambda: lacking() == [])
-    assert not [each for each in Redbike.check(bike) if "anything" in str(each)]
+    assert not [each for each in Redbike.check(bike) if "function for" in str(each)]
 
 
 def test_a_job_that_is_gone_is_no_problem(lacking, bike):

@@ -123,4 +123,4 @@ def test_not_too_many_run_at_once(fails, caplog, monkeypatch):
     monkeypatch.setattr(redbike.commands.on_failure, "_free", threading.BoundedSemaphore(1))
     redbike.commands.on_failure._free.acquire()
     fails("false")
-    wait_until(lambda: "x:A: on-failure was not run, as 20 of them run" in caplog.messages)
+    wait_until(lambda: "x:A: on-failure did not run, because 20 such commands run already" in caplog.messages)

@@ -163,7 +163,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, g
     # A worker that is to stop does not wait for the command of another one.
     second.terminate()
     assert second.wait(timeout=10) == 0
-    assert "goes on: left to another worker" in jobs.log("second")
+    assert "still runs: this worker leaves the job to another one" in jobs.log("second")
     second = jobs.start("work", log="third")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("third"))
     gate()

@@ -48,7 +48,7 @@ def test_a_broken_file_is_refused_in_one_line_and_the_old_one_stays(write, caplo
     assert [handler.name_commands() for _ in range(3)] == [["a"]] * 3
     [line] = caplog.messages
     assert str(path) in line
-    assert line.endswith("; the commands of before stay in force")
+    assert line.endswith("; the previous commands stay in force")
     write("c = true")
     assert handler.name_commands() == ["c"]
 
@@ -98,4 +98,4 @@ def test_a_running_worker_reads_it_by_itself(shell):
     (shell.folder / "next").rename(ini)
     wait_until(lambda: "here it is" in shell.log())
     wait_until(lambda: "no worker" not in shell.run("set", "new:other:A", "NOW").stderr)
-    assert "has anything for 'old'" in shell.run("set", "old:A", "NOW").stderr
+    assert "has a command or function for 'old'" in shell.run("set", "old:A", "NOW").stderr

@@ -97,7 +97,7 @@ def test_a_bad_setting_in_the_environment_is_one_line(shell):
 
 @pytest.mark.parametrize("give", [lambda url: Redbike(RoundRobin("A"), url), lambda url: Settings(prefix=url)])
 def test_a_prefix_that_is_a_url_is_refused(here, give):
-    with pytest.raises(BadConfig, match=r"bad prefix 'redis://…': that is the URL of a server") as caught:
+    with pytest.raises(BadConfig, match=r"bad prefix 'redis://…': it is the URL of a server") as caught:
         give("redis://:secret@host/1")
     assert "secret" not in str(caught.value)
 

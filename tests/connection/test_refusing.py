@@ -69,7 +69,7 @@ def test_a_server_whose_memory_is_full_refuses_new_jobs(start):
     health, why = ask(shell, "job:A")
     assert health.startswith("PROBLEM: the server refuses new jobs: Redis is out of memory: ")
     assert "no dispatcher is running" in health
-    assert "no worker is there" in why
+    assert "no worker works this queue" in why
 
 
 def is_written(client):

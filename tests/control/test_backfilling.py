@@ -81,7 +81,7 @@ def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redb
     bike.run_due()
     assert [hour for _, hour in ran] == [-7, -6, -3]
     bike.run_due(START + 2 * HOUR)
-    with pytest.raises(BadConfig, match=r"nothing to run: .*10 have ended well"):
+    with pytest.raises(BadConfig, match=r"nothing to run: .*10 have succeeded"):
         bike.backfill("a", START - 7 * HOUR, START + 2 * HOUR)
     ran.clear()
     assert len(bike.backfill("a", START - 2 * HOUR, START, again=True).dues) == 3
@@ -152,7 +152,7 @@ def test_what_is_run_again_by_hand_is_left_out_while_it_waits(redbike):
     bike.run_due(reraise=False)
     fixed.append(True)
     bike.run(make_jobid("a", START - HOUR))
-    with pytest.raises(BadConfig, match=r"2 have ended well .*, 1 waits or runs now"):
+    with pytest.raises(BadConfig, match=r"2 have succeeded .*, 1 waits or runs now"):
         bike.backfill("a", START - 2 * HOUR, START)
     bike.run_due()
     assert [hour for _, hour in ran].count(-1) == 2
@@ -242,7 +242,7 @@ def test_a_job_with_the_id_of_an_occurrence_stays_that_of_its_user(redbike):
     ("schedule", "given", "error", "said"),
     [
         (HOURLY, {"start": START, "end": START - 1}, BadConfig, "it begins at .*, after its end"),
-        (HOURLY, {"start": START + 1, "end": START + 2}, BadConfig, "is to come"),
+        (HOURLY, {"start": START + 1, "end": START + 2}, BadConfig, "is in the future"),
         (HOURLY, {"start": START - 90, "end": START - 1}, BadConfig, "'a' has no occurrence between"),
         (HOURLY, {"at_once": 0}, BadConfig, "bad at_once '0': 1 to 1000"),
         (HOURLY, {"at_once": 1001}, BadConfig, "bad at_once '1001'"),

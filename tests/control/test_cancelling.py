@@ -203,7 +203,11 @@ def test_the_command_line_cancels_what_ids_and_patterns_name(shell, server_url):
     assert count("ENQ") == 2
 
     done = shell.run("cancel", "later:A")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "redbike: later:A: nothing of it waits or runs\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "",
+        "redbike: later:A: no occurrence of it waits or runs\n",
+    )
     done = shell.run("cancel", "*:?", "nightly:B")
     assert (done.returncode, sorted(done.stdout.split()), done.stderr) == (0, ["later:A", "nightly:A", "nightly:B"], "")
     assert count("TML") == 3

@@ -56,7 +56,7 @@ def test_what_waits_for_another_group_waits_for_this_one_alone_with_a_word(redbi
         bike.group(NAME, [("first", "NOW")], then="report")
     assert not caplog.records
     bike.group("other", [("second", "NOW")], then="report")
-    assert f"report waits for the group 'other' now, and not for the group '{NAME}' any more" in caplog.text
+    assert f"report now waits for the group 'other', and no longer for the group '{NAME}'" in caplog.text
     bike.run_due(START)
     bike.group(NAME, [("third", "NOW")], then="report")
     assert len(caplog.records) == 1
@@ -191,9 +191,9 @@ def test_a_cycle_is_refused_and_named(redbike, caplog, jobs, path):
         ("", [], "report", BadConfig, "bad group '': the name of a group is missing"),
         ("x" * 201, [], "report", BadConfig, "200 bytes at most, and this one 201"),
         ("a\nb", [], "report", BadConfig, "control characters"),
-        (" a", [], "report", BadConfig, "blanks at its ends"),
+        (" a", [], "report", BadConfig, "spaces at its ends"),
         (7, [], "report", BadConfig, "bad group 7: the name of a group is a text"),
-        (NAME, [("one", "NOW"), ("report", "NOW")], "report", BadConfig, "'report' cannot be one of those"),
+        (NAME, [("one", "NOW"), ("report", "NOW")], "report", BadConfig, "'report' cannot belong to the group"),
         (NAME, [("one", "NOW")], "re\nport", BadJobId, "bad job id"),
         (NAME, [("one", None)], "report", BadConfig, "'one' has no schedule"),
         (NAME, ["ab"], "report", TypeError, "bad pair 'ab'"),

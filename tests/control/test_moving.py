@@ -86,7 +86,7 @@ def test_another_number_is_refused_and_the_old_one_takes_it_back(world, client):
             BadConfig, match=rf"bad --to {number}: the jobs are on the move from 1 shard to 4: .*--to=4"
         ):
             world.move(number)
-    assert world.move(1).describe() == "the move is taken back: the jobs are in 1 shard, as before"
+    assert world.move(1).describe() == "the move is reverted: the jobs are in 1 shard, as before"
     assert world.answers(1) == before
     assert [key for key in client.keys(f"*{world.prefix}*") if b"-~" in key] == []
 
@@ -120,7 +120,7 @@ def test_who_had_begun_before_changes_nothing(world, client):
             with contextlib.suppress(RedbikeError):
                 act(bike)
             assert {key: client.dump(key) for key in client.keys(f"*{world.prefix}*")} == state
-        with pytest.raises(BadConfig, match=r"have left for (4|16) shards: begin again with the number"):
+        with pytest.raises(BadConfig, match=r"have moved to (4|16) shards: write the number"):
             bike.run("job-1:A")
 
 
@@ -206,7 +206,7 @@ def test_followers_hear_of_their_parents_wherever_they_are(world):
         bike.run("load:A")
         ran = [bike.work_one()]
         if number > 1:
-            with pytest.raises(RedbikeError, match="followers in other shards are about to hear of their parents"):
+            with pytest.raises(RedbikeError, match="followers in other shards still wait for news of their parents"):
                 world.move(2)
         for _ in range(4):
             world.now += 1.0

@@ -46,7 +46,9 @@ def refuse_others(world, old, new, where):
             world.open(number)
         except BadConfig as error:
             heard.append(str(error))
-    on_the_move = f"on the move from {name_number(old, 'shard')} to {new}: redbike shards move --to={new} ends that"
+    on_the_move = (
+        f"on the move from {name_number(old, 'shard')} to {new}: redbike shards move --to={new} completes the move"
+    )
     assert all(on_the_move in line for line in heard) if len(heard) > 1 else len(heard) == 1, where
 
 

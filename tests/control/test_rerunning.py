@@ -131,7 +131,7 @@ def test_the_command_line_says_whether_it_is_a_new_try_or_a_new_run(shell, clien
     done = shell.run("run", "nightly:A", "hourly:A")
     assert done.stderr.splitlines() == [
         f"redbike: nightly:A: a new try of the occurrence of {when}",
-        "redbike: hourly:A: a new run, as the failure is not kept",
+        "redbike: hourly:A: a new run, because Redbike no longer keeps the failure",
     ]
     run = take_one(bike.store, [("work-A", 100.0)], "tag")
     assert (run.jobid, run.due, run.attempt) == ("nightly:A", due, 2)

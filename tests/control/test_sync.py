@@ -324,7 +324,7 @@ def test_too_many_jobs_are_not_pruned_unasked(bike, file, has, gone, is_refused)
     if is_refused:
         why = (
             f"no job is removed: {gone} of the {has} jobs of the group '{rows}' have no row here;"
-            " --prune-all (prune_all=True) removes them all the same"
+            " --prune-all (prune_all=True) removes them anyway"
         )
         assert str(wished[-1].error) == str(list(bike.sync_file(rows, prune=True))[-1].error) == why
         with pytest.raises(BadConfig, match="no job is removed"):
@@ -363,7 +363,7 @@ def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, t
     path.write_bytes(f"{text}\n".encode(errors="surrogateescape"))
     *_, bad, why = bike.sync_file(str(path), prune=True)
     assert (bad.difference, bad.is_note, why.is_note) == ("bad", False, True)
-    assert str(why.error) == f"no job is removed, as nobody can tell whose row line {bad.line} is"
+    assert str(why.error) == f"no job is removed, because line {bad.line} is unreadable and may be the row of one"
     assert stored(bike).keys() == {"a:A", "b:A"}
     assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
 

@@ -110,4 +110,4 @@ def test_a_shard_that_is_away_holds_up_no_other_and_hears_of_it_later(bike, monk
         is_away.clear()
         wait_until(lambda: list_waiting(bike, followers) == followers)
     assert caplog.messages.count(f"the followers in {keys} wait for their parents: it is away") == 1
-    assert f"the followers in {keys} hear of their parents again" in caplog.messages
+    assert f"the followers in {keys} get news of their parents again" in caplog.messages

@@ -61,12 +61,15 @@ def test_what_is_no_worker_is_refused_at_once(client, prefix):
         (Partial(), r"Partial has no method queue_names\(\)"),
         (None, "NoneType has no method"),
         (Fitting(timeout=5), r"Fitting has no method timeout\(\)"),
-        (Fitting(work=lambda: None), r"Fitting.work\(jobid\) is what is called, but too many positional arguments"),
+        (
+            Fitting(work=lambda: None),
+            r"Fitting.work\(jobid\) is how Redbike calls it, but too many positional arguments",
+        ),
         (Fitting(work=lambda jobid, data, more: None), r"Fitting.work\(jobid, data\) is .*: 'more'"),
         (Fitting(work=lambda jobid, *, more: None), r"Fitting.work\(jobid\) is .*: 'more'"),
-        (Fitting(queue_for=lambda: "A"), r"Fitting.queue_for\(jobid\) is what is called, but"),
+        (Fitting(queue_for=lambda: "A"), r"Fitting.queue_for\(jobid\) is how Redbike calls it, but"),
         (Fitting(queue_names=lambda more: ["A"]), r"Fitting.queue_names\(\) is .*: 'more'"),
-        (Fitting(timeout=lambda: 5), r"Fitting.timeout\(queue_name\) is what is called, but"),
+        (Fitting(timeout=lambda: 5), r"Fitting.timeout\(queue_name\) is how Redbike calls it, but"),
     ):
         for make in (Redbike, AsyncRedbike):
             with pytest.raises(BadConfig, match=said):

@@ -30,7 +30,7 @@ def test_a_run_that_has_ended_is_returned_at_once_and_what_nobody_knows_refused(
     run = handle.wait()
     assert (run.jobid, run.outcome, run.result, run.attempt) == (handle, "ok", 8, 1)
     assert bike.wait(handle) == run
-    with pytest.raises(NoSuchJob, match="no run of 'double' is kept, and none is to come"):
+    with pytest.raises(NoSuchJob, match="no run of 'double' is kept, and none will come"):
         bike.wait("double")
 
 

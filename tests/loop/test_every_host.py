@@ -63,7 +63,7 @@ def farm(client, prefix):
     farm.come("web1", "web2")
     yield farm
     # Where the test was ahead of the server's clock, that is all that is wrong.
-    assert [line for line in fsck(farm.bike.store) if "ahead" not in line and "is to come" not in line] == []
+    assert [line for line in fsck(farm.bike.store) if "ahead" not in line and "in the future" not in line] == []
 
 
 def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
@@ -200,7 +200,7 @@ def test_fsck_finds_and_repair_mends_what_is_missing_or_left(farm):
     farm.bike.set(BASE, "EVERY:1h")
     hosts = farm.bike.store.keys.hosts
     for damage, found in (
-        (lambda: farm.bike.redis.delete(hosts), [f"{BASE!r}: no dispatcher sees to it, so it comes to no new host"]),
+        (lambda: farm.bike.redis.delete(hosts), [f"{BASE!r}: no dispatcher watches it, so no new host gets its job"]),
         (lambda: farm.bike.redis.hset(hosts, BASE, "x"), None),
     ):
         damage()
@@ -220,7 +220,7 @@ def test_fsck_finds_and_repair_mends_what_is_missing_or_left(farm):
 
 
 REFUSED = {
-    "a derived job": (FIRST, "EVERY:1h", {}, "it is the job of 'clean:A@all' on this host; set that one"),
+    "a derived job": (FIRST, "EVERY:1h", {}, "Redbike sets it for 'clean:A@all', on one host"),
     "a follower": (BASE, "AFTER:x:A", {}, "a job on every host cannot follow others"),
     "what follows one": ("x:A", f"AFTER:{BASE}", {}, "clean:A@all never ends"),
     "a group": (BASE, "EVERY:1h", {"group_of": "night"}, "a job on every host is of no group"),
@@ -305,7 +305,7 @@ def test_real_hosts_one_of_which_is_killed(shell):
     refused = [("unset", FIRST), ("set", "clean:A@all@all", "NOW"), ("output", BASE), ("output", "nosuch:A")]
     said = [shell.run(*words).stderr for words in refused]
     assert [line.count("\n") for line in said] == [1] * len(refused)
-    assert "unset that one" in said[0]
+    assert "on one host; unset " in said[0]
     assert "names a host already" in said[1]
     assert f"it runs as {FIRST}, {SECOND}" in said[2]
     assert "no such job" in said[3]

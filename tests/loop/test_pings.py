@@ -263,7 +263,7 @@ def test_the_same_complaint_is_made_once_a_minute(pinged, pings, caplog, monkeyp
     now = time.monotonic()
     monkeypatch.setattr("redbike.loop.pings.time.monotonic", lambda: now + 61)
     each.call("job:A", f"{pinged.url}/x")
-    assert caplog.records[1].getMessage().endswith("the answer is 404; and 4 times since the last such line")
+    assert caplog.records[1].getMessage().endswith("the answer is 404; and 4 more times since the last such line")
 
 
 def test_a_job_waits_for_no_service_and_what_is_too_much_is_dropped(bike, pinged, caplog):

@@ -199,7 +199,7 @@ def test_half_of_what_is_kept_is_named_and_removed(bike):
     client.zrem(store.keys.seen, "NotSeen-")
     client.zadd(store.keys.seen, {"Ahead---": 4e9})
     lines = [
-        "the process 'Ahead---': it was seen at an instant that is to come",
+        "the process 'Ahead---': it was seen at a time in the future",
         "the process 'NoEntry-': it has no entry",
         "the process 'NotSeen-': nobody knows when it was seen",
     ]

@@ -129,7 +129,7 @@ def test_a_worker_that_stops_is_shown_as_stopping(jobs):
     wait_until(lambda: [each.state for each in jobs.bike.workers()] == ["stopping"], 4)
     assert "stopping" in jobs.run("workers").stdout
     jobs.bike.set("next:A", "NOW")
-    assert jobs.run("why", "next:A").stdout.endswith("no worker is there that works this queue.\n")
+    assert jobs.run("why", "next:A").stdout.endswith("no worker works this queue.\n")
     (jobs.folder / "go").touch()
     assert worker.wait(60) == 0
 

@@ -123,9 +123,9 @@ def start(jobs, *more):
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("exit0", "ended with status 0, though nobody told it to"),
+        ("exit0", "ended with status 0, though nobody stopped it"),
         ("exit2", "ended with status 2"),
-        ("signal", "ended with status 0, though nobody told it to"),
+        ("signal", "ended with status 0, though nobody stopped it"),
     ],
 )
 def test_a_worker_that_a_job_or_a_signal_ends_is_started_again_and_it_is_said(jobs, name, how):
@@ -224,7 +224,7 @@ def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("redbike: ")
-    assert "cannot begin: " in line
+    assert "cannot start: " in line
     assert reason in line
     assert reason not in done.stdout
 

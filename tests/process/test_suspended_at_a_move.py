@@ -32,5 +32,5 @@ def test_they_end_and_say_why(jobs, client):
     for log in ("work", "dispatch"):
         # A thread may still log after that.
         [said] = [line for line in jobs.log(log).splitlines() if line.startswith("redbike: ")]
-        assert said.startswith("redbike: bad shards 1: the jobs of the prefix 'redbike' have left for 4 shards: ")
+        assert said.startswith("redbike: bad shards 1: the jobs of the prefix 'redbike' have moved to 4 shards: ")
     assert {key: client.dump(key) for key in client.keys("*")} == state

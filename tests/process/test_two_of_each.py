@@ -91,7 +91,9 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
         "new:cron-one waits, but no worker of work-cron-one has the command 'new'",
         "typo:pool waits, but no worker of work-pool has the command 'typo'",
     )
-    wait_until(lambda: "has anything for 'typo'" in shell.run("why", "typo:pool").stdout)  # but for a moment each time
+    wait_until(
+        lambda: "has a command or function for 'typo'" in shell.run("why", "typo:pool").stdout
+    )  # but for a moment each time
     for jobid in stuck:
         shell.run("unset", jobid)
     is_named()

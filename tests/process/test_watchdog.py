@@ -207,7 +207,7 @@ def test_a_manager_that_is_gone_is_mentioned_once_though_the_file_is_there(enabl
         file.unlink()
         watchdog.feed()
         assert file.exists()
-    assert caplog.messages == ["the watchdog cannot be fed: NOTIFY_SOCKET: No such file or directory"]
+    assert caplog.messages == ["cannot notify the watchdog: NOTIFY_SOCKET: No such file or directory"]
 
 
 def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(enable, notified, caplog):
@@ -219,7 +219,7 @@ def test_a_manager_that_is_busy_at_the_start_hears_later_that_it_is_ready(enable
     enable(NOTIFY_SOCKET=notified.getsockname())
     watchdog.feed()  # nothing is told before it has begun
     watchdog.begin()
-    assert "cannot be fed" in caplog.text
+    assert "cannot notify the watchdog" in caplog.text
     assert notified.recv(100) == b"full"
     watchdog.feed()
     while (heard := notified.recv(100)) == b"full":

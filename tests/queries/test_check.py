@@ -152,7 +152,7 @@ def test_a_program_for_alerts_that_is_missing_is_named(conf):
     [
         ("nonsense\n", "line 1 is neither a [section] nor a 'key: value' in one"),
         ("[redbike]\none\nprefix: a\ntwo\n", "the lines 2, 4 are neither"),
-        ("[redbike-redis]\nurl: redis://h\nport: 1\n", "has a url and also 'port': one or the other"),
+        ("[redbike-redis]\nurl: redis://h\nport: 1\n", "has a url and also 'port': give only one of them"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_problem(conf, text, said):
@@ -292,7 +292,7 @@ def test_a_server_that_is_almost_full_is_a_problem_and_snapshots_alone_are_a_rem
 def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
     status, [note, last] = conf("[redbike]\nprefix: app\n")
     assert (status, last) == (DONE, "all is well: the config")
-    assert note.startswith(f"note: no server runs in '{tmp_path}/.redbike', so no job was looked at")
+    assert note.startswith(f"note: no server runs in '{tmp_path}/.redbike', so check skipped the jobs")
     assert not (tmp_path / ".redbike").exists()
 
 
@@ -300,7 +300,7 @@ def test_clocks_that_differ_are_a_remark(check, monkeypatch):
     clock = time.time
     monkeypatch.setattr("redbike.queries.check.surroundings.time.time", lambda: clock() + 60)
     [note] = notes(check)
-    assert note.endswith("s ahead of that of the server, which counts")
+    assert note.endswith("s ahead of that of the server, which Redbike uses")
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_whatever_is_damaged_is_a_problem(bike, client, check, key, value, said)
         (lambda bike: damage(bike.client, KEYS.schedules, "0 3 * * *", "job:"), "nothing after its last ':' names a q"),
         (
             lambda bike: bike.client.set(KEYS.schedules, "x"),
-            f"the key '{KEYS.schedules}' is a string, not a hash: nothing can be said of the jobs",
+            f"the key '{KEYS.schedules}' is a string, not a hash, so the jobs cannot be checked",
         ),
         (
             lambda bike: bike.store.jobs.reject("job:A"),
@@ -498,6 +498,6 @@ def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell, ser
     (shell.folder / ".redbike.conf").unlink()
     assert [line for line in problems(check) if " has " in line] == [
         f"the dispatcher {process.id} has {name}: {other}, this config has {own}: "
-        "what becomes of a job depends on who places it"
+        "so what happens to a job depends on which process schedules it"
         for name, other, own in (("catchup", "none", "last"), ("grace", "300.0", "0.0"))
     ]

@@ -240,7 +240,7 @@ def test_jobs_that_run_all_the_time_and_paused_ones_are_only_named(bike):
     assert (found.jobs, found.continuous, found.paused, found.quarters, found.densest) == (0, 1, 1, (), ())
 
 
-PAST = r"bad after \d+.*: \d{4}-\d\d-\d\d .* UTC is past; runs and why tell of it"
+PAST = r"bad after \d+.*: \d{4}-\d\d-\d\d .* UTC is past; redbike runs and why show the past"
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_what_a_pause_will_hold_is_not_held_yet(store):
 def test_it_waits_until_it_expires(store):
     set_one(store.at(START), JobToSet(JOB, OLD, NOW, False, QUEUE, options='{"expires":60}'))
     dispatch(store.at(NOW), [(JOB, f"{NOW:g}", QUEUE)])
-    waits = f"It has been due since {at(NOW)} and waits in {QUEUE}, but no worker is there that works this queue."
+    waits = f"It has been due since {at(NOW)} and waits in {QUEUE}, but no worker works this queue."
     assert why(store, NOW + 20) == f"{waits} It expires at {at(NOW + 60)}, in 40 s."
     assert why(store, NOW + 70) == f"{waits} It does not run any more: it expired at {at(NOW + 60)}, 10 s ago."
     assert why(store, NOW + 20, NOW) == why(store, NOW + 20)
@@ -143,9 +143,9 @@ def test_it_waits_until_it_expires(store):
 def test_it_is_due_and_no_dispatcher_is_there(store):
     states.timeline(store)
     expected = f"It has been due since {at(DUE)}"
-    assert why(store) == f"{expected}, but no dispatcher is there."
+    assert why(store) == f"{expected}, but no dispatcher is running."
     register(store, "dispatcher", now=NOW - LOST - 1)
-    assert why(store) == f"{expected}, but no dispatcher is there."
+    assert why(store) == f"{expected}, but no dispatcher is running."
     register(store, "dispatcher")
     assert why(store) == f"{expected}, and a dispatcher is about to move it to {QUEUE}."
     store.at(START).queue_limits.pause("", None, "me", "a flood")
@@ -157,9 +157,9 @@ def test_it_is_due_and_no_dispatcher_is_there(store):
 def test_it_waits_in_its_queue(store):
     states.queue(store)
     waits = f"It has been due since {at(START)} and waits in {QUEUE}"
-    assert why(store) == f"{waits}, but no worker is there that works this queue."
+    assert why(store) == f"{waits}, but no worker works this queue."
     register(store, "worker", queues=["work-B"])
-    assert why(store) == f"{waits}, but no worker is there that works this queue."
+    assert why(store) == f"{waits}, but no worker works this queue."
     register(store, "worker", 2)
     register(store, "worker", 3, now=START)
     soon = START + 9
@@ -190,7 +190,7 @@ def test_an_occurrence_came_due_while_an_earlier_one_waited_or_was_held(store):
     states.queue(store)
     assert why(store, START + 200, START + 150) == (
         f"An occurrence was due at {at(START + 100)}, while an earlier one waits. "
-        f"It has been due since {at(START)} and waits in {QUEUE}, but no worker is there that works this queue."
+        f"It has been due since {at(START)} and waits in {QUEUE}, but no worker works this queue."
     )
     store.jobs.unset(JOB)
     states.held(store)
@@ -227,11 +227,11 @@ def test_its_queue_is_limited_and_paused(store):
     register(store, "worker")
     store.queue_limits.limit(QUEUE, at_once=1)
     take_one(store.at(START), [(QUEUE, 1e4)], "tag")
-    assert why(store).endswith(f"waits in {QUEUE}, of which 1 may run at once, and so many do.")
+    assert why(store).endswith(f"waits in {QUEUE}, which has 1 job in flight, as many as its limit allows.")
     store.queue_limits.limit(QUEUE, at_once=2)
     assert "at once" not in why(store), "one more may run"
     store.queue_limits.limit(QUEUE, at_once=False, rate=(1, 3600))
-    assert why(store).endswith(f"waits in {QUEUE}, of which 1/h may begin.")
+    assert why(store).endswith(f"waits in {QUEUE}, whose limit allows 1/h.")
     store.at(START).queue_limits.pause(QUEUE, LATER, "me@here")
     assert why(store).endswith(
         f"waits in {QUEUE}, but its queue {QUEUE} is paused since {at(START)} by me@here, until {at(LATER)}."
@@ -250,11 +250,11 @@ def test_it_has_failed_for_good(store):
 def test_it_is_stopped(store):
     states.stopped(store)
     assert (
-        why(store) == f"Its schedule is STOP since {at(START)}: somebody has stopped it, or it was to run once and has."
+        why(store) == f"Its schedule is STOP since {at(START)}: somebody has stopped it, or it ran once, as it was to."
     )
     set_job(store.at(START), JOB, "NOW", "now")
     cancel_jobs(store.at(START), [JOB], Settings())
-    assert why(store).endswith("or it was to run once and has, or its run was cancelled.")
+    assert why(store).endswith("or it ran once, as it was to, or its run was cancelled.")
     remember(store, START - 50, took=2.0)
     assert why(store) == (
         f"Its schedule is STOP since {at(START)}; its last run began at {at(START - 50)} and succeeded."
@@ -339,11 +339,11 @@ def test_it_had_another_schedule_then(store):
 
 def test_nothing_was_due_then(store):
     set_job(store.at(START), JOB, f"AT:{DUE}", DUE)
-    assert why(store, then=START) == f"By its schedule as it is now, nothing of it was due by {at(START)}."
+    assert why(store, then=START) == f"By its present schedule, no occurrence was due by {at(START)}."
     remember(store, START - 10, 0.0, 20.0)
     assert why(store, then=START).startswith(f"It ran: due {at(START - 10)}")
     set_job(store.at(START), JOB, "0 3 * * *", 10800.0)
-    assert why(store, then=0.0) == f"By its schedule as it is now, nothing of it was due by {at(0)}."
+    assert why(store, then=0.0) == f"By its present schedule, no occurrence was due by {at(0)}."
 
 
 def test_it_is_not_known_any_more(store):
@@ -351,7 +351,7 @@ def test_it_is_not_known_any_more(store):
     remember(store, 900.0)
     remember(store, 1000.0)
     assert why(store, then=500.0) == (
-        f"An occurrence was due at {at(500)}; it did not run, or that is not kept: the first run that is began at "
+        f"An occurrence was due at {at(500)}; it did not run, or that run is no longer kept: the oldest one began at "
         f"{at(900)}."
     )
     store.client.hset(store.keys.skipped, f"late:{JOB}", 1)
@@ -361,11 +361,9 @@ def test_it_is_not_known_any_more(store):
 def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
     states.timeline(store)
     was_due = f"An occurrence was due at {at(1000)}, and"
-    assert why(store, then=1001.0) == f"{was_due} did not run: no dispatcher that is known was there."
+    assert why(store, then=1001.0) == f"{was_due} did not run: no known dispatcher was running."
     register(store, "dispatcher", now=900.0)
-    assert (
-        why(store, then=1001.0) == f"{was_due} nothing is known of a run: it keeps none, or had no such schedule then."
-    )
+    assert why(store, then=1001.0) == f"{was_due} no run is known: the job keeps no runs, or had another schedule then."
     store.client.hset(store.keys.skipped, f"missed:{JOB}", 3)
     assert why(store, then=1001.0) == f"{was_due} did not run. So far, 3 occurrences of it were skipped: 3 missed."
 
@@ -374,7 +372,9 @@ def test_what_cannot_be_asked(store):
     with pytest.raises(NoSuchJob, match="no such job: 'job:A'"):
         why(store)
     states.timeline(store)
-    with pytest.raises(BadConfig, match="1970-01-01 00:18:21 UTC is to come, in 1 s; redbike next tells of it"):
+    with pytest.raises(
+        BadConfig, match="1970-01-01 00:18:21 UTC is in the future, in 1 s; redbike next shows the future"
+    ):
         why(store, then=NOW + 1)
     with pytest.raises(BadJobId):
         Reasons(store, "UTC").explain("a\nb")
@@ -407,4 +407,4 @@ def test_a_run_that_is_kept_is_told_whatever_became_of_the_schedule(store):
     remember(store, 1000.0)
     assert why(store, then=1050.0).startswith(f"It ran: due {at(1000)}, it began at {at(1000)}, took ")
     assert why(store, then=950.0).startswith(f"It ran: due {at(900)}, it began at ")
-    assert why(store, then=800.0) == f"By its schedule as it is now, nothing of it was due by {at(800)}."
+    assert why(store, then=800.0) == f"By its present schedule, no occurrence was due by {at(800)}."

@@ -244,7 +244,7 @@ def test_tombstones_of_what_cannot_be_a_queue_are_reported_and_left_alone(store,
     client.set(store.keys.queue("mine"), "no list")
     client.sadd(store.keys.tombstones(name), "job:A")
     [line] = [line for line in bike.fsck() if "tombstones" in line]
-    assert line.startswith(f"the key {store.keys.tombstones(name)!r} is none of ours")
+    assert line.startswith(f"the key {store.keys.tombstones(name)!r} is not a key of Redbike")
     assert [well for line, well in bike.repair() if "tombstones" in line] == [False]
     assert client.smembers(store.keys.tombstones(name)) == {b"job:A"}
     assert bike.work_one() == "job:A"

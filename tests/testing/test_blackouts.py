@@ -110,7 +110,7 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
             past = bike.why("job:A", at=due)
             assert ("fell into" in past or " is paused since" in past or "no dispatcher" in past) == bool(remark)
         else:
-            assert form != "job" or "It is so at each time of its blackout" in bike.why("job:A")
+            assert form != "job" or "Its blackout recurs" in bike.why("job:A")
             bike.run_due(timedelta(hours=1))
     resume(bike)
     assert "blackouts" not in bike.tell("job:A")

@@ -98,7 +98,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, b
     with unchanged(bike.store):
         for field, text, message in (
             ("id", "x" * 513, "it has 513 bytes"),
-            ("id", " a:A", "blanks at its ends"),
+            ("id", " a:A", "spaces at its ends"),
             ("id", "once/x:shell", "one-offs of a shell are set by redbike at"),
             ("schedule", "0 0 30 2 *", "never"),
             ("schedule", "EVERY:<b>", "bad"),
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, b
             ("retries", "many", "bad retries 'many'"),
             ("ping-url", "ftp://example.org", "ping-url"),
             ("data", "{'a': 1}", "not JSON"),
-            ("data", "NaN", "no number of JSON"),
+            ("data", "NaN", "not a JSON number"),
             ("data", f'"{"x" * 66000}"', "bytes"),
             ("data", "[" * 600 + "]" * 600, "nested more than 500"),
         ):

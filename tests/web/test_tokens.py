@@ -81,7 +81,7 @@ def test_a_token_for_some_jobs_alone_does_not_open_the_page(bike, logged_in):
     page = logged_in("write", "some", ["etl*"])
     assert page.status == 403
     page.headers["authorization"] = f"Bearer {make_token(bike, 'more', 'read', ['etl*'])}"
-    assert (page.get("/jobs").status_code, "for some jobs alone" in page.get("/jobs").text) == (403, True)
+    assert (page.get("/jobs").status_code, "permits only some jobs" in page.get("/jobs").text) == (403, True)
 
 
 def test_a_session_ends_with_its_token(bike, logged_in, monkeypatch):

@@ -56,7 +56,7 @@ def test_a_run_has_the_redbike_that_works_it(client, prefix, concurrency):
 
     @jobs.job("sync")
     def sync():
-        with pytest.raises(LookupError, match="only for a middleware"):
+        with pytest.raises(LookupError, match="only in a middleware"):
             current_run().will_retry(OSError("full"))
         found["sync"] = current_run().bike
         found["sync"].set("sync:other", "STOP")

@@ -126,7 +126,7 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
         ({"every": "1h", "retries": "many"}, BadConfig, "bad retries 'many'"),
         ({"every": "1h", "retry": 3}, TypeError, "unexpected option 'retry'"),
         ({"every": "1h", "queue": "a:b"}, BadQueueName, "bad queue 'a:b'"),
-        ({"spread": "1h"}, BadConfig, "it has no schedule here, so 'spread' is to be set with each of its jobs"),
+        ({"spread": "1h"}, BadConfig, "it has no schedule here, so set 'spread' with each of its jobs"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_is_decorated(jobs, given, error, said):

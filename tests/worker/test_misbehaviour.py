@@ -41,7 +41,7 @@ class Silent(StopWork):
         (ValueError("a byte \udcff"), r"ValueError: a byte \udcff"),
         (Nameless(), "Nameless: (its message cannot be shown: ValueError)"),
         (Textless(), "Textless: (its message cannot be shown: TypeError)"),
-        (Closed(), "it raised what cannot be looked at"),
+        (Closed(), "it raised an exception that cannot be shown"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (SystemExit(3), "SystemExit: 3"),
         (asyncio.CancelledError(), "CancelledError"),

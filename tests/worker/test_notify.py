@@ -310,7 +310,7 @@ def test_a_call_that_goes_on_for_long_is_mentioned_once_and_holds_up_no_stop(mak
         before = bike.workers()[0].seen
         wait_until(lambda: bike.workers()[0].seen > before + 0.2)
     assert caplog.text.count("has gone on for") == 1
-    assert "other workers will be told of what is left" in caplog.text
+    assert "other workers will call it for the runs that are left" in caplog.text
     assert count_waiting(bike) == 1
     bike.worker.goes_on.set()
 
@@ -326,7 +326,7 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
     bike.set("a:A", "NOW")
     wait_until(lambda: len(bike.worker.told) == 1)
     assert len(tried) <= 1 + (tried[-1] - tried[0]) / 0.1
-    assert "runs of lost workers cannot be told: the server is away" in caplog.text
+    assert "cannot call ended() for the runs of lost workers: the server is away" in caplog.text
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -363,8 +363,8 @@ def test_what_cannot_be_removed_is_notified_again_and_that_is_said(bike, monkeyp
     bike.worker.acts["job:A"] = lambda: bike.set("job:A", "EVERY:2h")
     monkeypatch.setattr(worker.store.questions, "inspect", away)
     worker.work_one()
-    assert "nobody knows when it runs next" in caplog.text
-    assert "it will be told again" in caplog.text
+    assert "its next run is unknown" in caplog.text
+    assert "ended() will be called again" in caplog.text
     monkeypatch.undo()
     ended = bike.store.timeline.read_clock()
     assert notify_others(bike, ended + CLAIM_TIMEOUT + 1) == [("job:A", "ok", "")] * 2

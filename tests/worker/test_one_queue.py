@@ -180,7 +180,7 @@ def test_it_is_said_that_nobody_takes_a_job(make, caplog):
         program.set("mail2:A", "NOW")
         assert take_said() == ["mail:A: no worker works its queue 'work-A'"], "once for each queue"
         program.set("mail:heavy", "NOW")
-        assert take_said() == ["mail:heavy: no worker of its queue 'work-heavy' has anything for 'mail'"]
+        assert take_said() == ["mail:heavy: no worker of its queue 'work-heavy' has a command or function for 'mail'"]
         worker.set("remind:B", "NOW")
         list(program.set_many([("a:C", "NOW"), ("a:C", "STOP")]))
         program.sync([("b:D", "NOW")])

@@ -86,7 +86,7 @@ def test_what_cannot_be_told_is_refused_and_the_last_one_stays(run, given, error
         run.progress(*given)
     assert run.reported == Progress(0.5)
     run.saver = None
-    with pytest.raises(LookupError, match="only while it is worked"):
+    with pytest.raises(LookupError, match="only while a worker runs it"):
         run.progress(0.5)
 
 

@@ -116,7 +116,7 @@ def test_another_occurrence_does_not_find_it(client, prefix):
 def test_a_run_that_is_over_or_that_nobody_works_saves_nothing(bike):
     [lost] = lose(bike, JOB)
     again = take_one(bike.store, QUEUES, "other")
-    with pytest.raises(LookupError, match="only while it is worked, a run can save something or say how far it is"):
+    with pytest.raises(LookupError, match="a run can save data and report progress only while a worker runs it"):
         again.save(1)
     for name in ("saved", "scheduled_by", "bike"):
         with pytest.raises(LookupError):

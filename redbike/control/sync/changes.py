@@ -122,7 +122,7 @@ def check_share(gone: int, total: int, group: str) -> None:
     if gone == total or (gone > HANDFUL and gone * SHARE > total):
         raise TooManyPruned(
             f"no job is removed: {gone} of the {total} jobs of the group {group!r} have no row here;"
-            " --prune-all (prune_all=True) removes them all the same"
+            " --prune-all (prune_all=True) removes them anyway"
         )
 
 

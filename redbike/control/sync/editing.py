@@ -23,7 +23,7 @@ from redbike.store.records import Membership
 from redbike.store.store import Store
 
 Cells = tuple[str, ...]  # of a job, in the order of `ALL_COLUMNS`
-_PAUSE_STAYS = "a pause is not changed here: empty the cell to resume the job, or leave it as it was"
+_PAUSE_STAYS = "edit cannot change a pause: empty the cell to resume the job, or leave it as it was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
     """
     edited, seen = Edited(), set[str]()
     if not path.read_bytes()[:50].lstrip(b"\xef\xbb\xbf").startswith(",".join(COLUMNS[:2]).encode()):
-        raise BadConfig("its first line is not the header any more, which begins with jobid,schedule")
+        raise BadConfig("its first line must be the header, which begins with jobid,schedule")
     for line, found in read_rows(path):
         if isinstance(found, BadConfig):
             edited.rows.append(Row(line, "", "", NO_CHANGES, error=found))

@@ -109,7 +109,7 @@ class Syncer:
         if chunks.error:
             raise chunks.error
         if wish.prunes and unreadable:
-            why = f"no job is removed, as nobody can tell whose row line {unreadable} is"
+            why = f"no job is removed, because line {unreadable} is unreadable and may be the row of one"
             yield [Change(Difference.BAD, "", error=BadConfig(why))]
         elif wish.prunes and wish.group is not None:
             try:

@@ -102,7 +102,7 @@ class Alerting:
 
     def _complain(self, problem: str) -> None:
         if problem and problem != self._complaint:
-            log.error("nobody can be told what is wrong: %s", problem)
+            log.error("cannot send alerts: %s", problem)
         self._complaint = problem
 
     def look(self) -> None:
@@ -180,12 +180,10 @@ class Alerting:
         number = len(message.lines) + message.more
         what = f"{number} alerts" if number > 1 else "an alert"
         if message.tries > len(PAUSES):
-            log.error("%s could not be sent to %s, and will not be: %s", what, self._sender.name, problem)
+            log.error("could not send %s to %s, and gives up: %s", what, self._sender.name, problem)
             return None
         pause = PAUSES[message.tries - 1]
-        log.warning(
-            "%s could not be sent to %s, to be tried again in %g s: %s", what, self._sender.name, pause, problem
-        )
+        log.warning("could not send %s to %s, and tries again in %g s: %s", what, self._sender.name, pause, problem)
         return replace(message, at=now + pause)
 
 

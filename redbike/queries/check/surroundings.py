@@ -72,7 +72,9 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
                 found.setdefault(differs, []).append(f"{process.kind} {process.id}")
     for differs, ids in found.items():
         more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
-        yield Finding(f"the {ids[0]}{more} has {differs}: what becomes of a job depends on who places it")
+        yield Finding(
+            f"the {ids[0]}{more} has {differs}: so what happens to a job depends on which process schedules it"
+        )
 
 
 def _check_overridden(examined: Examined) -> Iterator[Finding]:
@@ -128,7 +130,7 @@ class ServerCheck:
         ahead = (before + after) / 2 - now
         if abs(ahead) > CLOCKS_DIFFER + (after - before) / 2:
             side = "ahead of" if ahead > 0 else "behind"
-            yield note(f"the clock of this host is {abs(ahead):.1f} s {side} that of the server, which counts")
+            yield note(f"the clock of this host is {abs(ahead):.1f} s {side} that of the server, which Redbike uses")
         if timefile is not None:
             yield from _check_timefile(timefile, now)
 
@@ -161,7 +163,7 @@ class ServerCheck:
             if commands:
                 yield Finding(describe_missing(user, role, commands), is_problem=not suffices)
         if self._store.questions.list_missing_rights([PUBLISHING]):
-            yield note(f"Redis does not let the user {user!r} publish: redbike tail hears nothing of what it does")
+            yield note(f"Redis does not let the user {user!r} publish: redbike tail shows nothing of what it does")
 
 
 def _check_timefile(path: str, now: float) -> Iterator[Finding]:

@@ -143,13 +143,13 @@ def _describe_root(family: Family, jobid: str, ending: str, clock: Clock) -> str
             break
         jobid, ending = state.waits_for[0], after.ending
     if jobid not in family.states:
-        return "and in the end for others, further up than what is looked at"
+        return "and in the end for others, too far up to be shown"
     return f"and in the end for {jobid}, which {describe_place(family, jobid, ending, clock, tuple(seen))}"
 
 
 def _describe_end(state: JobState, ending: str) -> str:
     """Return why a parent does not run any more."""
-    never = {"ok": "so it never ends well", "failed": "so it does not fail again", "any": "so it does not end again"}
+    never = {"ok": "so it never succeeds", "failed": "so it does not fail again", "any": "so it does not end again"}
     if state.has_event(Event.DIE):
         return f"has failed for good, {never[ending]}"
     if state.has_event(Event.BAD):

@@ -18,6 +18,7 @@ from redbike.store.queue_limits import QueueLimits
 from redbike.store.records import RetryState, Status
 from redbike.store.schedules import read_schedule
 from redbike.store.shell import get_taker, say_need
+from redbike.text.printable import name_number
 
 FAR = 10_000  # jobs before one in its queue, beyond which they are not counted
 SOON = 10.0  # seconds within which a free worker takes the next job
@@ -122,7 +123,7 @@ def explain_pause(job: JobState, clock: Clock) -> str:
     elif job.held is not None:
         goes_on = pause["until"] is not None and pause["until"] <= job.held
         held = f" It is due at {clock.name(job.held)}{'' if goes_on else ', and is held then'}."
-    again = " It is so at each time of its blackout." if job.pause.is_of_blackout else ""
+    again = " Its blackout recurs." if job.pause.is_of_blackout else ""
     said = _describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
     return f"It is paused {said}.{again}{held}"
 
@@ -171,17 +172,17 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
         return f"{waits}, but {closed}."
     workers = situation.list_alive("worker")
     if not workers:
-        return f"{waits}, but no worker is there that works this queue."
+        return f"{waits}, but no worker works this queue."
     if lack := _find_lack(situation):
         return f"{waits}, but {lack}."
     if own.at_once is not None and situation.flying >= own.at_once:
-        return f"{waits}, of which {own.at_once} may run at once, and so many do."
+        return f"{waits}, which has {name_number(own.at_once, 'job')} in flight, as many as its limit allows."
     before = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"
     jobs = "job" if situation.ahead == 1 else "jobs"
     if situation.ahead != 0:
         return f"{waits}, with {before} {jobs} before it and {_count(workers)}."
     if own.rate is not None:
-        return f"{waits}, of which {own.rate} may begin."
+        return f"{waits}, whose limit allows {own.rate}."
     busy = sum(each.is_busy for each in workers)
     if busy == len(workers):
         return f"{waits}; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
@@ -225,7 +226,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
     if situation.refusal:
         return f"{waits}, but the server takes no changes: {situation.refusal}"
     if not situation.list_alive("dispatcher"):
-        return f"{waits}, but no dispatcher is there."
+        return f"{waits}, but no dispatcher is running."
     if situation.queue_limits[1].pause:
         return f"{waits}, but {_find_closed(situation, clock)}."
     return f"{waits}, and a dispatcher is about to move it to {situation.queue}."
@@ -251,5 +252,5 @@ def _explain_stop(situation: Situation, clock: Clock) -> str:
         )
     if schedule is not None and schedule.never_runs:
         cancelled = ", or its run was cancelled" if situation.job.skipped.get(Skip.CANCELLED) else ""
-        return f"Its schedule is STOP{since}: somebody has stopped it, or it was to run once and has{cancelled}."
+        return f"Its schedule is STOP{since}: somebody has stopped it, or it ran once, as it was to{cancelled}."
     return f"Its schedule has run out{since}: it has no further occurrence."

@@ -41,8 +41,8 @@ def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock
         if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
             return _describe_run(run, clock)
         if schedule is not None and schedule.is_awaiting:
-            return f"It follows other jobs, and no run of it is kept that was due by {clock.name(at)}."
-        return f"By its schedule as it is now, nothing of it was due by {clock.name(at)}."
+            return f"It follows other jobs, and Redbike keeps no run of it that was due by {clock.name(at)}."
+        return f"By its present schedule, no occurrence was due by {clock.name(at)}."
     if run := next((run for run in situation.runs if abs(run.due - due) < CLOSE), None):
         return _describe_run(run, clock)
     return _explain_skip(situation, log, due, clock)
@@ -112,14 +112,14 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     also = _describe_skipped(job)
     if situation.runs and due < situation.runs[-1].started:
         oldest = clock.name(situation.runs[-1].started)
-        return f"{was_due}; it did not run, or that is not kept: the first run that is began at {oldest}.{also}"
+        return f"{was_due}; it did not run, or that run is no longer kept: the oldest one began at {oldest}.{also}"
     if set(job.skipped) == {Skip.EXPIRED}:
         return f"{was_due}, and did not run: it had not begun in time, and expired.{also}"
     if not any(each.since <= due for each in situation.processes if each.kind == "dispatcher"):
-        return f"{was_due}, and did not run: no dispatcher that is known was there."
+        return f"{was_due}, and did not run: no known dispatcher was running."
     if also:
         return f"{was_due}, and did not run.{also}"
-    return f"{was_due}, and nothing is known of a run: it keeps none, or had no such schedule then."
+    return f"{was_due}, and no run is known: the job keeps no runs, or had another schedule then."
 
 
 def _describe_skipped(job: JobState) -> str:
@@ -164,7 +164,9 @@ class Reasons:
             raise NoSuchJob(f"no such job: {jobid!r}")
         clock = Clock(job.now, self._timezone)
         if at is not None and at > job.now:
-            raise BadConfig(f"bad --at: {clock.name(at)} is to come, {clock.measure(at)}; redbike next tells of it")
+            raise BadConfig(
+                f"bad --at: {clock.name(at)} is in the future, {clock.measure(at)}; redbike next shows the future"
+            )
         situation = self._read(job)
         for _ in range(MOVES):
             if situation.ahead is not None:

@@ -107,7 +107,7 @@ def parse_line(text: str) -> Line:
     for parameter in found[2].split(";")[1:]:
         key, _, value = parameter.partition("=")
         if key.upper() not in _PARAMETERS.get(name, ()):
-            raise BadSchedule(f"bad rule: {quoted(parameter)} has no place in {quoted(text)}")
+            raise BadSchedule(f"bad rule: {quoted(parameter)} is not allowed in {quoted(text)}")
         if key.upper() == "TZID":
             if tzid or not value:
                 raise BadSchedule(f"bad rule: {quoted(text)} needs one zone in its TZID")
@@ -153,7 +153,7 @@ def _parse_parts(text: str) -> dict[str, str]:
     for part in text.removesuffix(";").split(";"):
         name, _, value = part.partition("=")
         if name not in _PARTS or not value:
-            raise BadSchedule(f"bad rule {quoted(text)}: {quoted(part)} is no part of one")
+            raise BadSchedule(f"bad rule {quoted(text)}: {quoted(part)} is not a part of a rule")
         if name in parts:
             raise BadSchedule(f"bad rule {quoted(text)}: it has more than one {name}")
         parts[name] = value
@@ -185,7 +185,7 @@ def _parse_weekday(text: str, freq: int) -> tuple[int, int]:
     """
     found = _WEEKDAY.fullmatch(text)
     if not found or found[2] not in WEEKDAYS or (found[1] and not 1 <= abs(int(found[1])) <= 53):
-        raise BadSchedule(f"bad weekday {quoted(text)} in a rule: MO or, of 53 at most, 1MO or -1MO is needed")
+        raise BadSchedule(f"bad weekday {quoted(text)} in a rule: MO, 1MO to 53MO or -1MO to -53MO is needed")
     return int(found[1] or 0) if freq <= MONTHLY else 0, WEEKDAYS.index(found[2])
 
 

@@ -73,7 +73,9 @@ def find_instant_ahead(store: Store) -> str:
     now, dispatched = store.timeline.read_dispatched()
     if dispatched is None or not is_ahead(dispatched, now):
         return ""
-    return f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is to come"
+    return (
+        f"the key {store.keys.dispatched!r} says that all is dispatched up to {dispatched:.0f}, which is in the future"
+    )
 
 
 def describe_remedy(rewind: Rewind) -> str:

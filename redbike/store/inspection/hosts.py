@@ -10,7 +10,7 @@ def list_bad_hosts(store: Store) -> Iterator[tuple[str, str]]:
     """Yield the jobs with which something is wrong, and what; nothing is changed."""
     known, bases = store.hosts.read_all(), dict(store.hosts.scan_bases())
     for base in sorted(bases.keys() - known.keys()):
-        yield base, "no dispatcher sees to it, so it comes to no new host"
+        yield base, "no dispatcher watches it, so no new host gets its job"
     for jobid, options in store.scan(store.keys.options):
         base, _ = find_all_of(options)
         if base and base not in known and base not in bases:
@@ -21,6 +21,6 @@ def repair_hosts(store: Store, jobid: str) -> str:
     """Repair what `list_bad_hosts` finds of a job; return what was done."""
     if jobid in dict(store.hosts.scan_bases()):
         store.hosts.note(jobid, {})
-        return "a dispatcher sees to it"
+        return "a dispatcher watches it"
     store.jobs.unset(jobid)
     return "it is unset"

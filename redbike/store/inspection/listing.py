@@ -28,7 +28,7 @@ EXPIRES = "expires"
 FORGOTTEN = "is a queue that is missing in the set of queues"
 MEMBERS = "is left of redbike 0.13.1 and used no more; redbike fsck --repair removes it"
 OLD_RUN = "is of a run that a worker of redbike 0.13.1 took; it expires at its timeout"
-STRAY = "is none of ours, or of a queue that was never used"
+STRAY = "is not a key of Redbike, or of a queue that was never used"
 
 # The names of keys of redbike 0.13.1 that are used no more; its other keys are still in use:
 # ``<prefix>-<queue name>-members``: a set of the ids in the queue, so that none is twice in it. Today: ``-queued``.
@@ -98,7 +98,7 @@ def find_wrong_types(store: Store) -> Iterator[str]:
         for key, kind in kinds.items():
             found = decode(client.type(key))
             if found not in (kind, "none"):
-                yield f"the key {key!r} is a {found}, not a {kind}: nothing can be said of the jobs"
+                yield f"the key {key!r} is a {found}, not a {kind}, so the jobs cannot be checked"
 
 
 def list_all(store: Store) -> Listing:

@@ -120,7 +120,7 @@ class Api:
         if not permit.may(route.role):
             raise Problem(403, explain_role(permit, route.role, self._site.write))
         if route.is_whole and permit.jobs:
-            raise Problem(403, f"the token{permit.whose} is for some jobs alone, and this is about more than these")
+            raise Problem(403, f"the token{permit.whose} permits only some jobs, and this request is about more")
 
     def _listen(self, request: Request, permit: Permit) -> ASGIApp:
         patterns = [check_pattern(text) for text in request.query_params.getlist("pattern")]
@@ -129,7 +129,7 @@ class Api:
             return Answer(status=204).make()
         listener = self.hub.join(lambda jobid: wanted(jobid) and fits(jobid))
         if listener is None:
-            raise Problem(503, "too many listen already", {"retry-after": "10"})
+            raise Problem(503, "too many clients listen already", {"retry-after": "10"})
 
         may_go_on = partial(self._guard.still_permits, request.scope, permit)
         return Stream(listener, FIRST, listener.take, lambda: ALIVE, partial(self.hub.leave, listener), may_go_on)

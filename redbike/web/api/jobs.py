@@ -76,7 +76,7 @@ def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:
         return
     only = f"the token of {call.permit.name} is for some jobs only"
     if options.get("group-of") is not None:
-        raise Problem(403, f"{only}: it puts none into a group")
+        raise Problem(403, f"{only}: it cannot put a job into a group")
     parsed = parse(schedule)
     parents = parsed.parents if isinstance(parsed, After) else ()
     if foreign := [each for each in parents if not call.fits(each)]:

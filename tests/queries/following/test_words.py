@@ -28,7 +28,7 @@ def run_and_fail(bike):
          "It waits for extract:etl, which is due since {} 00:00:00 UTC and waits in work-A."),
         (ETL, lambda bike: bike.unset("extract:etl"), "load:etl", "It waits for extract:etl, which is no job."),
         (ETL, lambda bike: bike.set("extract:etl", "STOP"), "load:etl",
-         "It waits for extract:etl, which is stopped or has run out, so it never ends well."),
+         "It waits for extract:etl, which is stopped or has run out, so it never succeeds."),
         (ETL | {"end": "AFTER:load:etl any"}, None, "end",
          "It waits for the end of load:etl, which waits for extract:etl, which is due at {} 03:00:00 UTC, in 3 h."),
         ({"a": "0 3 * * *", "b": "0 1 * * *", "c": "AFTER:a,b"}, None, "c",
@@ -36,7 +36,7 @@ def run_and_fail(bike):
         ({"a": "0 9 * * *", "b": "0 1 * * *", "c": "AFTER:a,b"}, lambda bike: bike.run_due(START + 2 * HOUR), "c",
          "It waits for a, which is due at {} 09:00:00 UTC, in 7 h; b has ended already."),
         ({f"p{n}": "STOP" for n in range(9)} | {"c": "AFTER:" + ",".join(f"p{n}" for n in range(9))}, None, "c",
-         "It waits for p0, p1, p2, p3, p4 and 4 more, each of which is stopped or has run out, so it never ends well."),
+         "It waits for p0, p1, p2, p3, p4 and 4 more, each of which is stopped or has run out, so it never succeeds."),
         ({f"p{n}": f"{n} 3 * * *" for n in range(9)} | {"c": "AFTER:" + ",".join(f"p{n}" for n in range(9))}, None, "c",
          ", which is due at {} 03:04:00 UTC, in 3 h 4 min, and 4 more."),
         ({"r": "0 3 * * *", "a": "AFTER:r", "b": "AFTER:r", "c": "AFTER:r", "d": "AFTER:a,b,c any"}, None, "d",
@@ -55,7 +55,7 @@ def test_a_parent_that_failed_for_good_is_told_of(redbike):
     for jobid, schedule in (ETL | {"rescue": "AFTER:extract:etl failed"}).items():
         bike.set(jobid, schedule)
     run_and_fail(bike)
-    assert bike.why("load:etl") == "It waits for extract:etl, which has failed for good, so it never ends well."
+    assert bike.why("load:etl") == "It waits for extract:etl, which has failed for good, so it never succeeds."
 
 
 def test_a_parent_that_is_to_be_retried_is_tried_again(redbike):
@@ -69,7 +69,7 @@ def test_a_parent_that_is_to_be_retried_is_tried_again(redbike):
 def test_an_instant_that_is_past_is_told_by_the_runs(redbike):
     bike = make(redbike, ETL)
     bike.run_due(START + 4 * HOUR)
-    assert "It follows other jobs, and no run of it is kept" in bike.why("load:etl", at=START + HOUR)
+    assert "It follows other jobs, and Redbike keeps no run of it" in bike.why("load:etl", at=START + HOUR)
     assert bike.why("load:etl", at=START + 4 * HOUR).startswith("It ran: due")
 
 

@@ -38,7 +38,7 @@ def old(bike):
 def test_fsck_knows_what_0_13_1_has_left(old, caplog):
     caplog.set_level(logging.INFO, "redbike")
     problems = list(old.fsck())
-    assert not [line for line in problems if "members" in line or "none of ours" in line]
+    assert not [line for line in problems if "members" in line or "not a key of Redbike" in line]
     assert f"{old.prefix}-work-A-members' is left of redbike 0.13.1" in caplog.text
     assert f"{old.prefix}-work-A-run:A' is of a run that a worker of redbike 0.13.1 took" in caplog.text
     old.redis.hdel(f"{old.prefix}-schedules", "run:A")
@@ -89,7 +89,7 @@ def test_what_0_13_1_has_left_is_told_from_what_is_kept_of_runs_and_queues_today
 def test_a_key_that_only_looks_like_it_is_none_of_ours(bike, name, how):
     how(bike.redis, f"{bike.prefix}-{name}")
     [line] = bike.fsck()
-    assert "none of ours" in line
+    assert "not a key of Redbike" in line
     [(_, well)] = bike.repair()
     assert not well
 

@@ -239,7 +239,7 @@ def test_damage_of_each_kind_is_repaired(bike, schedule, times, commands, done):
 # Of runs in flight under one tag: of one job, of several, and of one job beside others that are well
 
 NEEDS = "it has what its runs need"
-ANEW = "its running record made anew"
+ANEW = "its running record written again"
 OF_TAG = {
     "no lease": ("ZREM .leases tag", "it has no lease: nobody would notice if its worker died"),
     "a lease for ever": ("ZADD .leases inf tag", "its lease goes on after the deadline"),
@@ -601,7 +601,7 @@ def test_what_cannot_be_repaired_is_said_and_the_rest_is_repaired(bike):
     lines = dict(line.split(":A'" if ":A'" in line else "'", 1) for line, well in bike.repair() if not well)
     assert "left in the queue 'work-A' once -- not repaired: its schedule cannot be read" in lines["'job"]
     assert "repaired:" not in lines["'lost"].replace("not repaired: its status is ENQ", "")
-    assert "none of ours" in lines["the key "]
+    assert "not a key of Redbike" in lines["the key "]
     assert bike.client.get(f"{bike.store.keys.prefix}-mine") == b"x"
 
 
@@ -610,7 +610,7 @@ def test_a_key_of_another_type_is_named_and_nothing_is_touched(bike):
     give(bike, "DEL .timeline .queued; SET .timeline x")
     before = dump(bike.store)
     [(line, well)] = bike.repair()
-    assert line == f"the key '{bike.store.keys.timeline}' is a string, not a zset: nothing can be said of the jobs"
+    assert line == f"the key '{bike.store.keys.timeline}' is a string, not a zset, so the jobs cannot be checked"
     assert (well, dump(bike.store)) == (False, before)
     assert list(bike.fsck()) == [line]
     give(bike, "DEL .timeline")

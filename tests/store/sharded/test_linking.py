@@ -144,7 +144,7 @@ def test_a_failure_is_told_as_one(farm):
     bike.enter(either, "AFTER:bad:A any")
     assert farm.work() == ["bad:A"]
     assert sorted(farm.dispatch()) == sorted([failed, either])
-    assert bike.why(good).startswith("It waits for bad:A, which has failed for good, so it never ends well")
+    assert bike.why(good).startswith("It waits for bad:A, which has failed for good, so it never succeeds")
 
 
 def test_a_shard_hears_of_no_more_once_nobody_follows_there_for_a_while(farm):
