@@ -133,5 +133,5 @@ def test_a_server_that_says_nothing_is_asked_and_is_away_if_it_does_not_answer(b
     events = bike.store.events.listen()
     monkeypatch.setattr(log, "ASK", 0.0)
     monkeypatch.setattr("redis.client.PubSub.ping", lambda self: None)
-    with pytest.raises(Unreachable, match="silent"):
+    with pytest.raises(Unreachable, match="does not answer"):
         next(events)
