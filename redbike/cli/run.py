@@ -56,6 +56,8 @@ def work(arguments: Arguments, config: Config) -> int:
 def run_all(arguments: Arguments, config: Config) -> int:
     """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
     processes = parse_count(arguments, "--processes")
+    if arguments["--concurrency"] is not None:
+        parse_count(arguments, "--concurrency")  # before anything begins that its workers could not join
     watchdog.enable(os.environ, feeds=False)
     check_folder()
     spec = _require_worker(config)

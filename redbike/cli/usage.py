@@ -11,6 +11,7 @@ from docopt import Option as ParsedOption  # type: ignore[attr-defined]
 GENERAL = ("--config", "--url")  # what every command takes
 OR = " | "  # between words, or options, of which one is needed
 DASHES_HINT = "; put -- before an id that begins with a dash"
+COMMAND_HINT = "; put -- before the command"
 
 
 class UsageError(Exception):
@@ -92,7 +93,7 @@ class Usage:
             parsed = parse_argv(Tokens(list(arguments)), options)
         except DocoptExit as error:
             # docopt adds those that it does not know: it has met them before.
-            self._check_names(option.name for option in options)
+            self._check_names((option.name for option in options), command)
             name, verb, *_ = str(error).split()
             ending = "needs a value" if verb == "requires" else "takes no value"
             raise UsageError(f"{self.find_option(name)} {ending}") from None
@@ -113,14 +114,17 @@ class Usage:
         """Return the words among `arguments`, and the long names of the options. Raise `UsageError`."""
         line = self.read(arguments)
         names = [name for name, _ in line.options]
-        self._check_names(names)
+        self._check_names(names, line.words[0] if line.words and line.words[0] in self.lines else "")
         return line.words, names
 
-    def _check_names(self, names: Iterable[str]) -> None:
-        """Raise `UsageError` for the first option that is unknown."""
+    def _check_names(self, names: Iterable[str], command: str) -> None:
+        """Raise `UsageError` for the first option that is unknown. What may be meant is one of the command's own."""
+        takes = self.lines.get(command, "<JOBID>")
+        hint = COMMAND_HINT if "<PROGRAM>" in takes else DASHES_HINT if re.search("<JOBID>|<PATTERN>", takes) else ""
         for name in names:
             if name not in self.options:
-                raise UsageError("no option {}", name, [*self.options] if name[:2] == "--" else [], DASHES_HINT)
+                known = self.get_options(command) if command else [*self.options]
+                raise UsageError("no option {}", name, known if name[:2] == "--" else [], hint)
 
     def find_option(self, name: str) -> str:
         """Return the long name of an option, from that or from its short one; "" for none."""

@@ -64,6 +64,7 @@ WORKER = "from redbike import RoundRobin as Worker\n"
         ("why hourly:A --at=soon", "'soon'"),
         ("work", "no worker"),
         ("work 'jobs:Worker(\"A\")' --concurrency=0", "0"),
+        ("up 'jobs:Worker(\"A\")' --concurrency=0", "0"),
         ("work 'jobs:Worker(\"A\")' --processes=many", "many"),
         ('work \'jobs:Worker("A") or open("pwned", "w")\'', "jobs:Worker"),
         ("work 'os:system(\"touch pwned\")'", "os:system"),

@@ -105,7 +105,7 @@ def test_one_sigterm_ends_the_commands_too(drill):
     worker = begin(drill, "{0}:C", "work", "jobs:Commands('C', 'commands.ini')", f"--concurrency={len(KINDS)}")
     worker.terminate()
     assert worker.wait(IN_TIME) == 0
-    assert {kind for kind in KINDS if f"{kind}:C: its time is over" not in drill.log()} <= ENDS_BY_ITSELF
+    assert {kind for kind in KINDS if f"{kind}:C: its timeout has passed" not in drill.log()} <= ENDS_BY_ITSELF
 
 
 def test_a_job_that_ignores_signals_does_not_outlive_up(drill):
