@@ -143,7 +143,7 @@ def test_a_server_whose_disk_is_full_is_not_stopped_and_nothing_is_lost(here, di
     server, shell = here
     shell.environment["REDBIKE_URL"] = f"embedded:{server.folder}"
     up = shell.start("up", "redbike:RoundRobin('A')") if stopped_by == "up" else server.start()
-    wait_until(lambda: server.status()["running"])
+    wait_until(lambda: "version" in server.status())  # before, it has no socket
     with connect(server.url) as client:
         wait_until(lambda: up is True or len(client.keys("redbike-workers")))
         jobs = fill(disk, client, shell)
