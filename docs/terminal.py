@@ -52,13 +52,13 @@ class Terminal:
     folder: Path
     lines: list[tuple[float, str]] = field(default_factory=list)
 
-    def start(self, *command: str, shown: str = "") -> subprocess.Popen[bytes]:
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
         """Start a command of Redbike behind a prompt; its lines are recorded as they come."""
         reader, writer = os.openpty()
         fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-        self.type(shown or f"redbike {' '.join(command)}")
+        self.type(f"redbike {' '.join(command)}")
         program = (str(Path(sys.executable).parent / "redbike"), *command)
-        environ = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "HOSTNAME": "web1"}
+        environ = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat"}
         process = subprocess.Popen(program, cwd=self.folder, stdout=writer, stderr=writer, env=environ)
         os.close(writer)
         threading.Thread(target=self._record, args=(reader,)).start()
@@ -96,7 +96,7 @@ def play(folder: Path) -> list[Terminal]:
     above, below = Terminal("one terminal", folder), Terminal("another terminal", folder)
     (folder / "tour.py").write_text(PROGRAM)
     up = above.start("up", "tour:jobs", "--processes=2")
-    time.sleep(6)
+    above.wait("dispatches")
     below.run("jobs")
     below.run("run", "backup")
     worker = find_worker(folder)

@@ -57,7 +57,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
     """Run a dispatcher and workers, until halted. Start the embedded server if that is the configured one."""
     processes = parse_count(arguments, "--processes")
     if arguments["--concurrency"] is not None:
-        parse_count(arguments, "--concurrency")  # before anything begins that its workers could not join
+        parse_count(arguments, "--concurrency")  # workers refuse a bad one only when the dispatcher runs already
     watchdog.enable(os.environ, feeds=False)
     check_folder()
     spec = _require_worker(config)

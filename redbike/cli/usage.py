@@ -114,16 +114,16 @@ class Usage:
         """Return the words among `arguments`, and the long names of the options. Raise `UsageError`."""
         line = self.read(arguments)
         names = [name for name, _ in line.options]
-        self._check_names(names, line.words[0] if line.words and line.words[0] in self.lines else "")
+        self._check_names(names, line.words[0] if line.words else "")
         return line.words, names
 
     def _check_names(self, names: Iterable[str], command: str) -> None:
-        """Raise `UsageError` for the first option that is unknown. What may be meant is one of the command's own."""
+        """Raise `UsageError` for the first option that is unknown. It suggests options that the command takes."""
         takes = self.lines.get(command, "<JOBID>")
         hint = COMMAND_HINT if "<PROGRAM>" in takes else DASHES_HINT if re.search("<JOBID>|<PATTERN>", takes) else ""
         for name in names:
             if name not in self.options:
-                known = self.get_options(command) if command else [*self.options]
+                known = self.get_options(command) if command in self.lines else [*self.options]
                 raise UsageError("no option {}", name, known if name[:2] == "--" else [], hint)
 
     def find_option(self, name: str) -> str:

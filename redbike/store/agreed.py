@@ -87,7 +87,6 @@ class Neighbours:
         self._client = client
         self._prefix = keys.prefix
         self._free: set[str] = set()  # what queues may begin with
-        self._checked: set[str] = set()  # queues
         self._is_checked = False  # whether no other prefix has queues with the keys of this one
 
     def check(self, queue: str) -> None:
@@ -95,14 +94,11 @@ class Neighbours:
         if not self._is_checked:
             self._check_prefix()
             self._is_checked = True
-        if queue in self._checked:
-            return
         for head, _ in _split(queue):
             if head not in self._free:
                 if self._is_used(f"{self._prefix}-{head}"):
                     self._refuse(f"{self._prefix}-{head}", f"its queue {queue!r}")
                 self._free.add(head)
-        self._checked.add(queue)
 
     def _check_prefix(self) -> None:
         for other, rest in _split(self._prefix):

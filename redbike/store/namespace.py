@@ -176,15 +176,16 @@ def make_tag(owner: str = "") -> str:
 
     What follows is random too, so the child of a process that has forked makes other ones.
     """
-    return owner + make_owner(1 if owner else 2)
+    return owner + _make_name(OWNER if owner else 2 * OWNER)
 
 
-def make_owner(number: int = 1) -> str:
-    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters.
+def make_owner() -> str:
+    """Return a name for one dispatcher or worker that no other will have: `redbike.store.keys.OWNER` characters."""
+    return _make_name(OWNER)
 
-    Or so many names, one behind the other.
-    """
-    return base64.urlsafe_b64encode(os.urandom(number * OWNER * 6 // 8)).decode()
+
+def _make_name(characters: int) -> str:
+    return base64.urlsafe_b64encode(os.urandom(characters * 6 // 8)).decode()
 
 
 def name_process(tag: str, host: str) -> str:

@@ -1,6 +1,6 @@
 -- The short way of `set`, in its plain text: of one job that is new or has stopped, and that a
--- program sets without anything besides. All else goes on below, with nothing changed. It says
--- again what is there, as it is in a hurry: what is below takes twice its time.
+-- program sets without anything besides. All else goes on below, with nothing changed. It repeats
+-- what the functions below do, because to make them takes the server as long again.
 -- keys   schedules, statuses, timeline, queued, running, retry_states, queues, wakeup, spent,
 --        requests, queue_limits, pauses, options, following
 do
@@ -19,7 +19,7 @@ do
     and not call('HGET', queued, job.id) and not call('HGET', running, job.id)
     and not ((before or not at_once) and call('ZSCORE', timeline, job.id))
     and not call('ZSCORE', requests, given.request) then
-    -- All that is written below has been read, but for the first: so nothing fails behind that.
+    -- Each key that is written below has been read, except the first one: only that can fail.
     local spends, many = before and call('ZCARD', spent) > 0, call('ZCARD', requests) >= REMEMBERED
     local length = at_once and call('LLEN', home.list)
     if length == 0 then call('SCARD', queues) end
