@@ -31,6 +31,7 @@ from redbike.store.moving.rules import EMPTY
 from redbike.store.moving.shard import MARK, OLD, Shard, Superseded, delete, list_queues, list_shards
 from redbike.store.namespace import Namespace, make_tag
 from redbike.store.records import encode
+from redbike.store.sharded.mail import deliver_all
 from redbike.store.sharded.steering import FIELD, catch_up
 from redbike.store.store import Store
 from redbike.store.workers import Workers
@@ -104,9 +105,9 @@ class Mover:
                 return Moved(number, number, 0)
             self._list(number)  # first of all: this prefix may be none for shards
             old = self._list(known.number)
+            _check_processes([shard.live for shard in old])
+            _pass_on_news(old)
             self._check([shard.live for shard in old], number)
-            # What one shard has missed while it was away, it hears before its jobs leave.
-            catch_up([Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in old])
             known = self._become(text, replace(known, to=number, token=make_tag()))
         elif number == known.number and not known.is_decided:
             return self._take_back(known)
@@ -252,6 +253,14 @@ def _check_processes(places: Sequence[Namespace]) -> None:
         raise RedbikeError(
             f"cannot move: {named} there; stop all dispatchers and workers first, as redbike control HALT does"
         )
+
+
+def _pass_on_news(shards: Sequence[Shard]) -> None:
+    """Pass on what dispatchers have not had the time for: what parents have done, and what a shard has missed."""
+    stores = [Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in shards]
+    for number in range(len(stores)):
+        deliver_all(stores, number)
+    catch_up(stores)
 
 
 def _list_some(names: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from redbike.errors import RedbikeError
 from redbike.loop.loop import Loop
 from redbike.store.enums import MAIL
-from redbike.store.sharded.mail import deliver
+from redbike.store.sharded.mail import deliver, deliver_all
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
@@ -91,8 +91,7 @@ class Delivery:
 
     def deliver_all(self) -> None:
         """Deliver what there is, in this thread."""
-        for shard in self._list_mail():
-            deliver(self._shards, self._number, shard)
+        deliver_all(self._shards, self._number)
 
     def _list_mail(self) -> list[int]:
         return [shard for shard in self._shards[self._number].links.list_mail() if shard < len(self._shards)]

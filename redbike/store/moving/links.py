@@ -20,8 +20,8 @@ def check_links(places: Sequence[Namespace], number: int) -> None:
     """Raise `RedbikeError` if messages are under way, or if what has to be in one shard would not be."""
     if any(Links(place).list_mail() for place in places):
         raise RedbikeError(
-            "cannot move: followers in other shards still wait for news of their parents; start a dispatcher, "
-            "which sends it, and stop it"
+            "cannot move: followers in other shards still wait for news of their parents; move again, "
+            "which sends it first"
         )
     for place in places:
         for link in _list_links(place):

@@ -14,3 +14,10 @@ def deliver(shards: Sequence["Store"], source: int, shard: int) -> None:
             number, unneeded = shards[shard].links.deliver(source, messages)
             shards[source].links.confirm(shard, number, unneeded)
             messages = [message for message in messages if message.number > number]
+
+
+def deliver_all(shards: Sequence["Store"], source: int) -> None:
+    """Deliver all messages of the shard `source`."""
+    for shard in shards[source].links.list_mail():
+        if shard < len(shards):
+            deliver(shards, source, shard)
