@@ -50,11 +50,20 @@ def _limit(
     if whole == known and not any(each.moving for each in held.values()):
         return False
     if whole.is_open:
-        for number in range(len(shards)):
-            _noting(shards, number).queue_limits.limit(name, False, False)
+        _remove(shards, name)
         return True
     _set(shards, name, whole, describe_limit(name, at_once, rate))
     return True
+
+
+def _remove(shards: Sequence[Store], name: str) -> None:
+    """Remove the limits; again if somebody who divided meanwhile has given a shard its part of them."""
+    for _ in range(TRIES):
+        for number in range(len(shards)):
+            _noting(shards, number).queue_limits.limit(name, False, False)
+        if not any(each.epoch for each in _read(shards, name, all_of_them=True).values()):
+            return
+    raise _describe_busy(name)
 
 
 def divide_anew(shards: Sequence[Store], name: str) -> None:
@@ -70,13 +79,19 @@ def _set(shards: Sequence[Store], name: str, whole: Whole, detail: str) -> None:
         except Late:
             # Chance parts those who have begun together.
             time.sleep(random.uniform(0.0, PAUSE * number))
-    raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
+    raise _describe_busy(name)
+
+
+def _describe_busy(name: str) -> ServerError:
+    return ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
 
 
 def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, detail: str | None = None) -> None:
     began, kept = time.monotonic(), _read(shards, name, all_of_them=given is not None)
-    whole, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
-    held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, whole.at_once is not None))
+    known, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
+    held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, known.at_once is not None))
+    # They may have been changed since they were read, but not since all are held.
+    whole = given or _find_whole(held)
     newest = max(held.values(), key=lambda each: each.epoch, default=None)
     before = _read_parts(newest, len(shards)) if newest else {}
     is_any_away = len(held) < len(shards)

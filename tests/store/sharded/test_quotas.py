@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import threading
 from contextlib import suppress
 
 import pytest
@@ -207,6 +208,43 @@ def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_a
     world.chance.random = lambda: 0.9
     world.divide()
     assert take_many(world.shards[1], [(QUEUE, 9999.0)], [1], "run0000000000002", 64) == []
+
+
+@pytest.mark.parametrize("begins", [0, 5, 8, 13])
+@pytest.mark.parametrize("most", [1, False])
+def test_a_division_does_not_undo_what_was_changed_since_it_began(client, prefix, most, begins):
+    world = World(client, prefix, random.Random(1))
+    world.bike.set(JOBS[0], "EVERY:1d")
+    for stops in range(4 * NUMBER):
+        world.bike.limit("A", at_once=3)
+        asked, has_stopped, goes_on = (itertools.count(), itertools.count()), threading.Event(), threading.Event()
+
+        def divide(asked=asked[1], stops=stops, has_stopped=has_stopped, goes_on=goes_on):
+            def stop(shard):
+                if next(asked) == stops:
+                    has_stopped.set()
+                    assert goes_on.wait(60)
+
+            divide_anew([Shard(shard, stop) for shard in world.shards], QUEUE)
+            has_stopped.set()
+
+        divider = threading.Thread(target=divide)
+
+        def begin(shard, asked=asked[0], divider=divider, has_stopped=has_stopped):
+            if next(asked) == begins:
+                divider.start()
+                assert has_stopped.wait(60)
+
+        shards = [Shard(shard, begin) for shard in world.shards]
+        limit_queue(type(world.shards)(shards, world.shards.find, world.shards.note), None, (QUEUE,), {"at_once": most})
+        goes_on.set()
+        if divider.ident is not None:
+            divider.join()
+        list(world.bike.run(JOBS[0]))
+        world.now += 3  # a division that was cut short is done again then
+        world.bike.dispatch_due()
+        assert [limit.at_once for limit in world.bike.queue_limits()] == ([most] if most else [])
+        assert world.bike.work_one() == JOBS[0]
 
 
 def test_one_place_goes_to_each_shard_in_turn(client, prefix):
