@@ -81,12 +81,14 @@ deploy-check: ## the files of deploy/ on a real systemd and a real Docker (four 
 beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock change (half an hour; as root, with cron and faketime)
 	$(PYTHON) -m tests.beside_cron
 
-chaos-servers: ## 500 faults with Sentinel and 500 with a cluster, whose masters die, hang and are replaced (15 minutes)
+chaos-servers: ## 500 faults with Sentinel, with a cluster, and with shards on one; masters die and are replaced (25 minutes)
 	mkdir -p build
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=500 --minutes=5.5 --json=build/chaos-$$kind.json || exit 1; done
+	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --faults=500 --minutes=5.5 --json=build/chaos-shards.json
 
-chaos-servers-quick: ## the same with 100 faults each (five minutes)
+chaos-servers-quick: ## the same with 100 faults each (eight minutes)
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=100 --minutes=1.5 --jobs=1500 || exit 1; done
+	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --faults=100 --minutes=1.5 --jobs=1500
 
 docs: ## the site in build/site and the man page in build/man; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b html docs $(BUILD)/site

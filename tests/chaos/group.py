@@ -8,11 +8,12 @@ import json
 import threading
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import redis
 
-from tests.chaos.server import look
+from tests.chaos.server import look, name_prefixes
 from tests.servers import NODE_TIMEOUT, Cluster, Node, Sentinels
 from tests.waiting import wait_until
 
@@ -23,18 +24,25 @@ DOWN = ("fail", "fail?", "s_down", "o_down", "failover_in_progress")  # flags of
 class Group:
     """The servers of a kind, in `folder`. Whoever changes their state, or must have them well, holds `lock`."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
+    def __init__(self, folder: Path, kind: str, shards: int = 1) -> None:
         self.folder = folder
         more: dict[str, Any] = {"node_timeout": NODE_TIMEOUT} if kind == "cluster" else {}
         self.servers: Cluster | Sentinels = (Cluster if kind == "cluster" else Sentinels)(folder / "servers", **more)
-        self.prefix = "{redbike}" if kind == "cluster" else "redbike"
+        self._alone = "{redbike}" if kind == "cluster" else "redbike"  # the prefix of jobs that are not divided
+        self.prefixes = name_prefixes(shards, self._alone)
+        self.prefix = self.prefixes[0]  # of the shard whose master is meant by `master`
         self.url = self.direct_url = self.servers.url
         self.lock = threading.RLock()
         self._clients = {
             node.port: redis.Redis("127.0.0.1", node.port, decode_responses=True, socket_timeout=5)
             for node in self.servers.nodes
         }
-        self.master = self._find_master()
+        self._masters = self._find_masters()  # by prefix
+
+    @property
+    def master(self) -> Node:
+        """That of the shard that was chosen last."""
+        return self._masters[self.prefix]
 
     @property
     def client(self) -> "redis.Redis":
@@ -49,13 +57,20 @@ class Group:
         """End all."""
         self.servers.stop()
 
+    def divide(self, shards: int) -> None:
+        """From now on, look for the jobs in so many shards."""
+        self.prefixes = name_prefixes(shards, self._alone)
+        self.prefix = self.prefixes[0]
+        self.settle()
+
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant."""
-        self._note(when, look(self.client, self.prefix))
+        self._note(when, self._look())
 
     def take_over(self, new: Node) -> None:
         """Note what a new master has as soon as it is one: with this all goes on."""
-        self.master = new
+        old = self.master
+        self._masters = {prefix: new if node is old else node for prefix, node in self._masters.items()}
         found: list[dict[str, Any]] = []
         wait_until(lambda: self._tries_to_look(found), PATIENCE)
         self._note("before", found[0])
@@ -73,9 +88,14 @@ class Group:
         return marked
 
     def settle(self) -> None:
-        """Wait until all servers are well, and agree on the master."""
+        """Wait until all servers are well, and agree on the masters."""
         wait_until(self.is_settled, PATIENCE)
-        self.master = self._find_master()
+        self._masters = self._find_masters()
+
+    def choose(self, rng: Random) -> None:
+        """Choose the shard whose master is to be struck, when all servers are well."""
+        self.settle()
+        self.prefix = rng.choice(self.prefixes)
 
     def is_settled(self) -> bool:
         """Whether all servers are well, no takeover is under way, and each replica has all data."""
@@ -116,10 +136,14 @@ class Group:
         is_node = isinstance(self.servers, Cluster)
         node.start(*([] if is_node else ["--replicaof", f"127.0.0.1 {self.master.port}"]))
 
-    def _find_master(self) -> Node:
+    def _find_masters(self) -> dict[str, Node]:
         if isinstance(self.servers, Cluster):
-            return self.servers.master_of(self.prefix)
-        return self.servers.master()
+            return {prefix: self.servers.master_of(prefix) for prefix in self.prefixes}
+        return dict.fromkeys(self.prefixes, self.servers.master())
+
+    def _look(self) -> dict[str, Any]:
+        # Each shard for itself: a node of a cluster runs no transaction over two slots.
+        return look(*((self.client_of(node), [prefix]) for prefix, node in self._masters.items()))
 
     def _list_flags(self) -> list[str]:
         if isinstance(self.servers, Cluster):
@@ -131,7 +155,7 @@ class Group:
 
     def _tries_to_look(self, found: list[dict[str, Any]]) -> bool:
         try:
-            found.append(look(self.client, self.prefix))
+            found.append(self._look())
         except redis.RedisError:
             return False
         return True

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,11 +22,13 @@ from tests.chaos.sets import BLACKOUT, LASTS, list_dark
 from tests.chaos.steering import LIMIT
 from tests.chaos.world import World
 from tests.proc import handles
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 SETTLE = 20.0  # seconds after the last one until all must be as if there had been none
 LOOK = 15.0  # seconds between two looks by fsck
 CLOCK_READINGS = 20
+CUTS = 20  # times that a command that moves all jobs to other shards is begun, and mostly killed
+CUT_WITHIN = 2.0 * SLOWNESS  # seconds at most until it is
 CONFIG = """[redbike]
 shards = {shards}
 timefile = disk/timefile
@@ -53,8 +56,11 @@ class Run:
         self.steers = bool(options["--steer"])
         one = self.servers == "one"
         self.shards = int(options["--shards"])
+        self.moves_to = int(options["--move"] or self.shards)
         self.server = (
-            Server(folder, options["--fsync"], self.journal, self.shards) if one else Group(folder, self.servers)
+            Server(folder, options["--fsync"], self.journal, self.shards)
+            if one
+            else Group(folder, self.servers, self.shards)
         )
         counts = int(options["--dispatchers"]), int(options["--workers"])
         self.farm = Farm(folder, self.journal, *counts, self.seed)
@@ -95,7 +101,7 @@ class Run:
 
     def _load(self) -> None:
         """Enter the jobs that are left alone, before there is anyone to dispatch them."""
-        (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url, shards=self.shards))
+        self._write_config()
         jobs = population.still(Random(self.seed), self.jobs, time.time(), self.seconds)
         jobs += population.followers(jobs) + list_dark()
         rows = "".join(f'{jobid},"{schedule}"\n' for jobid, schedule in jobs)
@@ -149,11 +155,38 @@ class Run:
         self.journal.note("end", at=time.monotonic())
         for role in ("dispatcher", "worker"):
             self.farm.stop(role)
+        if self.moves_to != self.shards:
+            self._move()
         self._fsck()
         self._note_clock()
         self.server.snapshot("before")
         printed = self._redbike("runs", "--limit=1000000", f"--url={self.server.direct_url}", check=True).stdout
         (self.folder / REMEMBERED).write_text(printed)
+
+    def _move(self) -> None:
+        """Move all jobs to other shards, and back, by a command that is killed again and again; end what it began."""
+        rng, old, new = Random(self.seed), self.shards, self.moves_to
+        # Whoever was killed last counts as there for a while.
+        wait_until(lambda: self._move_to(new).returncode == 0, timeout=60)
+        for _ in range(CUTS):
+            with self.journal.noted("fault", name="move-kill") as entry:
+                entry["in time"] = False
+                with suppress(subprocess.TimeoutExpired):
+                    assert self._move_to(old, CUT_WITHIN * rng.random()).returncode == 0
+                    entry["in time"], old, new = True, new, old
+        moved = self._move_to(old)
+        assert moved.returncode == 0, moved.stderr
+        self.shards = old
+        self.server.divide(old)
+        self._write_config()
+
+    def _move_to(self, number: int, seconds: float | None = None) -> "subprocess.CompletedProcess[str]":
+        """Let the command move the jobs. If it takes longer than so many seconds, it is killed."""
+        command = ("shards", "move", f"--to={number}", f"--url={self.server.direct_url}")
+        return self._redbike(*command, timeout=seconds)
+
+    def _write_config(self) -> None:
+        (self.folder / "redbike.conf").write_text(CONFIG.format(url=self.server.url, shards=self.shards))
 
     def _fsck(self) -> None:
         with self.server.lock:
@@ -162,7 +195,9 @@ class Run:
             found = self._redbike("fsck", f"--url={self.server.direct_url}")
         self.journal.note("fsck", at=time.monotonic(), status=found.returncode, output=found.stdout + found.stderr)
 
-    def _redbike(self, *arguments: str, check: bool = False) -> "subprocess.CompletedProcess[str]":
+    def _redbike(
+        self, *arguments: str, check: bool = False, timeout: float | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-m", "redbike", "--config=redbike.conf", *arguments],
             cwd=self.folder,
@@ -170,6 +205,7 @@ class Run:
             capture_output=True,
             text=True,
             check=check,
+            timeout=timeout,
         )
 
     def _note_clock(self) -> None:

@@ -41,7 +41,7 @@ class Server:
     """A Valkey in `folder`. Whoever changes its state, or must have it there, holds `lock`."""
 
     def __init__(self, folder: Path, fsync: str, journal: Journal, shards: int = 1) -> None:
-        self.shards = shards
+        self.prefixes = name_prefixes(shards)
         self.folder = folder
         self.fsync = fsync
         self.postponed = 2.0 if fsync == "everysec" else 0.0  # seconds by which it may put off what it writes
@@ -78,7 +78,7 @@ class Server:
         seconds while the disk is busy, and loses that; a mark that is set just before tells whether that was so.
         """
         self.client.config_set("maxmemory", "0")
-        before, mark, marked = look(self.client, shards=self.shards), self.client.incr("mark"), time.monotonic()
+        before, mark, marked = look((self.client, self.prefixes)), self.client.incr("mark"), time.monotonic()
         self._process.kill()
         self._process.wait()
         time.sleep(pause)
@@ -86,7 +86,7 @@ class Server:
         forgot = self.postponed > 0 and self.client.get("mark") != str(mark)
         if forgot:
             self._note("before", before)
-            self._note("after", look(self.client, shards=self.shards))
+            self._note("after", look((self.client, self.prefixes)))
         self._publish()
         return marked - self.postponed if forgot else marked
 
@@ -125,9 +125,13 @@ class Server:
         old.wait()
         shutil.rmtree(old_place)
 
+    def divide(self, shards: int) -> None:
+        """From now on, look for the jobs in so many shards."""
+        self.prefixes = name_prefixes(shards)
+
     def snapshot(self, when: str) -> None:
         """Note all that is kept of the jobs, at one instant between ``began`` and ``ended``."""
-        self._note(when, look(self.client, shards=self.shards))
+        self._note(when, look((self.client, self.prefixes)))
 
     def _note(self, when: str, look: dict[str, Any]) -> None:
         with open(self.folder / "snapshots.log", "a") as file:
@@ -192,18 +196,30 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def look(client: "redis.Redis", prefix: str = "redbike", shards: int = 1) -> dict[str, Any]:
-    """What is there at an instant between ``began`` and ``ended``, in all shards."""
-    began, prefixes = time.monotonic(), [prefix] if shards == 1 else name_shards(prefix, shards)
-    with client.pipeline(transaction=True) as pipeline:
-        for keys in map(Keys, prefixes):
-            for name in HASHES:
-                pipeline.hgetall(getattr(keys, name))
-            pipeline.zrange(keys.timeline, 0, -1, withscores=True)
-            pipeline.zrange(keys.followers, 0, -1, withscores=True)
-        found = iter(pipeline.execute())
+def name_prefixes(shards: int, alone: str = "redbike") -> list[str]:
+    """The prefix of each shard, or `alone` if there is one."""
+    return [alone] if shards == 1 else name_shards("redbike", shards)
+
+
+def look(*places: "tuple[redis.Redis, list[str]]") -> dict[str, Any]:
+    """What is in all shards between ``began`` and ``ended``; in those of one place at one instant.
+
+    What a shard has sent is looked for before all else too: so it is not overlooked if it arrives in between.
+    """
+    began = time.monotonic()
     held: dict[str, dict[Any, Any]] = {name: {} for name in (*HASHES, "timeline", "followers")}
-    for _ in prefixes:
-        for name in held:
-            held[name] |= dict(next(found))
+    for client, prefixes in places if len(places) > 1 else ():
+        for keys in map(Keys, prefixes):
+            held["followers"] |= dict(client.zrange(keys.followers, 0, -1, withscores=True))
+    for client, prefixes in places:
+        with client.pipeline(transaction=True) as pipeline:
+            for keys in map(Keys, prefixes):
+                for name in HASHES:
+                    pipeline.hgetall(getattr(keys, name))
+                pipeline.zrange(keys.timeline, 0, -1, withscores=True)
+                pipeline.zrange(keys.followers, 0, -1, withscores=True)
+            found = iter(pipeline.execute())
+        for _ in prefixes:
+            for name in held:
+                held[name] |= dict(next(found))
     return {"began": began, "ended": time.monotonic(), **held}

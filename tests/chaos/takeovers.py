@@ -34,7 +34,7 @@ def master_kill(world: World, rng: Random) -> None:
     """Kill the master, and start it again when a replica has taken over."""
     group = world.group
     with group.lock:
-        group.settle()
+        group.choose(rng)
         old, masters, since = group.master, group.list_masters(), group.mark()
         began = time.monotonic()
         old.kill()
@@ -54,7 +54,7 @@ def master_pause(world: World, rng: Random) -> None:
     """Suspend the master, for 0.1 to 10 s; maybe a replica takes over, and the old master does not know at first."""
     group = world.group
     with group.lock:
-        group.settle()
+        group.choose(rng)
         old, masters, since = group.master, group.list_masters(), group.mark()
         began = time.monotonic()
         old.process.send_signal(signal.SIGSTOP)
@@ -77,7 +77,7 @@ def switchover(world: World, rng: Random) -> None:
     """Ask a replica to take over in order, while the master is well: nothing is forgotten then."""
     group = world.group
     with group.lock:
-        group.settle()
+        group.choose(rng)
         old = group.master
         with world.journal.noted("fault", name="switchover"):
             wait_until(lambda: _is_asked(group, rng), PATIENCE)
@@ -141,7 +141,7 @@ def _restart(
 ) -> None:
     group = world.group
     with group.lock:
-        group.settle()
+        group.choose(rng)
         victim = rng.choice(candidates())
         with world.journal.noted("fault", name=name):
             victim.kill()
@@ -155,7 +155,7 @@ def slot_move(world: World, rng: Random) -> None:
     group = world.group
     assert isinstance(group.servers, Cluster)
     with group.lock:
-        group.settle()
+        group.choose(rng)
         with world.journal.noted("fault", name="slot-move"):
             group.servers.move_slot(group.prefix)
             group.settle()
