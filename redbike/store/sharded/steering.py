@@ -45,6 +45,14 @@ def _note(shard: Store, field: str, at: float) -> None:
 
 def catch_up(shards: Sequence[Store]) -> list[str]:
     """Tell each shard what it has not heard of. Return what that was, as ``PREFIX: KIND:NAME``."""
+    done = list[str]()
+    # What all are told meanwhile may have reached a shard before what is copied to it: then the notes differ again.
+    while told := _copy_news(shards):
+        done += told
+    return done
+
+
+def _copy_news(shards: Sequence[Store]) -> list[str]:
     known = {}
     for number, shard in enumerate(shards):
         try:

@@ -59,3 +59,24 @@ def test_a_shard_that_was_away_knows_what_all_others_know(bike, number):
         assert look(shards[number]) == look(shards[1])
         assert catch_up(shards) == [], "all of them know"
     assert list(bike.fsck()) == []
+
+
+class Late:
+    """A shard to which nobody comes before `act` is done."""
+
+    def __init__(self, shard, act):
+        self._shard, self._act = shard, act
+
+    def __getattr__(self, name):
+        if name == "queue_limits":
+            self._act, act = (lambda: None), self._act
+            act()
+        return getattr(self._shard, name)
+
+
+def test_what_is_told_while_a_shard_catches_up_counts(bike):
+    shards = list(bike.store.shards)
+    with Away(bike, 2):
+        bike.pause_queue("A")
+    assert len(catch_up([*shards[:2], Late(shards[2], lambda: bike.resume_queue("A"))])) == 2
+    assert [look(shard)[0] for shard in shards] == [[]] * 3
