@@ -21,6 +21,8 @@ from redbike.text.parsing import is_number, load_object
 
 T = TypeVar("T")
 
+Change = Callable[[Whole], Whole]
+
 LIMITS = ("at_once", "count")
 TRIES, PAUSE = 20, 0.05  # how often a limit is tried to be set while others divide, and the seconds between
 
@@ -38,21 +40,22 @@ def _limit(
     rate: tuple[int, int] | Unlimited | None = None,
     by_code: bool = False,
 ) -> bool:
+    def change(known: Whole) -> Whole:
+        if by_code and not known.is_open and not known.by_code:
+            return known
+        most = known.at_once if at_once is None else at_once or None
+        whole = Whole(most, known.rate if rate is None else (rate[0], float(rate[1])) if rate else None)
+        return Whole(whole.at_once, whole.rate, by_code and not whole.is_open)
+
     held = _read(shards, name, all_of_them=True)
     known = _find_whole(held)
-    if by_code and not known.is_open and not known.by_code:
-        return False
-    whole = Whole(
-        known.at_once if at_once is None else at_once or None,
-        known.rate if rate is None else (rate[0], float(rate[1])) if rate else None,
-    )
-    whole = Whole(whole.at_once, whole.rate, by_code and not whole.is_open)
-    if whole == known and not any(each.moving for each in held.values()):
+    whole = change(known)
+    if whole == known and (by_code or not any(each.moving for each in held.values())):
         return False
     if whole.is_open:
         _remove(shards, name)
         return True
-    _set(shards, name, whole, describe_limit(name, at_once, rate))
+    _set(shards, name, change, describe_limit(name, at_once, rate))
     return True
 
 
@@ -72,10 +75,10 @@ def divide_anew(shards: Sequence[Store], name: str) -> None:
         _divide(shards, name)
 
 
-def _set(shards: Sequence[Store], name: str, whole: Whole, detail: str) -> None:
+def _set(shards: Sequence[Store], name: str, change: Change, detail: str) -> None:
     for number in range(TRIES):
         try:
-            return _divide(shards, name, whole, detail)
+            return _divide(shards, name, change, detail)
         except Late:
             # Chance parts those who have begun together.
             time.sleep(random.uniform(0.0, PAUSE * number))
@@ -86,12 +89,12 @@ def _describe_busy(name: str) -> ServerError:
     return ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
 
 
-def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, detail: str | None = None) -> None:
-    began, kept = time.monotonic(), _read(shards, name, all_of_them=given is not None)
-    known, epoch = given or _find_whole(kept), 1 + max((each.epoch for each in kept.values()), default=0)
+def _divide(shards: Sequence[Store], name: str, change: Change | None = None, detail: str | None = None) -> None:
+    began, kept = time.monotonic(), _read(shards, name, all_of_them=change is not None)
+    known, epoch = _find_whole(kept, change), 1 + max((each.epoch for each in kept.values()), default=0)
     held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, known.at_once is not None))
     # They may have been changed since they were read, but not since all are held.
-    whole = given or _find_whole(held)
+    whole = _find_whole(held, change)
     newest = max(held.values(), key=lambda each: each.epoch, default=None)
     before = _read_parts(newest, len(shards)) if newest else {}
     is_any_away = len(held) < len(shards)
@@ -102,7 +105,7 @@ def _divide(shards: Sequence[Store], name: str, given: Whole | None = None, deta
         for number in held:
             shards[number].queue_limits.limit(name, False, False)
         return
-    if given is not None and given.at_once is not None:
+    if change is not None and whole.at_once is not None:
         ask_all(held, lambda number: shards[number].queue_limits.count_flying(name))
     held = ask_all(held, lambda number: shards[number].quotas.look(name, epoch))
     quotas = divide(whole, held, before)
@@ -145,10 +148,11 @@ def _read(shards: Sequence[Store], name: str, all_of_them: bool) -> dict[int, He
     return {number: held for number, held in found.items() if held}
 
 
-def _find_whole(held: dict[int, Held]) -> Whole:
-    """Return the limits over all shards, as the last division has them that was begun to be given."""
+def _find_whole(held: dict[int, Held], change: Change | None = None) -> Whole:
+    """Return the limits over all shards, as the last division has them that was begun to be given; changed, if so."""
     known = [each for each in held.values() if not each.whole.is_open]
-    return max(known, key=lambda each: (not each.moving, each.epoch)).whole if known else Whole()
+    whole = max(known, key=lambda each: (not each.moving, each.epoch)).whole if known else Whole()
+    return change(whole) if change else whole
 
 
 def _read_parts(held: Held, number: int) -> Parts:

@@ -247,6 +247,21 @@ def test_a_division_does_not_undo_what_was_changed_since_it_began(client, prefix
         assert world.bike.work_one() == JOBS[0]
 
 
+def test_who_changes_another_limit_at_the_same_time_undoes_none(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    for stops in range(4 * NUMBER):
+        world.bike.limit("A", at_once=3, rate="9/m")
+        asked = itertools.count()
+
+        def change(shard, asked=asked, stops=stops):
+            if next(asked) == stops:
+                world.bike.limit("A", rate="5/m")
+
+        shards = [Shard(shard, change) for shard in world.shards]
+        limit_queue(type(world.shards)(shards, world.shards.find, world.shards.note), None, (QUEUE,), {"at_once": 2})
+        assert [(limit.at_once, limit.rate) for limit in world.bike.queue_limits()] == [(2, "5/m")]
+
+
 def test_one_place_goes_to_each_shard_in_turn(client, prefix):
     world = World(client, prefix, random.Random(1))
     world.bike.limit("A", at_once=1)
