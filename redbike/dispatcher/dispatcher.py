@@ -18,19 +18,19 @@ any more. So of two dispatchers one works and the other finds nothing to do, and
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.dispatcher.spare_time import Archiving, Forgetting, Spreading
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.dispatcher.timers import run_timers
-from redbike.errors import ServerError
+from redbike.dispatcher.unplaced import Placing
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.changes import decide_again
 from redbike.loop.loop import Loop
 from redbike.loop.pings import Pings, Switch
-from redbike.loop.policies import decide_lost, decide_suspect, describe
+from redbike.loop.policies import decide_lost, decide_suspect
 from redbike.loop.registration import Presence
 from redbike.loop.steps import log_enqueued
 from redbike.loop.timefile import Timefile
@@ -42,7 +42,6 @@ from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
 from redbike.store.store import Store
 from redbike.store.timeline import DueJob, Survey
-from redbike.text.printable import name_number
 
 log = logging.getLogger("redbike.dispatcher")
 
@@ -64,7 +63,8 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store, may_be_away=may_be_away)
-        self.presence = Presence(self.loop, "dispatcher", settings, owner=owner)
+        self._placing = Placing(store)
+        self.presence = Presence(self.loop, "dispatcher", settings, describe=self._placing.tell, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
         self.timekeeper = Timekeeper(store, settings, own)
         self.divide: Callable[[str], None] = lambda name: None  # the limits of a queue among shards, soon
@@ -121,7 +121,7 @@ class Dispatcher:
                 # What is due may be held since.
                 before, due = None, []
                 continue
-            before, due = survey, self._find_queues(survey.due)
+            before, due = survey, self._placing.find_queues(survey.due)
             if not due and not late:
                 recovered = self._recover(store, survey)
                 is_more = recovered and len(survey.lost) >= PAGE
@@ -133,7 +133,7 @@ class Dispatcher:
 
     def _skip_late(self, store: Store, late: Sequence[tuple[str, str]], now: float) -> int:
         """Skip occurrences that are late or have expired; move those that are not, and return how many."""
-        left = self._find_queues(skip_late(store, self.settings, late, now))
+        left = self._placing.find_queues(skip_late(store, self.settings, late, now))
         steps = _split(left)
         replies = self._pipeline.run([self._pack_dispatch(store, step, late_too=True) for step in steps])
         self._log_enqueued(store, steps, replies)
@@ -183,25 +183,9 @@ class Dispatcher:
         if self._surveyed.begins and self._surveyed.next_timer is not None and self._surveyed.next_timer <= reached:
             # A blackout begins first, and what is due at the same instant falls into it.
             return []
-        return self._find_queues(itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming))
-
-    def _find_queues(self, jobs: Iterable[tuple[str, str]]) -> list[DueJob]:
-        found, errors = [], []
-        for jobid, due in jobs:
-            try:
-                name = self.store.queue_for(jobid)
-            except ServerError:
-                raise
-            except Exception as error:
-                # The worker class is the user's own: it may raise anything, and the other jobs must go on.
-                name = ""
-                errors.append((jobid, error))
-            found.append((jobid, due, name))
-        if errors:
-            first, reason = errors[0]
-            more = f" and {name_number(len(errors) - 1, 'more job')}" if len(errors) > 1 else ""
-            log.error("%s%s: no queue, so the dispatcher tries again: %s", first, more, describe(reason))
-        return found
+        return self._placing.find_queues(
+            itertools.takewhile(lambda job: float(job[1]) <= reached, self._surveyed.coming)
+        )
 
     def _recover(self, store: Store, survey: Survey) -> bool:
         """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats.

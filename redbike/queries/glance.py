@@ -14,6 +14,7 @@ from redbike.store.past_runs import Dead, Failure
 from redbike.store.patterns import compile_patterns, make_search
 from redbike.store.processes import Process
 from redbike.store.questions import Refusal
+from redbike.store.records import RetryState
 from redbike.store.store import Store
 from redbike.store.totals import Queue, Total
 from redbike.store.upkeep import Rewind
@@ -31,6 +32,7 @@ class Glance:
     is_paused: bool  # everything is
     dead: Dead
     lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
+    unplaced: Sequence[tuple[str, str]] = ()  # (job id, why) of those that are due, and whose queue nobody can name
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
     late: Sequence[Late] = ()  # jobs that have not begun, or not ended, in the time that their options give them
     refusal: Refusal | None = None  # why the server takes no changes
@@ -78,10 +80,10 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     limited = store.queue_limits.list_all()
     is_paused = any(each.queue == "" and each.pause and each.pause.holds(total.now) for each in limited)
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
-    lacking = list(_find_lacking(store, processes))
+    lacking, unplaced = list(_find_lacking(store, processes)), list(_find_unplaced(store, processes))
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
     late = find_late(store, timezone)
-    return Glance(total, processes, queues, is_paused, dead, lacking, rewinds, late, refusal)
+    return Glance(total, processes, queues, is_paused, dead, lacking, unplaced, rewinds, late, refusal)
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
@@ -93,6 +95,14 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
         is_pending = job.timeline is not None or job.waiting is not None
         if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
             yield job.jobid, queue
+
+
+def _find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
+    """Yield (job id, why) for each due job that dispatchers could not place, if it is still to be placed."""
+    unplaced = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
+    for job in store.questions.inspect(sorted(unplaced)) if unplaced else ():
+        if job.due is not None and RetryState.parse(job.retry_state).due is not None and not job.pause:
+            yield job.jobid, unplaced[job.jobid]
 
 
 def find_jobs(store: Store, text: str) -> Sequence[Job]:

@@ -100,7 +100,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "dead": list(_check_dead(found.dead)),
         "dispatchers": [] if kinds["dispatcher"] or not is_known else ["no dispatcher is running"],
         "overdue": list(_check_overdue(overdue, first, now)),
-        "queues": list(_list_some(_check_queues(found, max_lag))) if is_known else [],
+        "queues": list(_list_some(chain(_check_unplaced(found), _check_queues(found, max_lag)))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
         "stuck": list(_list_some(_check_stuck(found.processes))),
@@ -156,6 +156,11 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
             yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
         elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
             yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+
+
+def _check_unplaced(found: Glance) -> Iterator[str]:
+    for jobid, why in found.unplaced:
+        yield f"{jobid} is due, but a dispatcher cannot name its queue: {why}"
 
 
 def _check_commands(found: Glance) -> Iterator[str]:

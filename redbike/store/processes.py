@@ -47,6 +47,7 @@ class ProcessRecord:
     stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
     lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
     for_host: bool = False  # it takes the jobs of its queues that are for its host
+    unplaced: tuple[tuple[str, str], ...] = ()  # (job id, why) of due jobs for which a dispatcher can name no queue
 
     @classmethod
     def parse(cls, record: str) -> "ProcessRecord | None":
@@ -65,9 +66,10 @@ class ProcessRecord:
             return None
         if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
             return None
-        lacks, lines, settings = (entry.get(name, {}) for name in ("lacks", "lines", "settings"))
-        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in (lacks, lines, settings)):
+        pairs = [entry.get(name, {}) for name in ("lacks", "lines", "settings", "unplaced")]
+        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in pairs):
             return None
+        lacks, lines, settings, unplaced = (tuple(each.items()) for each in pairs)
         stuck = entry.get("stuck", [])
         if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
             return None
@@ -81,11 +83,12 @@ class ProcessRecord:
             concurrency=concurrency,
             is_stopping=entry.get("stopping") is True,
             takes=None if takes is None else frozenset(takes),
-            lacks=tuple(lacks.items()),
-            settings=tuple(settings.items()) if "settings" in entry else None,
+            lacks=lacks,
+            settings=settings if "settings" in entry else None,
             stuck=tuple(stuck),
-            lines=tuple(lines.items()),
+            lines=lines,
             for_host=entry.get("for_host") is True,
+            unplaced=unplaced,
         )
 
     def format_entry(self) -> str:
@@ -100,6 +103,7 @@ class ProcessRecord:
             "stuck": self.stuck or None,
             "lines": dict(self.lines) or None,
             "for_host": self.for_host or None,
+            "unplaced": dict(self.unplaced) or None,
         }
         entry |= {name: value for name, value in others.items() if value is not None}
         return json.dumps(entry, ensure_ascii=False)
@@ -143,6 +147,8 @@ class Process:
     #: (name, command line) of its first commands, without what could be secret
     lines: tuple[tuple[str, str], ...] = ()
     for_host: bool = False  #: whether it takes the jobs of its queues that are for its host
+    #: (job id, why) of due jobs for which a dispatcher can name no queue
+    unplaced: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_stuck(self) -> bool:

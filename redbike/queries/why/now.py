@@ -201,6 +201,12 @@ def _find_lack(situation: Situation) -> str:
     return f"no worker of {situation.queue} {say_need(get_taker(jobid))}"
 
 
+def _find_unplaced(situation: Situation) -> str:
+    """Return why a dispatcher cannot name its queue; "" if there is none that cannot."""
+    told = (dict(each.unplaced).get(situation.job.jobid, "") for each in situation.list_alive("dispatcher"))
+    return next(filter(None, told), "")
+
+
 def _count(workers: Sequence[Process]) -> str:
     return "one worker" if len(workers) == 1 else f"{len(workers):,} workers"
 
@@ -210,6 +216,9 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
     assert due is not None
     if due > clock.now:
         tried = RetryState.parse(situation.job.retry_state)
+        if tried.due is not None and (why := _find_unplaced(situation)):
+            waits = f"It has been due since {clock.name(tried.due)}, but a dispatcher cannot name its queue: {why}"
+            return f"{waits}; it tries again at {clock.name(due)}, {clock.measure(due)}."
         if tried.due is not None and (lack := _find_lack(situation)):
             waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
