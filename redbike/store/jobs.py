@@ -12,8 +12,10 @@ from redbike.store.alerts import Alerts
 from redbike.store.enums import Skip
 from redbike.store.links import find_subscribers
 from redbike.store.namespace import PAGE, STEP, Part, make_tag, number_queues, split
+from redbike.store.processes import may_work
 from redbike.store.records import decode, format_time
 from redbike.store.scripts import Call, Reply
+from redbike.store.workers import Workers
 from redbike.text.group_names import is_group, is_jobid, name_parent
 
 Due = float | Literal["now"] | None  # when a job runs: epoch seconds, at once by Redis' clock, or not at all
@@ -185,17 +187,25 @@ class Jobs(Part):
         """Run jobs once now, whatever their schedules, and forget their failures.
 
         Return for each ``queued``, ``owed`` (its run in flight ends first) or ``missing``. If one has no queue, none is
-        run.
+        run. One that waits in another queue than its own moves to that, if workers look there alone.
         """
         jobs, words = [(jobid, self._namespace.queue_for(jobid)) for jobid in jobids], []
         for page in split(jobs, PAGE):
-            calls = (self._pack_run(jobid, queue) for jobid, queue in page)
-            words += [decode(reply[1]) for reply in self._namespace.scripts.run_all(calls)]
+            replies = self._namespace.scripts.run_all(self._pack_run(jobid, queue) for jobid, queue in page)
+            words += [self._run_elsewhere(*job, reply) for job, reply in zip(page, replies, strict=True)]
         return words
 
-    def _pack_run(self, jobid: str, queue: str) -> Call:
+    def _run_elsewhere(self, jobid: str, queue: str, reply: Reply) -> str:
+        while reply[0] == "elsewhere":
+            home, workers = decode(reply[1]), Workers(self._namespace).list_working()
+            is_own_worked, is_home_worked = (any(may_work(each, name) for each in workers) for name in (queue, home))
+            queues = [queue, home] if is_own_worked and not is_home_worked else [home]
+            reply = self._namespace.scripts.run(self._pack_run(jobid, *queues))
+        return decode(reply[1])
+
+    def _pack_run(self, jobid: str, *queues: str) -> Call:
         given = {"expires": self._namespace.expires} if self._namespace.expires else {}
-        return self._namespace.pack("run", [queue], job=jobid, request=make_tag(), **given)
+        return self._namespace.pack("run", queues, job=jobid, request=make_tag(), **given)
 
     def cancel(self, cancellations: Sequence[Cancellation]) -> list[str]:
         """Cancel occurrences of jobs, in one round trip.

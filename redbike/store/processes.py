@@ -162,8 +162,7 @@ class Process:
 
     def works(self, queue: str) -> bool:
         """Tell whether it works a queue, or may do so."""
-        # A long list of queues ends in a mark for the others.
-        return queue in list_worked(self) or any(name[:1] == "…" for name in self.queues)
+        return may_work(self, queue)
 
     def has_for(self, jobid: str) -> bool:
         """Tell whether it has a function or command for a job, or may have."""
@@ -187,6 +186,12 @@ def list_worked(process: Process | ProcessRecord) -> tuple[str, ...]:
     queues, host = process.queues, process.host
     own = (name_host_queue(each, host) for each in queues if has_host_queue(each, host)) if process.for_host else ()
     return (*queues, *own)
+
+
+def may_work(process: Process | ProcessRecord, queue: str) -> bool:
+    """Tell whether a worker works a queue, or may do so."""
+    # A long list of queues ends in a mark for the others.
+    return queue in list_worked(process) or any(name[:1] == "…" for name in process.queues)
 
 
 class CommandLines:

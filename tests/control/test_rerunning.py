@@ -6,8 +6,10 @@ import pytest
 
 from redbike import BadJobId, Redbike, RoundRobin, Steered
 from redbike.errors import BadQueueName
+from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
-from tests.verbs import Quiet, set_job, take_one
+from redbike.store.processes import ProcessRecord
+from tests.verbs import Quiet, set_job, take_many, take_one
 
 START = 1_790_000_000.0
 JOBS = ["nightly:A", "nightly:B", "hourly:A"]
@@ -142,3 +144,35 @@ def test_the_command_line_says_whether_it_is_a_new_try_or_a_new_run(shell, clien
         "nightly:B\n",
         "redbike: 1 job: a new try of the occurrence that failed\n",
     )
+
+
+class Renamed(RoundRobin):
+    def queue_for(self, jobid):
+        return "work-new"
+
+
+def place_workers(bike, *queues):
+    for number, queue in enumerate(queues):
+        record = ProcessRecord(0.0, "worker", "web1", number, (queue,), "2.0")
+        bike.store.workers.register(f"Owner-{number:02}", record.format_entry())
+
+
+@pytest.mark.parametrize(
+    ("worked", "home"),
+    [(["work-new"], "work-new"), (["work-new", "work-A"], "work-A"), (["work-B"], "work-A"), ([], "work-A")],
+)
+def test_what_waits_in_a_queue_that_nobody_works_any_more_moves_to_its_own(bike, client, prefix, worked, home):
+    bike.run(*JOBS)
+    place_workers(bike, *worked)
+    renamed = Redbike(Renamed("new"), prefix, client)
+    before = bike.tell("hourly:A")["queued_for"]
+    for _ in range(2):  # the second time it is there
+        assert renamed.run("hourly:A") == [("hourly:A", "queued")]
+    assert {each.queue: each.waiting for each in bike.queues() if each.queue != "work-B"} == (
+        {"work-A": 2} if home == "work-A" else {"work-A": 1, "work-new": 1}
+    )
+    assert bike.tell("hourly:A")["queued_for"] == before
+    queues = [("work-A", 100.0), ("work-new", 100.0)]
+    taken = {run.jobid: run.queue for run in take_many(bike.store, queues, [1, 2], "tag", 9)}
+    assert taken == {"nightly:A": "work-A", "hourly:A": home}
+    assert not list(fsck(bike.store))

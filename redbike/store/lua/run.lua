@@ -6,13 +6,18 @@
 --      that somebody has asked for the run: it is never missed.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, failures, failure_times,
 --        requests, pauses, options, timers, _write
--- given  job; request: its tag; queues: its own; expires: the setting of this name, unless it is 0
--- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}
+-- given  job; request: its tag; queues: that in which it is to wait, and that from which it moves
+--        there, if it waits in one that nobody works; expires: the setting of this name, unless it
+--        is 0
+-- returns {'ok', 'queued', 'owed' (in flight) or 'missing'}, or {'elsewhere', queue} when the job
+--         waits in another queue than those declared
 local job = given.job
 local run = run_of(call('HGET', running, job))
 local reply = {'ok', run and 'owed' or 'queued'}
 if call('HEXISTS', schedules, job) == 0 then return {'ok', 'missing'} end
 if is_repeated() then return reply end  -- it must not start a second run
+local waits_for, home = waiting_of(call('HGET', queued, job))
+if home and not queue[home] then return {'elsewhere', home} end
 
 local BEFORE = 0.000001  -- seconds before an instant, from where a schedule goes on with that
 -- Returns the due time of its last failure, and how often that was tried; nil if there is none.
@@ -59,11 +64,15 @@ elseif call('HEXISTS', queued, job) == 0 then
   end
   enqueue(job, moment, queue[1])
 else
-  local due, expires = due_of(call('HGET', queued, job)), expiry()
+  local due, expires = tonumber(waits_for), expiry()
   if due and expires > 0 and kept.tries == '0' then
     -- It counts from this order, too.
     if kept.after == '-' then kept.after = stamp(due) end
     change('ZADD', timers, {stamp(now + expires), 'expires:' .. job})
+  end
+  if home and home ~= queue[1].name then
+    change('SADD', queue[home].tombstones, {job})
+    enqueue(job, waits_for, queue[1])
   end
 end
 if held then hold(job, pause, '-') end
