@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from redbike.store.group_counts import GroupCounts
 from redbike.store.inspected import JobState
@@ -71,14 +72,17 @@ class Groups(Part):
         """
         wanted, keys = list(dict.fromkeys(names)), self._namespace.keys
         kinds = (keys.following, "hash"), (keys.followers, "zset")
-        with self._namespace.translate(*kinds), self._namespace.client.pipeline(transaction=True) as pipeline:
+
+        def fill(pipeline: Any) -> None:
             for name in wanted:
                 first, last = _find_bounds(2 * MARK + name)
                 pipeline.hget(keys.following, encode(MARK + name))
                 pipeline.zlexcount(keys.followers, first, last)
                 pipeline.zrange(keys.followers, first, last, bylex=True, offset=0, num=most + shards - 1)
                 pipeline.zrange(keys.followers, *_find_bounds(MARK + name), bylex=True)
-            found = pipeline.execute()
+
+        with self._namespace.translate(*kinds):
+            found = self._namespace.execute(fill, at_once=True)
         replies = (found[first : first + 4] for first in range(0, len(found), 4))
         return {name: _read_group(name, most, *reply) for name, reply in zip(wanted, replies, strict=True)}
 

@@ -16,7 +16,7 @@ from redbike.config.options import parse_options
 from redbike.connection.client import is_in_cluster
 from redbike.connection.cluster import MOVES, MOVING
 from redbike.connection.line import hold_connection
-from redbike.connection.refusals import ON_THE_MOVE, translate_errors
+from redbike.connection.refusals import ON_THE_MOVE, is_out_of_memory, translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.store.keys import OWNER, Keys
 from redbike.store.lua_loader import SCRIPTS
@@ -112,10 +112,27 @@ class Namespace:
         `at_once`: they are of one instant. The error for a key of a wrong type names it.
         """
         kinds = [(key, self.keys.get_kind(key)) for _, *given in asked for key in given[:1]]
-        with self.translate(*kinds), self.client.pipeline(transaction=at_once) as pipeline:
+
+        def fill(pipeline: Any) -> None:
             for command, *given in asked:
                 getattr(pipeline, command)(*given)
-            return list(pipeline.execute())
+
+        with self.translate(*kinds):
+            return self.execute(fill, at_once)
+
+    def execute(self, fill: Callable[[Any], None], at_once: bool) -> list[Any]:
+        """Return the replies to the commands that `fill` puts into a pipeline. Raises the errors of redis-py.
+
+        `at_once`: they are of one instant, except on a server whose memory is full, if it has no room to queue them.
+        """
+        try:
+            with self.client.pipeline(transaction=at_once) as pipeline:
+                fill(pipeline)
+                return list(pipeline.execute())
+        except redis.RedisError as error:
+            if not (at_once and is_out_of_memory(error)):
+                raise
+        return self.execute(fill, at_once=False)
 
     def read_clock(self) -> float:
         """Return Redis' clock, in epoch seconds; with a clock of its own, what that says."""
