@@ -6,14 +6,14 @@ The parts are never more than the whole, at no instant, whoever dies and whichev
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from redbike.errors import ServerError, Unreachable
 from redbike.store.queue_limits import Unlimited, describe_limit
-from redbike.store.quotas import Held, Late, Whole
+from redbike.store.quotas import Held, Late, Quota, Whole
 from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
 from redbike.store.store import Store
@@ -110,7 +110,7 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
     held = ask_all(held, lambda number: shards[number].quotas.look(name, epoch))
     quotas = divide(whole, held, before)
     again = find_pause(whole, quotas, held)
-    more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, len(shards))}
+    more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, held, len(shards))}
     more |= {"took": time.monotonic() - began, "detail": detail}
     needy = min(held, key=lambda number: (not held[number].waiting, held[number].first))
 
@@ -166,12 +166,13 @@ def _is_list(found: Any, number: int) -> bool:
     return isinstance(found, list) and len(found) == number and all(map(is_number, found))
 
 
-def _write_parts(before: Parts, quotas: Any, number: int) -> str:
-    """Return the parts of all shards as a text: those of shards that are away are as before."""
-    found = {}
-    for limit in LIMITS:
-        parts = list(before.get(limit, ())) or [0] * number
-        for shard, quota in quotas.items():
-            parts[shard] = getattr(quota, limit) or 0
-        found[limit] = parts
-    return json.dumps(found)
+def _write_parts(before: Parts, quotas: Mapping[int, Quota], held: Mapping[int, Held], number: int) -> str:
+    """Return the parts of all shards as a text: those of shards that are away are as before.
+
+    It is read for those that are away then. What runs in a shard goes on, though it is to give that place to others.
+    """
+    parts = {limit: list(before.get(limit, ())) or [0] * number for limit in LIMITS}
+    for shard, quota in quotas.items():
+        parts["at_once"][shard] = max(quota.at_once, held[shard].flying) if quota.at_once is not None else 0
+        parts["count"][shard] = quota.count or 0
+    return json.dumps(parts)

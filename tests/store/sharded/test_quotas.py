@@ -262,6 +262,30 @@ def test_who_changes_another_limit_at_the_same_time_undoes_none(client, prefix):
         assert [(limit.at_once, limit.rate) for limit in world.bike.queue_limits()] == [(2, "5/m")]
 
 
+def test_a_shard_that_is_away_keeps_the_places_of_its_runs(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.before = lambda shard: None
+    world.bike.limit("A", at_once=4)
+    for jobid in JOBS:
+        world.bike.set(jobid, "EVERY:1d")
+    own = [[jobid for jobid in JOBS if world.bike.store.number_shard(jobid) == number] for number in range(NUMBER)]
+
+    def take(*wanted):
+        for number, most in wanted:
+            list(world.bike.run(*own[number][:most]))
+        world.divide()
+        tags = (f"run{next(world.number):013}" for _ in wanted)
+        return [take_many(world.shards[number], [(QUEUE, 9999.0)], [1], next(tags), 64) for number, _ in wanted]
+
+    flying = [*take((0, 3)), *take((1, 1)), *take((2, 3))]
+    assert list(map(len, flying)) == [3, 1, 0]
+    # The first shard is to give a place to the third one when a run ends; it is away before.
+    world.away, world.before = {0}, World.before.__get__(world)
+    world.chance.random = lambda: 0.9
+    assert world.shards[1].runs.end(flying[1][0], NextState("next", world.now + 86400)).word == "ok"
+    assert sum(map(len, take((1, 3), (2, 3)))) == 1
+
+
 def test_one_place_goes_to_each_shard_in_turn(client, prefix):
     world = World(client, prefix, random.Random(1))
     world.bike.limit("A", at_once=1)
