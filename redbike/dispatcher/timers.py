@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from redbike.config.settings import Settings
 from redbike.dispatcher.expiring import skip_expired
 from redbike.loop.blackouts import begin_blackouts
 from redbike.loop.resuming import resume_over
 from redbike.store.names import is_queue_name
+from redbike.store.quotas import Late
 from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
@@ -26,8 +28,10 @@ def run_timers(store: Store, settings: Settings, timers: Sequence[str], divide: 
         if kind == "queue" and (not name or is_queue_name(name)):
             store.queue_limits.open(name)
         elif kind == "quota" and is_queue_name(name):
-            store.quotas.postpone(name)
-            divide(name)
+            # Of two dispatchers that have seen the timer, one divides.
+            with suppress(Late):
+                store.quotas.postpone(name)
+                divide(name)
         elif kind not in ("job", "expires", "blackout"):
             log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
             store.upkeep.discard(store.keys.timers, member)

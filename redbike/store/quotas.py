@@ -59,7 +59,7 @@ class Quotas(Part):
         return _read_held(load_object(kept) or {})
 
     def postpone(self, name: str) -> None:
-        """See that a dispatcher divides in two seconds."""
+        """See that a dispatcher divides in two seconds, unless this one does. Raise `Late` if another one has come."""
         self._run(name, "later", 0)
 
     def hold(self, name: str, epoch: int, at_once: bool) -> Held:
@@ -69,6 +69,10 @@ class Quotas(Part):
     def look(self, name: str, epoch: int) -> Held:
         """Return what is in flight and waits now, since all shards are held. Raise `Late`."""
         return self._run(name, "look", epoch)
+
+    def free(self, name: str, epoch: int) -> None:
+        """Let go of what is held, with the part that it had: no shard was given one. Raise `Late`."""
+        self._run(name, "free", epoch)
 
     def give(self, name: str, epoch: int, quota: Quota, whole: Whole, **given: Any) -> None:
         """Give this shard its part; `given` is described in the script. Raise `Late`."""

@@ -4,16 +4,17 @@
 --        what is in flight can only become less. Then each is given its part. A part is given only
 --        to who has held the shard last, so two who divide at once cannot give more than there is.
 -- keys   running, queued, wakeup, queue_limits, slots, timers, _write
--- given  queues: the queue; step: 'later' for nothing but the timer, 'hold', 'look', which is
---        'hold' if it is held already, or 'give'; epoch: the number of this division;
---        at_once: with 'hold', whether slots are to be kept from now on; with 'give', a part of
---        the runs at once; of: the limits, {at_once, count}; count, seconds, tokens: a part of the
---        rate, and how much of it may be taken now; parts: a text, those of all shards; flying:
---        what 'look' has found; wanted: whether a shard wants more; took: seconds that it took so
---        far; again: in how many seconds to divide again, or none; code: see limit.lua
--- returns {'ok'}, {'late'} if somebody else has held it since; to 'hold' and 'look' JSON of epoch,
---         moving, of, parts, at_once, count, seconds: as they were; flying, waiting, first: since
---         when the first one waits, and tokens
+-- given  queues: the queue; step: 'later' for nothing but the timer that has come, 'hold', 'look',
+--        which is 'hold' if it is held already, 'free' for the end of that, as no part was given to
+--        any shard, or 'give'; epoch: the number of this division; at_once: with 'hold', whether
+--        slots are to be kept from now on; with 'give', a part of the runs at once; of: the limits,
+--        {at_once, count}; count, seconds, tokens: a part of the rate, and how much of it may be
+--        taken now; parts: a text, those of all shards; flying: what 'look' has found; wanted:
+--        whether a shard wants more; took: seconds that it took so far; again: in how many seconds
+--        to divide again, or none; code: see limit.lua
+-- returns {'ok'}, {'late'} if somebody else has held it since, or was first at the timer; to 'hold'
+--         and 'look' JSON of epoch, moving, of, parts, at_once, count, seconds: as they were;
+--         flying, waiting, first: since when the first one waits, and tokens
 local SAFE = 2  -- seconds after which another dispatcher divides, if this one has died
 local home, limiter, step = queue[1], make_limiter(true), given.step
 local name, limits = home.name, limiter.limits_of(home.name)
@@ -22,9 +23,7 @@ local first, last = limiter.range_of_slots(name)
 local function flying_of()
   return call('ZLEXCOUNT', slots, first, last) + limiter.reserved_of(limits)
 end
-
 local function later(seconds) change('ZADD', timers, {stamp(now + seconds), 'quota:' .. name}) end
-
 local function tokens_of()
   return limits.count and limits.count * (1 - limiter.lack_of(limits) / limits.seconds) or 0
 end
@@ -41,14 +40,28 @@ local function look()
   }
 end
 
+local function keep()
+  change('HSET', queue_limits, {name, limiter.record_of(limits)})
+  if call('LLEN', home.list) > 0 then
+    home.limits = limits
+    wake(home)
+  end
+  return write({'ok'})
+end
+
 if step == 'later' then
+  local at = tonumber(call('ZSCORE', timers, 'quota:' .. name))
+  if not at or at > tonumber(stamp(now)) then return {'late'} end
   later(SAFE)
   return write({'ok'})
 end
 local known = limits.epoch or 0
 local is_own = known == given.epoch and limits.moving
 if step ~= 'hold' and not is_own or step == 'hold' and known >= given.epoch then return {'late'} end
-if step ~= 'give' then
+if step == 'free' then
+  limits.moving = nil
+  return keep()
+elseif step ~= 'give' then
   local found = look()
   if step == 'hold' then
     if given.at_once and not limits.at_once then limits.at_once = 0 end
@@ -60,9 +73,8 @@ if step ~= 'give' then
 end
 
 limits.of, limits.parts, limits.moving = given.of, given.parts, nil
-limits.moved, limits.took = now, given.took
+limits.moved, limits.took, limits.full_at = now, given.took
 limits.at_once, limits.count, limits.seconds = given.at_once, given.count, given.seconds
-limits.full_at = nil
 if not given.at_once then
   limits.held = nil
   change('ZREMRANGEBYLEX', slots, {first, last})
@@ -74,10 +86,5 @@ limits.code, limits.wanted = given.code or nil, given.wanted or nil
 change('ZREM', timers, {'quota:' .. name})
 if given.again then limiter.divide(name, now + given.again) end
 if given.wanted and flying_of() < given.flying then limiter.ask_for_places(name, limits, true) end
-change('HSET', queue_limits, {name, limiter.record_of(limits)})
-if call('LLEN', home.list) > 0 then
-  home.limits = limits
-  wake(home)
-end
 if given.who then log_change('limit', {}) end
-return write({'ok'})
+return keep()

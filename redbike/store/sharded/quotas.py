@@ -91,23 +91,32 @@ def _describe_busy(name: str) -> ServerError:
 
 def _divide(shards: Sequence[Store], name: str, change: Change | None = None, detail: str | None = None) -> None:
     began, kept = time.monotonic(), _read(shards, name, all_of_them=change is not None)
+    if _find_parts(kept, len(shards)) is None:
+        # Whoever divides already goes on, as nobody holds the shards anew.
+        return
     known, epoch = _find_whole(kept, change), 1 + max((each.epoch for each in kept.values()), default=0)
-    held = ask_all(kept, lambda number: shards[number].quotas.hold(name, epoch, known.at_once is not None))
-    # They may have been changed since they were read, but not since all are held.
-    whole = _find_whole(held, change)
-    newest = max(held.values(), key=lambda each: each.epoch, default=None)
-    before = _read_parts(newest, len(shards)) if newest else {}
-    is_any_away = len(held) < len(shards)
-    if newest is None or (is_any_away and (not before or any(each.moving for each in held.values()))):
-        # A shard that is away may have another part than those which answer know.
-        return
-    if whole.is_open:
-        for number in held:
-            shards[number].queue_limits.limit(name, False, False)
-        return
-    if change is not None and whole.at_once is not None:
-        ask_all(held, lambda number: shards[number].queue_limits.count_flying(name))
-    held = ask_all(held, lambda number: shards[number].quotas.look(name, epoch))
+    found = dict[int, Held]()
+
+    def hold(number: int) -> None:
+        found[number] = shards[number].quotas.hold(name, epoch, known.at_once is not None)
+
+    try:
+        ask_all(kept, hold)
+        # They may have been changed since they were read, but not since all are held.
+        whole, before = _find_whole(found, change), _find_parts(found, len(shards))
+        if before is None:
+            _free(shards, name, epoch, found)
+            return
+        if whole.is_open:
+            for number in found:
+                shards[number].queue_limits.limit(name, False, False)
+            return
+        if change is not None and whole.at_once is not None:
+            ask_all(found, lambda number: shards[number].queue_limits.count_flying(name))
+        held = ask_all(found, lambda number: shards[number].quotas.look(name, epoch))
+    except (Late, Unreachable):
+        _free(shards, name, epoch, found)
+        raise
     quotas = divide(whole, held, before)
     again = find_pause(whole, quotas, held)
     more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, held, len(shards))}
@@ -121,6 +130,23 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
     first, *others = sorted(quotas)
     give(first)  # so of a change that is cut short, the first shard knows
     ask_all(others, give)
+
+
+def _find_parts(held: Mapping[int, Held], number: int) -> Parts | None:
+    """Return the parts of all shards, as those that are held know them; None if one that is away may have another."""
+    newest = max(held.values(), key=lambda each: each.epoch, default=None)
+    before = _read_parts(newest, number) if newest else {}
+    is_any_away = len(held) < number
+    is_unknown = newest is None or (is_any_away and (not before or any(each.moving for each in held.values())))
+    return None if is_unknown else before
+
+
+def _free(shards: Sequence[Store], name: str, epoch: int, held: Mapping[int, Held]) -> None:
+    """Let shards go on with the parts that they had before they were held, if they had any."""
+    for number, each in held.items():
+        if not each.moving and not each.whole.is_open:
+            with suppress(Late, Unreachable):
+                shards[number].quotas.free(name, epoch)
 
 
 def ask_all(numbers: Iterable[int], ask: Callable[[int], T]) -> dict[int, T]:

@@ -286,6 +286,24 @@ def test_a_shard_that_is_away_keeps_the_places_of_its_runs(client, prefix):
     assert sum(map(len, take((1, 3), (2, 3)))) == 1
 
 
+def test_two_who_divide_while_a_shard_is_away_do_not_stop_the_others(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.bike.limit("A", at_once=4)
+    world.away, world.chance.random = {3}, lambda: 0.9
+    for stops in range(4 * NUMBER):
+        asked = itertools.count()
+
+        def divide_too(shard, asked=asked, stops=stops):
+            World.before(world, shard)
+            if next(asked) == stops:
+                divide_anew([Shard(each, lambda shard: World.before(world, shard)) for each in world.shards], QUEUE)
+
+        world.before = divide_too
+        world.divide()
+        assert not any(shard.quotas.read(QUEUE).moving for shard in world.shards), stops
+        world.now += 3
+
+
 def test_one_place_goes_to_each_shard_in_turn(client, prefix):
     world = World(client, prefix, random.Random(1))
     world.bike.limit("A", at_once=1)
