@@ -13,7 +13,7 @@ from redbike.config.file import Config
 from redbike.connection.client import aim_at, connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.control.operator import name_operator
-from redbike.errors import BadConfig, ServerError, Unreachable
+from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker, open_store
@@ -65,7 +65,12 @@ def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
     if server:
         start_server(server, "redbike server stop ends it")
     client = connect(config.redis)
-    return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
+    try:
+        return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
+    except RedbikeError:
+        # To the embedded server, a connection is a user that keeps it up.
+        client.close()
+        raise
 
 
 def start_server(server: EmbeddedServer, end: str) -> bool:

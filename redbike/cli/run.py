@@ -1,8 +1,10 @@
 """Run the commands that go on until they are halted: dispatch, work, up."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
@@ -13,9 +15,11 @@ from redbike.config.ping_urls import check_dispatcher_url
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.naming import NoWorker
+from redbike.loop.queues import Queues
+from redbike.loop.worker_class import check_worker, read_concurrency
 from redbike.process import leaving, streams, supervisor, watchdog
 from redbike.process.child import SUPERVISED, watch_parent
-from redbike.worker.loader import check_spec, find_instance, load_worker
+from redbike.worker.loader import check_spec, load_early, load_worker
 
 DISPATCHER = "dispatch"  # the name of the child of `up` that is one
 PING_URL = "REDBIKE_DISPATCHER_PING_URL"  # in the environment: what is in there may be a secret
@@ -61,23 +65,38 @@ def run_all(arguments: Arguments, config: Config) -> int:
     watchdog.enable(os.environ, feeds=False)
     check_folder()
     spec = _require_worker(config)
-    # The schedules of a class are in a file. Those of an instance are known as soon as it is imported.
-    is_instance = find_instance(spec) is not None
+    worker = _make_worker(spec, config)
     _find_ping_url(arguments)
     schedules = _find_schedules(arguments)
     streams.forgive_output()
     server = find_embedded_server(config)
     is_started = server is not None and start_server(server, "it ends with this command, unless others use it")
+    if worker is None and schedules is None:
+        worker = NoWorker()
     try:
-        bike = open_when_up(config, None if schedules is not None or is_instance else NoWorker())
-        set_schedules(bike, spec)
-        if schedules:
-            load_rows(bike, schedules, None)
-        dispatcher = {DISPATCHER: _make_command(arguments, "dispatch")}
-        return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
+        bike = open_when_up(config, worker)
+        with contextlib.closing(bike.client):
+            set_schedules(bike, spec)
+            if schedules:
+                load_rows(bike, schedules, None)
+            dispatcher = {DISPATCHER: _make_command(arguments, "dispatch")}
+            return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
     finally:
         if server and is_started:
             server.stop_if_unused()
+
+
+def _make_worker(spec: str, config: Config) -> Any:
+    """Return the worker if it can be made before others work; None if not. Raise `BadConfig` if it could not work.
+
+    Its workers would refuse it only when the dispatcher has moved jobs to their queues.
+    """
+    worker = load_early(spec, config.folder)
+    if worker is not None:
+        check_worker(worker)
+        read_concurrency(worker)
+        Queues(worker, config.settings.default_timeout).refresh()
+    return worker
 
 
 def check_folder() -> None:

@@ -87,15 +87,14 @@ def check_spec(spec: str) -> None:
     _parse_worker(spec)
 
 
-def find_instance(spec: str) -> Any:
-    """Return the instance that `spec` names; None if it names a class. A spec with arguments always names a class.
+def load_early(spec: str, folder: str | None) -> Any:
+    """Make the worker as `load_worker` does, or find the instance; for those who do not work themselves.
 
-    Raise `BadConfig` if there is neither.
+    Return None for a class with an ``__init__`` that is the user's own: it may bind a port, or open a file.
     """
-    if _parse_worker(spec)[2] is not None:
-        return None
     found = _find_worker(spec)
-    return found.worker if found.is_instance else None
+    own = getattr(found.worker.__init__, "__module__", "")
+    return load_worker(spec, folder) if found.is_instance or own.startswith("redbike.") else None
 
 
 def _find_worker(spec: str) -> _Found:

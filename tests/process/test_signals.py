@@ -61,9 +61,7 @@ def status_of(jobs, jobid="job:A"):
 
 
 def start(jobs, command, *more, worker="Worker"):
-    # `up` imports the worker class, which sets its durations, only if it has schedules.
-    (jobs.folder / "none.csv").touch()
-    return jobs.start(command, f"jobs:{worker}('A')", *(["--schedules=none.csv"] if command == "up" else []), *more)
+    return jobs.start(command, f"jobs:{worker}('A')", *more)
 
 
 def start_with_a_job(jobs, *command, jobid="job:A", worker="Worker"):

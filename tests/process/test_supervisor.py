@@ -10,8 +10,10 @@ import time
 import pytest
 
 from redbike.connection.embedded import EmbeddedServer
+from tests.cli.refused import check_refused
 from tests.durations import AGAIN, set_lines
 from tests.proc import children_of, is_gone, worker_of
+from tests.states import unchanged
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -55,6 +57,13 @@ class Worker(RoundRobin):
 
     def timeout(self, queue_name):
         return 1000.0
+"""
+
+LATE = """
+class Late(Worker):
+    def timeout(self, queue_name):
+        return -1
+
 """
 
 
@@ -106,9 +115,7 @@ def test_a_server_whose_folder_was_deleted_ends_with_up(jobs, gone):
 
 
 def start_up(jobs, *more):
-    # It imports the worker class, which sets its durations, only if it has schedules.
-    (jobs.folder / "none.csv").touch()
-    return jobs.start("up", "jobs:Worker('A')", "--schedules=none.csv", *more)
+    return jobs.start("up", "jobs:Worker('A')", *more)
 
 
 def start(jobs, *more):
@@ -214,12 +221,12 @@ def test_a_death_is_noticed_while_a_background_process_holds_the_output_open(job
     ("command", "spec", "reason"),
     [
         (("work", "--processes=2"), "nowhere:Worker('A')", "importing nowhere fails"),
+        # Only its workers make a class that has its own.
         (("up",), "jobs:Late('A')", "bad timeout -1"),
     ],
 )
 def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec, reason):
-    late = "class Late(Worker):\n    def timeout(self, queue_name):\n        return -1\n"
-    (jobs.folder / "jobs.py").write_text(WORKER + late)
+    (jobs.folder / "jobs.py").write_text(f"{WORKER}\n{LATE}    def __init__(self, _):\n        super().__init__('A')\n")
     done = jobs.run(command[0], spec, *command[1:])
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -227,6 +234,20 @@ def test_a_child_that_cannot_begin_stops_all_with_its_reason(jobs, command, spec
     assert "cannot start: " in line
     assert reason in line
     assert reason not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("jobs:Late('A')", "bad timeout -1"),
+        ("jobs:Nobody('A')", "jobs has no class 'Nobody'"),
+        ("redbike.commands:Commands('A', 'none.ini')", "none.ini': No such file or directory"),
+    ],
+)
+def test_up_refuses_what_its_workers_would_before_it_starts_a_process(jobs, spec, said):
+    (jobs.folder / "jobs.py").write_text(f"{WORKER}\n{LATE}")
+    with unchanged(jobs.bike.store):
+        check_refused(jobs.run("up", spec), 2, said)
 
 
 def test_what_comes_due_while_the_last_worker_ends_is_dispatched(jobs):

@@ -32,8 +32,8 @@ def up(tmp_path):
     (tmp_path / "jobs.py").write_text(WORKER)
     shell = Shell(tmp_path, None)
 
-    def start(queue):
-        return shell.start("up", f"jobs:Worker('{queue}')", log=queue)
+    def start(queue, *more):
+        return shell.start("up", f"jobs:Worker('{queue}')", *more, log=queue)
 
     yield start
     for process in shell.started:
@@ -135,6 +135,18 @@ def test_up_keeps_it_up(server, up, tmp_path):
     assert pids(server.folder) == []
     said = "started a server in '.redbike'; it ends with this command, unless others use it\n"
     assert said in (tmp_path / "A").read_text()
+
+
+def test_an_up_that_is_refused_ends_it(server, up, tmp_path):
+    with Redbike(RoundRobin("A"), redis_config=f"embedded:{server.folder}", shards=2) as bike:
+        bike.set("a:A", "@hourly")
+    server.stop()
+    assert up("A").wait(30) == 2
+    (tmp_path / ".redbike.conf").write_text("[redbike]\nshards: 2\n")
+    assert up("A", "--schedules=none.csv").wait(30) == 2
+    printed = (tmp_path / "A").read_text()
+    assert ("bad shards 1" in printed, "cannot read 'none.csv'" in printed) == (True, True)
+    assert (printed.count("started a server"), pids(server.folder)) == (2, [])
 
 
 @pytest.mark.acceptance
