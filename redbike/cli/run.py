@@ -12,6 +12,7 @@ from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE
 from redbike.config.file import Config
 from redbike.config.ping_urls import check_dispatcher_url
+from redbike.connection.embedded import EmbeddedServer
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.naming import NoWorker
@@ -19,6 +20,8 @@ from redbike.loop.queues import Queues
 from redbike.loop.worker_class import check_worker, read_concurrency
 from redbike.process import leaving, streams, supervisor, watchdog
 from redbike.process.child import SUPERVISED, watch_parent
+from redbike.process.outlet import Outlet
+from redbike.text.printable import name_number
 from redbike.worker.loader import check_spec, load_early, load_worker
 
 DISPATCHER = "dispatch"  # the name of the child of `up` that is one
@@ -80,10 +83,16 @@ def run_all(arguments: Arguments, config: Config) -> int:
             if schedules:
                 load_rows(bike, schedules, None)
             dispatcher = {DISPATCHER: _make_command(arguments, "dispatch")}
-            return _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
+            status = _supervise(dispatcher | _make_worker_commands(arguments, processes), arguments, bike)
     finally:
         if server and is_started:
             server.stop_if_unused()
+    # Nobody may read it, as of a pipe that is full: do not wait for that.
+    outlet = Outlet(sys.stderr.fileno())
+    ended = f"the dispatcher and {name_number(processes, 'worker')} have ended{_tell_server(server, is_started)}"
+    outlet.put(f"redbike: {ended}".encode())
+    outlet.close()
+    return status
 
 
 def _make_worker(spec: str, config: Config) -> Any:
@@ -97,6 +106,16 @@ def _make_worker(spec: str, config: Config) -> Any:
         read_concurrency(worker)
         Queues(worker, config.settings.default_timeout).refresh()
     return worker
+
+
+def _tell_server(server: EmbeddedServer | None, is_started: bool) -> str:
+    """Say whether the embedded server still runs; `is_started` tells whether this command has started it."""
+    if server is None:
+        return ""
+    if not server.status()["running"]:
+        return ", and the embedded server too"
+    why = "others use it" if is_started else "it ran before"
+    return f"; the embedded server runs on, as {why}: redbike server stop ends it"
 
 
 def check_folder() -> None:

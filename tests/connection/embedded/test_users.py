@@ -134,7 +134,9 @@ def test_up_keeps_it_up(server, up, tmp_path):
     assert process.wait(30) == 0
     assert pids(server.folder) == []
     said = "started a server in '.redbike'; it ends with this command, unless others use it\n"
-    assert said in (tmp_path / "A").read_text()
+    printed = (tmp_path / "A").read_text()
+    assert said in printed
+    assert printed.endswith("redbike: the dispatcher and 1 worker have ended, and the embedded server too\n")
 
 
 def test_an_up_that_is_refused_ends_it(server, up, tmp_path):
@@ -169,6 +171,9 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
     works("b:B")
     second.terminate()
     assert second.wait(30) == 0
+    for queue, why in (("A", "others use it"), ("B", "it ran before")):
+        said = f"; the embedded server runs on, as {why}: redbike server stop ends it\n"
+        assert (tmp_path / queue).read_text().endswith(said)
 
 
 # Where it is
