@@ -14,7 +14,7 @@ from redbike.cli.calendars import import_ics, open_input
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError
-from redbike.importers.crontab import COMMANDS, MARK, SCHEDULES, Host, Imported, convert
+from redbike.importers.crontab import COMMANDS, MARK, PATH, SCHEDULES, Host, Imported, convert
 from redbike.importers.crontab_lines import Entry
 from redbike.importers.crontab_names import GUARDS
 from redbike.importers.crontab_system import find_local_time, read_variables
@@ -72,13 +72,44 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
     if arguments["--system"]:
         _check_unit(host)
     imported = convert(text, host, queue, arguments["--system"])
-    if not imported.jobs and not imported.refused:
-        raise BadConfig(f"{name}: there is no line that runs a command")
+    _refuse_other_kind(name, imported, arguments["--system"])
     # Only its user can read a crontab: there may be passwords in it. All can read those of the system.
     write_files(folder, imported.files, arguments["--force"], is_private=not arguments["--system"])
     if not arguments["--system"] and _looks_like_system([job.entry for job in imported.jobs]):
         complain(f"{name}: its commands begin with names of users: for a crontab of the system, use --system")
     return _report(name, folder, imported)
+
+
+def _refuse_other_kind(name: str, imported: Imported, has_users: bool) -> None:
+    """Raise `BadConfig` for a file that has no line of a crontab, or one of the other kind: with users or without."""
+    wrong, entries = [line for line in imported.refused if line.is_wrong], [job.entry for job in imported.jobs]
+    nobody = [line for line in wrong if not line.names_user]
+    if nobody and not any(map(_is_user, imported.users)):
+        line = _describe(nobody[0].number, "no user is named", nobody[0].text)
+        raise BadConfig(f"{name} {line}; leave out --system for a crontab without a column for users")
+    if not entries and len(wrong) == len(imported.refused):
+        why = f"; {_describe(wrong[0].number, wrong[0].reason, wrong[0].text)}" if wrong else ""
+        raise BadConfig(f"{name}: there is no line that runs a command{why}")
+    if entries and not has_users and all(map(_runs_user, entries)):
+        line = _describe(entries[0].number, "the command is a user", f"{entries[0].time} {entries[0].command}")
+        raise BadConfig(f"{name} {line}; use --system for a crontab with a column for users")
+
+
+def _runs_user(entry: Entry) -> bool:
+    """Tell whether a command begins with a user and goes on with a program. Some users have the name of a program."""
+    path = f"{entry.variables.get('PATH', PATH)}:{os.environ.get('PATH', '')}"
+    first, second, *_ = [*entry.command.split(), ""]
+    if first == "root":
+        return True
+    is_program = second in GUARDS or bool(shutil.which(second, path=path))
+    return is_program and _is_user(first) and shutil.which(first, path=path) is None
+
+
+def _is_user(name: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(name))
+    except KeyError:
+        return False
 
 
 def _looks_like_system(entries: Sequence[Entry]) -> bool:
@@ -95,16 +126,19 @@ def _read(filename: str | None, has_users: bool) -> tuple[str, str]:
     if filename is None:
         if has_users:
             raise BadConfig("--system needs a FILE, such as /etc/crontab")
-        return "your crontab", _decode(_list_crontab())
+        return "your crontab", _decode("your crontab", _list_crontab())
     with open_input(filename) as (file, name):
         data = file.read(MAX_SIZE + 1)
     if len(data) > MAX_SIZE:
         shown = name if filename == "-" else repr(name)
         raise BadConfig(f"cannot read {shown}: it has more than {MAX_SIZE >> 20} MiB")
-    return name, _decode(data)
+    return name, _decode(name, data)
 
 
-def _decode(data: bytes) -> str:
+def _decode(name: str, data: bytes) -> str:
+    place = data.find(b"\0")
+    if place >= 0:
+        raise BadConfig(f"{name} line {data.count(10, 0, place) + 1}: a crontab is a text, but there is a NUL in it")
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -132,8 +166,7 @@ def _report(name: str, folder: str, imported: Imported) -> int:
     wrong = 0
     for line in imported.refused:
         wrong += line.is_wrong
-        shown = escape(line.text[:200].encode(errors="surrogateescape"))
-        complain(f"{name} line {line.number}: not imported: {line.reason}: '{shown}'")
+        complain(f"{name} {_describe(line.number, f'not imported: {line.reason}', line.text)}")
     for user, jobs in imported.users.items():
         complain(f"user {user}: {', '.join(job.jobid for job in jobs)}")
     for unit in (each for each in imported.files if each.endswith(".service")):
@@ -144,6 +177,10 @@ def _report(name: str, folder: str, imported: Imported) -> int:
         what = "one thing is" if marks == 1 else f"{marks} things are"
         complain(f"{what} yours to decide: look for {MARK} in {os.path.join(folder, COMMANDS)} and the files beside it")
     return BAD if wrong else DONE
+
+
+def _describe(number: int, what: str, text: str) -> str:
+    return f"line {number}: {what}: '{escape(text[:200].encode(errors='surrogateescape'))}'"
 
 
 def _find_user(unit: str) -> str:

@@ -17,8 +17,8 @@ MAX_COMMAND = 998  # bytes: cron refuses a longer one
 MAX_VARIABLE = 997  # bytes: of a longer line, cron reads only the beginning
 BLANKS = " \t"
 # Cron only asks the system for the user, so accounts of a domain are valid. No system has a user with one of these
-# characters in his name; a backslash at its end would break his unit of systemd.
-USER = re.compile(r"""(?!-)[^\s:/*()`;|&<>'"]{1,64}(?<!\\)""")
+# characters in his name; a backslash at its end would break his unit of systemd. Nor is a script or an assignment one.
+USER = re.compile(r"""(?!-)[^\s:/*()`;|&<>'"=]{1,64}(?<!\\)(?<!\.sh)(?<!\.py)""")
 SPLIT = re.compile(r"[ \t]+")
 # What cron takes for ``NAME = value``. Both may be in quotes, which must match.
 VARIABLE = re.compile(
@@ -34,6 +34,10 @@ ITEM = re.compile(r"(\*|[0-9a-z]+(?:-[0-9a-z]+)?)(/[0-9a-z]*)?", re.ASCII | re.I
 
 class BadTime(ValueError):
     """A time that cron refuses, with cron's own words for it; or one that means no instant at all."""
+
+
+class BadUser(BadTime):
+    """What stands where the user should is no name of one."""
 
 
 def read_schedule(texts: list[str]) -> str:
@@ -115,12 +119,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A line that becomes no job, and why; `is_wrong` tells whether cron itself does not run it."""
+    """A line that becomes no job, and why.
+
+    `is_wrong` tells whether cron itself does not run it, and `names_user` whether it may name one, if it should.
+    """
 
     number: int
     text: str
     reason: str
     is_wrong: bool = True
+    names_user: bool = True
 
 
 Line = Comment | Variable | Entry | Refused
@@ -147,7 +155,7 @@ def _read_line(number: int, line: str, has_users: bool, variables: dict[str, str
     try:
         return _read_entry(number, line, has_users, variables)
     except BadTime as error:
-        return Refused(number, line, str(error))
+        return Refused(number, line, str(error), names_user=not isinstance(error, BadUser))
 
 
 def read_variable(line: str) -> tuple[str, str] | None:
@@ -188,7 +196,7 @@ def _split_user(rest: str) -> tuple[str, str]:
     if not command:
         raise BadTime("cron refuses it: in this style, a user and a command follow the time")
     if not USER.fullmatch(user) or not user.isprintable():
-        raise BadTime(f"cron refuses it: {user!r:.80} cannot be a user")
+        raise BadUser(f"cron refuses it: {user!r:.80} cannot be a user")
     return user, command[0]
 
 

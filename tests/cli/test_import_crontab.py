@@ -95,6 +95,13 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
         ((".",), "'.'"),
         (("--queue=a:b", "mine"), "'a:b'"),
         (("empty",), "empty: there is no line that runs a command"),
+        (
+            ("slip",),
+            "slip: there is no line that runs a command; line 2: cron refuses '61': bad minute: '61 * * * * a'",
+        ),
+        (("binary",), "binary line 2: a crontab is a text, but there is a NUL in it"),
+        (("--system", "own"), "own line 2: no user is named: '0 4 * * * backup.sh x'; leave out --system"),
+        (("system",), "system line 2: the command is a user: '17 * * * * root x'; use --system"),
         (("/dev/zero",), "cannot read '/dev/zero': it has more than 32 MiB"),
         # As an unset variable of a shell gives it.
         (("mine", "--out="), "bad --out '': the name of a folder is needed"),
@@ -106,6 +113,10 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
 def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted):
     (shell.folder / "mine").write_text(TEXT)
     (shell.folder / "empty").write_text("# nothing\nA=1\n")
+    (shell.folder / "slip").write_text("A=1\n61 * * * * a\n")
+    (shell.folder / "binary").write_bytes(b"0 3 * * * a\n\0\xff\n")
+    (shell.folder / "own").write_text("0 3 * * * nobody-here x\n0 4 * * * backup.sh x\n")
+    (shell.folder / "system").write_text("A=1\n17 * * * * root x\n@daily nobody true\n")
     folder = [] if any(word.startswith("--out=") for word in arguments) else ["--out=jobs"]
     done = shell.run("import", "crontab", *folder, *arguments)
     check_refused(done, 1 if "cannot write" in quoted else 2, quoted)

@@ -120,7 +120,7 @@ def test_a_line_of_the_system_names_any_user(user):
         assert (line.schedule, line.user, line.command) == (schedule, user, "cd / && x")
 
 
-@pytest.mark.parametrize("rest", ["", "root", "../root x", "$(id) x"])
+@pytest.mark.parametrize("rest", ["", "root", "../root x", "$(id) x", "A=1 x", "backup.sh x"])
 def test_a_line_of_the_system_without_a_user_and_a_command_is_refused(rest):
     assert isinstance(read(f"0 0 * * * {rest}\n", has_users=True), Refused)
 
