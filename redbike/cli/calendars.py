@@ -92,9 +92,13 @@ def _write_rows(rows: Sequence[tuple[str, str]], path: str | None) -> None:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
     except (OSError, ValueError) as error:
-        # A full disk is no fault of the arguments.
-        kind = RedbikeError if getattr(error, "errno", None) in FULL else BadConfig
-        raise kind(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}") from None
+        raise explain_out(path, error) from None
+
+
+def explain_out(path: str, error: OSError | ValueError) -> RedbikeError:
+    """Return why ``--out`` cannot be written. A full disk is no fault of the arguments."""
+    kind = RedbikeError if getattr(error, "errno", None) in FULL else BadConfig
+    return kind(f"cannot write {path!r}: {getattr(error, 'strerror', None) or error}")
 
 
 def _list_counts(importer: "Importer", calendar: "Calendar", refused: int) -> str:

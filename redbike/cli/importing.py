@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from redbike.cli.arguments import Arguments
-from redbike.cli.calendars import import_ics, open_input
+from redbike.cli.calendars import explain_out, import_ics, open_input
 from redbike.cli.messages import BAD, DONE, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig, RedbikeError
@@ -51,7 +51,7 @@ def write_files(folder: str, files: Mapping[str, str], may_replace: bool, is_pri
             for name in files:
                 os.replace(os.path.join(aside, name), os.path.join(folder, name))
     except OSError as error:
-        raise RedbikeError(f"cannot write to {folder!r}: {error.strerror or error}") from None
+        raise explain_out(folder, error) from None
 
 
 def import_crontab(arguments: Arguments, config: Config) -> int:
