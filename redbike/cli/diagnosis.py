@@ -14,6 +14,7 @@ from redbike.worker.loader import quote_spec
 
 QUOTES_HINT = "; a schedule with spaces needs quotes"
 RENAMED = {"requeue": "run"}  # commands of older versions
+ELSEWHERE = {"alert": "; redbike health says what is wrong now, and redbike failures which jobs fail"}
 
 
 class Diagnosis(NamedTuple):
@@ -49,6 +50,7 @@ def diagnose(usage: Usage, arguments: Sequence[str]) -> Diagnosis:
         _check_options(usage, command, options)
         _check_alternatives(command, usage.lines[command], words[1:], options)
         _check_words(command, usage.lines[command], words[1:])
+        _check_needed(command, usage.lines[command], words[1:], options)
         if command == "help":
             usage.find_command(words[1:])
     except UsageError as error:
@@ -120,6 +122,16 @@ def _check_alternatives(command: str, line: str, given: Sequence[str], options: 
         raise UsageError(f"{command} takes only one of {_join(chosen, 'and')}")
 
 
+def _check_needed(command: str, line: str, given: Sequence[str], options: Sequence[str]) -> None:
+    """Raise `UsageError` if an option is missing that this form of `command` needs."""
+    for form in split_forms(line):
+        verb = re.match(rf"redbike \[options\] {command} (\w+)", form)
+        bare = re.sub(r"\[[^]]*\]|\([^)]*\)", "", form)
+        missing = [name for name in re.findall(r"--\S+", bare) if name.partition("=")[0] not in options]
+        if missing and (verb is None or verb[1] in given[:1]):
+            raise UsageError(f"{command} needs {_join(missing, 'and')}", hint=ELSEWHERE.get(command, ""))
+
+
 def _join(names: Iterable[str], conjunction: str) -> str:
     *first, last = names
-    return f"{', '.join(first)} {conjunction} {last}"
+    return f"{', '.join(first)} {conjunction} {last}" if first else last

@@ -110,7 +110,8 @@ Commands:
   health     Print one line, and exit 0 if all is well: the server answers, a dispatcher is running, no job is
              overdue, no process was lost. With patterns, also check that each of these jobs succeeded when it was
              last due.
-  alert      Send a test alert to the target in the setting alert, and print the result.
+  alert      Send a test alert to the target in the setting alert, and print the result. redbike health says what is
+             wrong now, and redbike failures which jobs fail.
   metrics    Print metrics for Prometheus once. With --listen, serve them, and the line of health, over HTTP.
   web        Serve jobs, runs, queues and workers as pages for a browser, and with --api as JSON for programs. The
              pages change nothing, unless you give --write. Other machines need a token: set REDBIKE_WEB_TOKEN, or
