@@ -22,6 +22,7 @@ SPEC = "redbike.commands:Commands('')"  # a worker that needs no file
 
 def run_at(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, at a time."""
+    _check_dashes(arguments)
     text = arguments["<TIME>"]
     instant = parse_time(text, config)
     assert instant is not None
@@ -32,11 +33,13 @@ def run_at(arguments: Arguments, config: Config) -> None:
 
 def run_in(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, after a duration."""
+    _check_dashes(arguments)
     _set(arguments, config, None, parse_duration(arguments["<DURATION>"]))
 
 
 def run_now(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, as soon as a worker is free."""
+    _check_dashes(arguments)
     _set(arguments, config, None, 0.0)
 
 
@@ -56,11 +59,17 @@ def _set(arguments: Arguments, config: Config, at: float | None, after: float) -
         complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')
 
 
+def _check_dashes(arguments: Arguments) -> None:
+    """Raise `BadConfig` if a command is not behind --: it may be the second word of a time."""
+    program = arguments["<PROGRAM>"]
+    if program and not arguments["--"]:
+        more = "" if arguments.get("now") else ", and quotes around a time of several words"
+        raise BadConfig(f"bad command {program!r:.80}: put -- before it{more}")
+
+
 def _read_words(arguments: Arguments) -> list[str]:
     """Return the words behind --, or those that give a shell the script on standard input. Raise `BadConfig`."""
     if program := arguments["<PROGRAM>"]:
-        if not arguments["--"]:
-            raise BadConfig(f"bad command {program!r:.80}: put -- before it")
         return [program, *arguments["<ARG>"]]
     if arguments["--"] or sys.stdin is None or sys.stdin.isatty():
         raise BadConfig("no command: give one after --, or a script on standard input")

@@ -146,7 +146,8 @@ def _find_schedules(arguments: Arguments) -> str | None:
 def _require_worker(config: Config) -> str:
     """Return the specification of the worker class, without importing it. Raise `BadConfig` if there is none."""
     if not config.settings.worker:
-        raise BadConfig("no worker: name one, as in 'package.module:Class(\"A:B\")', here or in the config file")
+        kinds = "as in 'package.module:Class(\"A:B\")', or package.module:jobs for an instance"
+        raise BadConfig(f"no worker: name one, {kinds}, here or in the config file")
     check_spec(config.settings.worker)
     return config.settings.worker
 

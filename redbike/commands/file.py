@@ -21,9 +21,11 @@ from redbike.commands.values import (
     parse_statuses,
     parse_variable,
 )
+from redbike.config.file import explain_ini
 from redbike.config.parameters import MAX_OUTPUT, read_choice, read_size
 from redbike.errors import BadConfig
 from redbike.text.parsing import load_json
+from redbike.text.printable import suggest
 
 POLICIES = ("timeout", "on-error", "on-timeout", "retries", "backoff")
 ENDS = ("success", "signal", "grace")
@@ -175,11 +177,12 @@ def parse_ini(filename: str) -> IniParser:
             parser.read_file(file)
     except OSError as error:
         raise BadConfig(f"cannot read commands from {filename!r}: {error.strerror}") from None
-    except ValueError as error:
-        # The file is not UTF-8, or its name contains a NUL.
-        raise BadConfig(f"cannot read commands from {filename!r}: {error}") from None
+    except UnicodeDecodeError:
+        raise BadConfig(f"cannot read commands from {filename!r}: it is not UTF-8") from None
+    except ValueError:
+        raise BadConfig(f"cannot read commands from {filename!r}: its name has a NUL") from None
     except configparser.Error as error:
-        raise BadConfig(" ".join(str(error).split())[:300]) from None
+        raise BadConfig(f"{filename}: {explain_ini(error, shows=True)}") from None
     return parser
 
 
@@ -188,7 +191,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
     env = {key: value for key, value in options.items() if key.startswith("env.")}
     for key in options:
         if key not in (*KEYS, *env):
-            raise BadConfig(f"unknown key {key!r:.80}")
+            raise BadConfig(f"unknown key {key!r:.80}{suggest(key, KEYS)}")
     variables = dict(parse_variable(key, value) for key, value in env.items())
     inherits = read_choice("env", options.get("env", WORKER), (WORKER, CRON)) == WORKER
     if not inherits:

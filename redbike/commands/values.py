@@ -58,8 +58,9 @@ def split_command_line(line: str) -> tuple[bytes, ...]:
     """Return the words of a command line; the first is the program. Raise `BadConfig`."""
     try:
         argv = shlex.split(line)
-    except ValueError as error:
-        raise BadConfig(f"bad command line: {error}") from None
+    except ValueError:
+        what = "nothing follows its last backslash" if line.endswith("\\") else "a quotation mark is not closed"
+        raise BadConfig(f"bad command line: {what}") from None
     if not argv or not argv[0]:
         raise BadConfig("bad command line: it names no program")
     return tuple(encode(word) for word in argv)

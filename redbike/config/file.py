@@ -142,16 +142,23 @@ def _read_file(path: str | None, strict: bool = True) -> configparser.ConfigPars
         raise BadConfig(f"cannot read the config file {name!r}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
-    except configparser.ParsingError as error:
-        # Do not quote the line: it may contain a password.
-        # An error of a line before the first section has no list of lines.
-        numbers = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
-        lines = f"line {numbers[0]} is" if len(numbers) == 1 else f"the lines {', '.join(map(str, numbers))} are"
-        reason = f"{lines} neither a [section] nor a 'key: value' in one"
-        raise BadConfig(f"bad config file {name!r}: {reason}") from None
     except configparser.Error as error:
-        raise BadConfig(f"bad config file {name!r}: {' '.join(str(error).split())}") from None
+        raise BadConfig(f"bad config file {name!r}: {explain_ini(error)}") from None
     return parser
+
+
+def explain_ini(error: configparser.Error, shows: bool = False) -> str:
+    """Return which line of an INI file is bad, and why. A bad line is quoted if it `shows`: it may have a password."""
+    if isinstance(error, configparser.DuplicateSectionError):
+        return f"line {error.lineno}: the section {error.section!r:.80} is there already"
+    if isinstance(error, configparser.DuplicateOptionError):
+        return f"line {error.lineno}: {error.option!r:.80} is there already in the section {error.section!r:.80}"
+    # An error of a line before the first section has no list of lines.
+    found = getattr(error, "errors", None) or [(getattr(error, "lineno", 0), repr(getattr(error, "line", "")))]
+    numbers = ", ".join(str(number) for number, _ in found)
+    lines = f"line {numbers} is" if len(found) == 1 else f"the lines {numbers} are"
+    quoted = f": {found[0][1][:80]}" if shows else ""
+    return f"{lines} neither a [section] nor a 'key: value' in one{quoted}"
 
 
 def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:

@@ -20,6 +20,8 @@ ALIASES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+# Schedules with a keyword, by the word that people write in place of it.
+EXAMPLES = {"at": "AT:2030-01-31T22:45", "in": "IN:2h", "every": "EVERY:15m", "after": "AFTER:backup:A"}
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
@@ -88,8 +90,9 @@ def parse_expression(expression: str, jobid: str) -> CronFields:
     if full == "@reboot":
         raise BadSchedule("bad cron '@reboot': it is no time; a job that is set to NOW runs right away")
     if not 5 <= len(texts) <= 7 or len(expression.split()) > 7:
-        size = len(expression.split())
-        raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {size}")
+        words = expression.lower().split()
+        meant = "".join(f"; is one like {EXAMPLES[word]} meant?" for word in words[:1] if word in EXAMPLES)
+        raise BadSchedule(f"bad cron {quoted(expression)}: 5 to 7 fields are needed, it has {len(words)}{meant}")
     return CronFields(
         text=full,
         minutes=_parse_field(texts[0], FIELDS[0]),

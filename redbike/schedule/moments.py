@@ -62,7 +62,8 @@ def parse_timestamp(text: str, timezone: str = "UTC") -> float:
         except (ValueError, OverflowError) as error:
             if isinstance(error, BadSchedule):
                 raise
-            raise BadSchedule(f"bad timestamp {text!r:.80}: epoch seconds or ISO 8601 is needed") from None
+            example = "epoch seconds or ISO 8601 is needed, such as 2030-01-31T22:45"
+            raise BadSchedule(f"bad timestamp {text!r:.80}: {example}") from None
     if not 0 <= instant < END_OF_TIME:
         raise BadSchedule(f"bad timestamp {text!r:.80}: it is before 1970 or after 9999")
     return instant

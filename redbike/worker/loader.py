@@ -50,7 +50,7 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
             worker.use_folder(folder)
     except RedbikeError as error:
         # Ours quote what is wrong, which is the name of a queue or a file.
-        raise BadConfig(f"{wrong}: {describe(error)}") from error
+        raise BadConfig(f"{wrong}: {error}") from error
     except (Exception, SystemExit) as error:
         raise BadConfig(f"{wrong}: {_leave_out(describe(error), [*arguments, *keywords.values()])}") from error
     return worker
@@ -164,7 +164,8 @@ def _leave_out(message: str, values: list[Any]) -> str:
 
 def _parse_worker(spec: str) -> tuple[str, str, list[Any] | None, dict[str, Any]]:
     """Return the module, the name, and the arguments; None in their place if there are no parentheses."""
-    wrong = BadConfig(f"bad worker {quote_spec(spec)!r}: package.module:Class('init string') is needed")
+    needed = "package.module:Class('init string') is needed, or package.module:jobs for an instance"
+    wrong = BadConfig(f"bad worker {quote_spec(spec)!r}: {needed}")
     module_name, colon, call = spec.partition(":")
     if not colon or not all(part.isidentifier() for part in module_name.split(".")):
         raise wrong

@@ -127,6 +127,7 @@ def test_a_run_is_cancelled_with_its_children(once):
         (("at", "2001-01-01", "--", "true"), "", "bad time '2001-01-01': 2001-01-01 00:00:00 UTC is past"),
         (("in", "0", "--", "true"), "", "bad duration '0'"),
         (("now", "true"), "", "bad command 'true': put -- before it"),
+        (("at", "mon", "9:00", "--", "true"), "", "bad command '9:00': put -- before it, and quotes around a time of"),
         (("now", "--", ""), "", "no command: give one after --"),
         (("now",), " \n", "no command: standard input has no script"),
         (("now",), "x" * 70_000, "bad script b'xxx"),

@@ -438,18 +438,19 @@ BAD_KEYS = [
     ("text", "quoted"),
     [
         ("", "[commands]"),
-        ("x: echo", "x: echo"),
+        ("x: echo", ".ini: line 1 is neither a [section] nor a 'key: value' in one: 'x: echo"),
         ("[backup]\ntimeout = 3", "[commands]"),
         ("[DEFAULT]\nx: echo", "[commands]"),
         ("[Commands]\nx: echo", "[commands]"),
         ("[commands]\nx", "'x"),
         ("[commands]\n: echo", ": echo"),
-        ("[commands]\nx: echo\nx: echo", "'x'"),
-        ("[commands]\nx: echo\n[x]\n[x]\n", "'x'"),
+        ("[commands]\nx\ny", ".ini: the lines 2, 3 are neither a [section] nor a 'key: value' in one: 'x"),
+        ("[commands]\nx: echo\nx: echo", ".ini: line 3: 'x' is there already in the section 'commands'"),
+        ("[commands]\nx: echo\n[x]\n[x]\n", ".ini: line 4: the section 'x' is there already"),
         ("[commands]\nx:", "it names no program"),
         ("[commands]\nx: ''", "names no program"),
-        ("[commands]\nx: echo 'a", "No closing quotation"),
-        ("[commands]\nx: echo \\", "No escaped character"),
+        ("[commands]\nx: echo 'a", "a quotation mark is not closed"),
+        ("[commands]\nx: echo \\", "nothing follows its last backslash"),
         ("[commands]\nx: echo a\0b", r"a\x00b"),
         ("[commands]\nx: echo\n[y]", "'y'"),
         ("[commands]\nx: echo\n[ x ]", "' x '"),
@@ -462,6 +463,7 @@ BAD_KEYS = [
         ('[commands]\nx: a\n[x]\njson.no = ""\n', "'no'"),
         ("[commands]\nx: a\n*: b\n", "[*]"),
         ("[commands]\nx: a\n[*]\nno = 1\n", "'no'"),
+        ("[commands]\nx: a\n[x]\ntimout = 1\n", "unknown key 'timout'; is 'timeout' meant?"),
         *((f"[commands]\nx: a\n[x]\n{key} = {value}", quoted) for key, value, quoted in BAD_KEYS),
     ],
 )
@@ -483,6 +485,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(tmp_path, monkeypatch
     with pytest.raises(BadConfig) as caught:
         worker.timeout("work-A")
     assert repr(os.path.join(os.getcwd(), name)) in str(caught.value)
+    assert str(caught.value).endswith("it is not UTF-8") == (name in ("utf16.ini", "latin.ini"))
     assert len(str(caught.value).splitlines()) == 1
 
 

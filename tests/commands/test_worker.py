@@ -35,7 +35,7 @@ def test_only_who_runs_commands_needs_the_file(jobs):
 def test_a_worker_says_in_one_line_that_it_cannot_use_the_file(jobs):
     check_refused(jobs.run("work"), 2, "commands.ini': No such file")
     (jobs.folder / "commands.ini").write_text("[commands]\nx = 'open\n")
-    check_refused(jobs.run("work"), 2, "commands.ini", "No closing quotation")
+    check_refused(jobs.run("work"), 2, "commands.ini", "a quotation mark is not closed")
     # It is beside the config file that names it.
     (jobs.folder / "etc").mkdir()
     (jobs.folder / ".redbike.conf").rename(jobs.folder / "etc" / "redbike.conf")

@@ -127,7 +127,7 @@ def test_no_argument_of_a_worker_is_ever_shown(conf, tmp_path, spec):
 
 
 def test_our_own_workers_say_which_queue_or_file_is_wrong(conf):
-    with pytest.raises(BadConfig, match=r"RoundRobin\(…\)': BadConfig: bad queues 'A:'"):
+    with pytest.raises(BadConfig, match=r"RoundRobin\(…\)': bad queues 'A:'"):
         load_worker("redbike:RoundRobin('A:')")
-    with pytest.raises(BadConfig, match=r"Commands\(…\)': BadConfig: bad file name 3"):
+    with pytest.raises(BadConfig, match=r"Commands\(…\)': bad file name 3"):
         load_worker("redbike.commands:Commands('A', 3)")

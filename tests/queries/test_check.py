@@ -128,7 +128,7 @@ def test_every_problem_of_the_config_is_named_not_only_the_first(conf):
         "[redbik-redis]\n[redbike-redis]\nhots: db\nport: x\n",
     )
     for words in (
-        "option 'retries' in section 'redbike' already exists",
+        "line 4: 'retries' is there already in the section 'redbike'",
         "unknown setting 'prefx' in [redbike]; is 'prefix' meant?",
         "bad retries '4x'",
         "bad on-error 'explode': stop, reschedule, retry are allowed",
