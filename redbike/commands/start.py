@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -51,24 +52,30 @@ def open_input(data: bytes) -> Iterator[int]:
 
 
 def find_missing(commands: Collection[Command]) -> Iterator[str]:
-    """Yield a sentence without an end for each folder, program with a full path, and ``env-file`` with a problem."""
-    users: dict[tuple[str, bytes], list[str]] = {}
+    """Yield a sentence without an end for each folder and program that is missing, and ``env-file`` with a problem."""
+    users: dict[tuple[str, bytes, str], list[str]] = {}
     for command in commands:
-        for need in sorted(set(_list_needs(command))):
-            users.setdefault(need, []).append(command.name)
-    for (what, path), names in users.items():
-        if not (os.path.isdir(path) if what == "folder" else os.path.exists(path)):
-            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-            of = f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
-            yield f"the {what} {os.fsdecode(path)!r} of {of} is missing on this host"
+        for missing in sorted(set(_list_missing(command))):
+            users.setdefault(missing, []).append(command.name)
+    for (what, path, where), names in users.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        of = f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
+        yield f"the {what} {os.fsdecode(path)!r} of {of} is missing {where}"
     for name in dict.fromkeys(command.env_file for command in commands if command.env_file):
         if problem := find_problem(name):
             yield problem
 
 
-def _list_needs(command: Command) -> Iterator[tuple[str, bytes]]:
-    if command.cwd is not None:
-        yield "folder", command.cwd
+def _list_missing(command: Command) -> Iterator[tuple[str, bytes, str]]:
+    """Yield what kind of thing is missing, its path, and where. The folder of a worker is not known here."""
+    if command.cwd is not None and not os.path.isdir(command.cwd):
+        yield "folder", command.cwd, "on this host"
+    path = os.fsdecode(command.env.get(b"PATH", os.environb.get(b"PATH", os.fsencode(os.defpath))))
     for argv in (command.argv, command.on_failure):
         if argv and os.path.isabs(argv[0]):
-            yield "program", argv[0]
+            if not os.path.exists(argv[0]):
+                yield "program", argv[0], "on this host"
+        elif (
+            argv and b"/" not in argv[0] and not command.env_file and not shutil.which(os.fsdecode(argv[0]), path=path)
+        ):
+            yield "program", argv[0], "in the PATH here"

@@ -215,13 +215,16 @@ def test_a_worker_class_that_cannot_work_is_a_problem(check, worker, said):
 def test_what_this_host_does_not_have_of_the_commands_is_a_note(check, tmp_path):
     names = "\n".join(f"{name}: {shlex.quote(sys.executable)}" for name in "abcde")
     (tmp_path / "jobs.ini").write_text(
-        f"[commands]\n{names}\nf: /none/run\ng: none\n[*]\ncwd = {tmp_path}/gone\n[f]\ncwd = /\n"
-        "[g]\ncwd = /\nshell = /none/sh\n"
+        f"[commands]\n{names}\nf: /none/run\ng: none\nh: nil x\ni: nil\nj: sh\n[*]\ncwd = {tmp_path}/gone\n"
+        "[f]\ncwd = /\n[g]\ncwd = /\nshell = /none/sh\n[h]\ncwd = /\n[i]\ncwd = /\n[j]\ncwd = /\n"
+        "env.PATH = /none\non-failure = sh\n"
     )
     assert [line for line in notes(check, COMMANDS) if "missing" in line] == [
         f"the folder '{tmp_path}/gone' of the commands 'a', 'b', 'c' and 2 more is missing on this host",
         "the program '/none/run' of the command 'f' is missing on this host",
         "the program '/none/sh' of the command 'g' is missing on this host",
+        "the program 'nil' of the commands 'h', 'i' is missing in the PATH here",
+        "the program 'sh' of the command 'j' is missing in the PATH here",
     ]
 
 
