@@ -46,7 +46,10 @@ class TooManyRuns(RedbikeError):
 
 
 class StopWork(Exception):
-    """Raised by a worker's ``work``: the job's schedule becomes ``STOP``."""
+    """Raised by a worker's ``work``: the job's schedule becomes ``STOP``.
+
+    So a file or a function that has another one for the job starts it again: by ``load``, ``sync`` or ``redbike up``.
+    """
 
 
 class UnsetJob(Exception):
