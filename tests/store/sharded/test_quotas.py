@@ -304,6 +304,26 @@ def test_two_who_divide_while_a_shard_is_away_do_not_stop_the_others(client, pre
         world.now += 3
 
 
+def test_a_shard_that_goes_away_while_another_one_is_does_not_stop_the_rest(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    world.bike.limit("A", at_once=4)
+    world.chance.random = lambda: 0.9
+    for stops in range(NUMBER + 2 * (NUMBER - 1)):
+        world.away, world.before, asked = set(), World.before.__get__(world), itertools.count()
+        world.divide()
+        world.away = {3}
+
+        def leave(shard, asked=asked, stops=stops):
+            if next(asked) == stops:
+                world.away = {2, 3}
+            World.before(world, shard)
+
+        world.before = leave
+        with suppress(Unreachable):
+            world.divide()
+        assert not any(shard.quotas.read(QUEUE).moving for shard in list(world.shards)[:2]), stops
+
+
 def test_one_place_goes_to_each_shard_in_turn(client, prefix):
     world = World(client, prefix, random.Random(1))
     world.bike.limit("A", at_once=1)
