@@ -36,6 +36,7 @@ class Schedule(ABC):
     is_awaiting = False  # other jobs make it due, when they have ended
     is_for_hosts = False  # each host has a job of its own with it, and the job that has this one is never due
     is_command = False  # setting it takes effect even if the job has this schedule already
+    asked = ""  # what of the text that was set is not in `text`, in a form of its own
     period: float | None = None  # seconds from each occurrence to the next one, if they are always the same
     anchor = 0.0  # from when `period` counts, in epoch seconds
     # If `parse` has added the anchor: the numbers of characters of `text` before it and after it.
@@ -210,16 +211,16 @@ class In(At):
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
         """Make a schedule from a DURATION. Raise `BadSchedule`."""
-        instant = anchor + parse_duration(rest.strip())
+        duration = parse_duration(rest.strip())
+        instant = anchor + duration
         if instant >= END_OF_TIME:
             raise BadSchedule(f"bad schedule {quoted(f'IN:{rest}')}: that is after the year 9999")
-        return cls(f"{At.keyword}{instant:.6f}".rstrip("0").rstrip("."), instant)
+        schedule = cls(f"{At.keyword}{instant:.6f}".rstrip("0").rstrip("."), instant)
+        schedule.asked = f"{cls.keyword}{duration:.15g}"
+        return schedule
 
     def is_stored_as(self, text: str) -> bool:
-        """Tell whether `text` is an instant: it may have been set by the same text, which is not stored.
-
-        So a row of a file counts from when the file was loaded first.
-        """
+        """Tell whether `text` is an instant. The record of a row says whether the same duration has set it."""
         return text.startswith(At.keyword)
 
 

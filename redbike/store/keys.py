@@ -118,7 +118,8 @@ The values in ``-options`` are those of `redbike.config.options`, which are left
 
 GROUP is what ``load`` and ``sync`` call their jobs together, such as the path of a file; it is empty for a job of none.
 SCHEDULE is there for a one-off alone: its text in the file. When it has ended, the job is stored as ``STOP``, and this
-tells that the row has had its run.
+tells that the row has had its run. Of a row with ``IN``, it is the instant, and ``<LF> IN:SECONDS`` behind it tells
+whether the row has another duration now.
 
 An entry of the log is what one script has changed at once: up to 100 jobs, or none. What several scripts of the same
 action change within a second shares an entry too. The list has 10,000 entries at most.

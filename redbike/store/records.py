@@ -49,17 +49,17 @@ class Membership(NamedTuple):
 
     group: str  # "" for none
     one_off: str = ""  # the schedule of a job that runs once, as the row has it
+    asked: str = ""  # of a row with a duration: `Schedule.asked`; `one_off` is the instant
 
     @classmethod
     @lru_cache(1024)
     def parse(cls, record: str) -> "Membership":
         """Read a record; "" is that of a job of no group. Cached, as a group is that of many jobs."""
-        group, _, one_off = record.partition("\n")
-        return cls(group, one_off)
+        return cls(*record.split("\n", 2))
 
     def format(self) -> str:
         """Return the record."""
-        return f"{self.group}\n{self.one_off}" if self.one_off else self.group
+        return "\n".join(self).rstrip("\n") if self.one_off else self.group
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,24 @@ def test_a_row_with_a_duration_runs_once_however_often_it_is_loaded(bike):
         assert bike.tell("in:A")["schedule"] == "STOP"
 
 
+def test_a_row_with_another_duration_counts_from_now(bike):
+    bike.sync([("in:A", "IN:1h")])
+    first = bike.tell("in:A")["next_run"]
+    assert bike.sync([("in:A", "in:60m")]) == Changes(unchanged=1)
+    assert [*bike.sync([("in:A", "IN:5h")]).changed] == ["in:A"]
+    assert bike.tell("in:A")["next_run"] > first + 3600
+    assert bike.sync([("in:A", "IN:5h")]) == Changes(unchanged=1)
+    # A file of what is stored, such as a backup, says the same.
+    assert bike.sync([("in:A", bike.tell("in:A")["schedule"])]) == Changes(unchanged=1)
+    assert bike.sync([("in:A", "IN:5h")]) == Changes(unchanged=1)
+    # The same holds when it has had its run.
+    bike.sync([("in:A", "IN:0.01s")])
+    wait_until(lambda: (bike.dispatch_due(), bike.work_one())[1] == "in:A")
+    assert bike.sync([("in:A", "IN:0.01s")]) == Changes(unchanged=1)
+    assert [*bike.sync([("in:A", "IN:0.02s")]).changed] == ["in:A"]
+    wait_until(lambda: (bike.dispatch_due(), bike.work_one())[1] == "in:A")
+
+
 @pytest.mark.parametrize(
     ("schedule", "when", "change"),
     [

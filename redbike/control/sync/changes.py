@@ -167,7 +167,8 @@ def compare(
         added = Change(Difference.ADDED, row.jobid, schedule.text, row.line)
         return Comparison(added, schedule, False, True, pause, blackout)
     parts = list(_list_differences(row.changes, stored))
-    is_kept, is_over = schedule.is_stored_as(stored.schedule), _has_had_its_run(schedule, stored, now)
+    is_kept = schedule.is_stored_as(stored.schedule) and _has_same_duration(schedule, stored)
+    is_over = _has_had_its_run(schedule, stored, now)
     if is_over:
         schedule, is_kept = parse_stored(stored.schedule), True
     elif not is_kept:
@@ -204,7 +205,14 @@ def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
     one_off = Membership.parse(stored.membership).one_off
     if stored.schedule != Stop.text or not schedule.runs_once or not schedule.is_stored_as(one_off):
         return False
+    if not _has_same_duration(schedule, stored):
+        return False
     return parse_stored(one_off).next(now) is None  # of IN the instant that it was when the row was loaded first
+
+
+def _has_same_duration(schedule: Schedule, stored: StoredRow) -> bool:
+    """Tell whether a row of IN, if it is one, has the duration that it had when it was loaded before."""
+    return not schedule.asked or schedule.asked == Membership.parse(stored.membership).asked
 
 
 def _list_differences(changes: OptionChanges, stored: StoredRow) -> Iterator[str]:
@@ -232,18 +240,17 @@ def put_groups_last(rows: Iterable[Row]) -> Iterator[Row]:
     yield from last
 
 
-def _name_one_off(schedule: Schedule, stored: str) -> str:
-    """Return the text of a one-off, "" for another schedule; of IN that with the instant at which it was stored."""
-    if not schedule.runs_once:
-        return ""
-    return stored if schedule.is_stored_as(stored) else schedule.text
-
-
-def make_membership(stored: StoredRow, schedule: Schedule, group: str | None) -> str | None:
+def make_membership(stored: StoredRow, found: Comparison, group: str | None) -> str | None:
     """Return the record of whose row a job is; None if it is stored already."""
-    known = Membership.parse(stored.membership)
-    # A file that was written by "schedules" has a one-off that has had its run as STOP.
-    has_ended = stored.schedule == schedule.text == Stop.text
-    one_off = known.one_off if has_ended else _name_one_off(schedule, stored.schedule or "")
-    record = Membership(known.group if group is None else group, one_off).format()
-    return None if record == stored.membership else record
+    known, schedule = Membership.parse(stored.membership), found.schedule
+    if group is None:
+        group = known.group
+    if stored.schedule == schedule.text == Stop.text:
+        # A file that was written by "schedules" has a one-off that has had its run as STOP.
+        record = known._replace(group=group)
+    elif schedule.runs_once:
+        text, asked = (stored.schedule or "", known.asked) if found.is_kept else (schedule.text, schedule.asked)
+        record = Membership(group, text, asked)
+    else:
+        record = Membership(group)
+    return None if record.format() == stored.membership else record.format()

@@ -147,7 +147,7 @@ class Syncer:
         found = compare(row, schedule, stored, wish, now, blackout)
         request = Request(
             row.jobid, found.schedule, queue, now, since, wish.after is not None, row.changes, found.is_kept,
-            membership=make_membership(stored, found.schedule, wish.group), known=stored.options
+            membership=make_membership(stored, found, wish.group), known=stored.options
         )  # fmt: skip
         if found.change.difference != Difference.ADDED:
             return _Plan(found.change, request, found.is_set, pause=found.pause, blackout=found.blackout)
