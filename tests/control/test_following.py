@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from redbike import BadSchedule, UnsetJob
+from redbike import BadSchedule, Redbike, RoundRobin, UnsetJob
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
@@ -175,10 +175,33 @@ def test_a_cycle_is_refused_by_name_and_changes_nothing(redbike, caplog):
     assert results["d"] is True
     assert results["f"] is True
     assert "e after d after e" in str(results["e"])
-    changes = bike.sync([("g", "AFTER:h"), ("h", "AFTER:g"), ("i", HOURLY)])
+    pairs = [("g", "AFTER:h"), ("h", "AFTER:g"), ("i", HOURLY)]
+    wished = bike.sync(pairs, dry_run=True)
+    changes = bike.sync(pairs)
     assert list(changes.bad) == ["h"]
     assert changes.added == ["g", "i"]
+    assert repr(wished) == repr(changes)
     assert list(fsck(bike.store)) == []
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_dry_run_refuses_the_cycles_that_a_load_refuses(server_url, prefix, shards, monkeypatch):
+    monkeypatch.setattr("redbike.control.sync.chunks.CHUNK", 2)
+    bike = Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections={shards}", shards=shards)
+    bike.sync([("a:A", HOURLY), ("b:A", "AFTER:a:A"), ("c:A", "AFTER:b:A"), ("x:A", HOURLY), ("y:A", "AFTER:x:A")])
+    pairs = [
+        *(("d:A", "AFTER:c:A"), ("e:A", "AFTER:d:A")),
+        *(("a:A", "AFTER:e:A"), ("f:A", "AFTER:f:A")),
+        # A row that comes before it ends the cycle.
+        *(("y:A", HOURLY), ("x:A", "AFTER:y:A")),
+        *(("m:A", HOURLY, {"group_of": "g"}), ("n:A", "AFTER:o:A", {"group_of": "g"})),
+        *(("o:A", "AFTER:q:A"), ("q:A", "GROUP:g")),
+    ]
+    wished = bike.sync(pairs, dry_run=True)
+    done = bike.sync(pairs)
+    assert list(done.bad) == ["a:A", "f:A", "q:A"]
+    assert "a:A after e:A after d:A after c:A after b:A after a:A" in str(wished.bad["a:A"])
+    assert repr(wished) == repr(done)
 
 
 def test_unset_of_a_parent_names_its_followers(redbike, caplog):

@@ -32,15 +32,18 @@ from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, check_base, parse_to_set
+from redbike.schedule.after import After
+from redbike.schedule.group import Group
 from redbike.store.backfill import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, explain_cycle
 from redbike.store.log import Tally
 from redbike.store.namespace import STEP
 from redbike.store.records import Membership, Pause
 from redbike.store.rows import StoredRow, parse_rows
 from redbike.store.scripts import Call, Reply
+from redbike.store.sharded.linking import preview_cycles
 from redbike.store.store import QueueFor, Store
 
 NOT_STORED = StoredRow(None, "", "")
@@ -87,7 +90,7 @@ class Syncer:
 
     def _sync_all(self, chunks: Chunks, wish: Wish, seen: SeenIds, tally: Tally) -> Iterator[list[Change]]:
         """Yield what becomes of the jobs of each chunk, once that is done."""
-        unreadable, ready = 0, list[_Plan]()
+        unreadable, ready, known = 0, list[_Plan](), dict[str, list[str]]()
         chunk = chunks.take()
         stored = self._read_stored(chunk)
         while chunk:
@@ -99,6 +102,8 @@ class Syncer:
             with self._commit_meanwhile(ready, wish, tally, asked) as replies:
                 plans = self._plan_all(chunk, stored, wish, now, queue_for)
                 chunks.read_ahead()
+            if wish.dry_run:
+                self._preview_cycles(plans, stored, known)
             unreadable = unreadable or _find_unreadable(chunk, plans)
             yield [plan.change for plan in ready]
             ready, chunk = plans, chunks.take()
@@ -153,6 +158,20 @@ class Syncer:
             return _Plan(found.change, request, found.is_set, pause=found.pause, blackout=found.blackout)
         request.paused = found.pause.format() if found.pause else ""
         return _Plan(found.change, request, True, request.make_job(self._settings), blackout=found.blackout)
+
+    def _preview_cycles(self, plans: list[_Plan], stored: dict[str, StoredRow], known: dict[str, list[str]]) -> None:
+        """Refuse the rows that would be refused because their jobs would wait for themselves; see `preview_cycles`."""
+        new, changed = list[JobToSet](), list[JobToSet]()
+        for plan in plans:
+            if plan.request and plan.is_set:
+                job = plan.job or plan.request.make_job(self._settings)
+                before = stored.get(job.jobid, NOT_STORED).schedule or ""
+                if job.follows or before.startswith((After.keyword, Group.keyword)):
+                    (new if plan.job else changed).append(job)
+        if new or changed:
+            again = [each.job for jobs in (new, changed) for each in preview_cycles(self._store, jobs, known)]
+            refused = preview_cycles(self._store, again, known)
+            _mark_refused(plans, {each.job.jobid: explain_cycle(each.job, each.detail) for each in refused})
 
     @contextmanager
     def _commit_meanwhile(

@@ -14,6 +14,7 @@ from redbike.store.jobs import JobToSet, Refused, SetMode, closes_group
 from redbike.store.links import find_subscribers
 from redbike.store.sharded.grouping import place, read_groups, set_followers, tell_homes
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, describe_silent, same
+from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid
 
 LASTING = 30.0  # seconds after a subscription in which jobs are set; `lua/confirm.lua` waits for longer
@@ -29,7 +30,7 @@ def link(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> Iterator[tuple
     """
     shards.note()
     # As in one shard: what is set before no longer counts for what is set after it.
-    refused = _find_cycles(shards, sorted(jobs, key=closes_group))
+    refused = _find_cycles(shards, sorted(jobs, key=closes_group), {})
     strange = {each.job.jobid for each in refused}
     own = [place(shards, job) for job in jobs if job.jobid not in strange]
     wanted, began = _list_subscriptions(shards, own), time.monotonic()
@@ -68,12 +69,26 @@ def _subscribe(shards: Shards, wanted: Mapping[tuple[int, int], Iterable[str]]) 
             raise describe_silent(shards[shard], error) from error
 
 
-def _find_cycles(shards: Shards, jobs: Sequence[JobToSet]) -> list[Refused]:
+def preview_cycles(store: Store, jobs: Sequence[JobToSet], known: dict[str, list[str]]) -> list[Refused]:
+    """Return the jobs that would be refused because they would wait for themselves, if they were set one by one.
+
+    `known` has the parents of jobs, also as if those of calls before had been set. It is empty first. Behind
+    `MOST_ABOVE` of them nothing is found any more.
+    """
+    if len(known) > MOST_ABOVE:
+        return []
+    shards = store.shards if isinstance(store.shards, Shards) else Shards(store.shards, lambda jobid: 0, lambda: None)
+    return _find_cycles(shards, jobs, known)
+
+
+def _find_cycles(shards: Shards, jobs: Sequence[JobToSet], known: dict[str, list[str]]) -> list[Refused]:
     """Return the jobs that would wait for themselves, each with the jobs from itself to itself.
 
-    What others set at the same time is not seen, nor what a shard has that does not answer.
+    What others set at the same time is not seen, nor what a shard has that does not answer. `known` gets the parents
+    of jobs, with those of `jobs`.
     """
-    known, refused = _read_above(shards, chain.from_iterable(map(_list_parents, jobs))), []
+    _read_above(shards, chain.from_iterable(map(_list_parents, jobs)), known)
+    refused = list[Refused]()
     followers = [job for job in jobs if _list_parents(job)]
     if any(map(is_group, chain(*known.values(), *map(_list_parents, followers)))):
         _read_below(shards, [job.jobid for job in followers], known)
@@ -88,10 +103,9 @@ def _find_cycles(shards: Shards, jobs: Sequence[JobToSet]) -> list[Refused]:
     return refused
 
 
-def _read_above(shards: Shards, jobids: Iterable[str]) -> dict[str, list[str]]:
-    """Return the parents of these jobs, and of those above them, in a round trip to each shard for each generation."""
-    known: dict[str, list[str]] = {}
-    generation = list(dict.fromkeys(filter(is_jobid, jobids)))
+def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str]]) -> None:
+    """Add the parents of these jobs, and of those above them, in a round trip to each shard for each generation."""
+    generation = [each for each in dict.fromkeys(jobids) if is_jobid(each) and each not in known]
     for _ in range(MOST_CYCLE):
         if not generation or len(known) > MOST_ABOVE:
             break
@@ -101,7 +115,6 @@ def _read_above(shards: Shards, jobids: Iterable[str]) -> dict[str, list[str]]:
                 known |= shards[shard].links.read_parents([generation[each] for each in places])
         above = dict.fromkeys(parent for each in generation for parent in known[each])
         generation = [each for each in above if is_jobid(each) and each not in known]
-    return known
 
 
 def _read_below(shards: Shards, jobids: Sequence[str], known: dict[str, list[str]]) -> None:
