@@ -83,7 +83,8 @@ def _check_options(usage: Usage, command: str, options: Sequence[str]) -> None:
         if name not in usage.get_options(command):
             raise UsageError(f"{command} takes no {name}")
         if options.count(name) > 1 and not re.search(rf"{name}[=<>\w]*\]\.\.\.", usage.lines[command]):
-            raise UsageError(f"{name} is given more than once")
+            hint = "; --tag=a,b names jobs that have either tag" if name == "--tag" else ""
+            raise UsageError(f"{name} is given more than once{hint}")
 
 
 def _check_words(command: str, line: str, given: Sequence[str]) -> None:
