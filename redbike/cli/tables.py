@@ -244,6 +244,9 @@ def _show_next(job: Job, clock: Clock) -> Text:
         return make_text("runs", BUSY)
     if job.is_overdue:
         return make_text("waits" if job.next_run is None else f"due {clock.measure(job.next_run)}", ODD)
+    if job.paused is not None:
+        until = job.paused_until
+        return make_text("when resumed" if until is None else f"resumes {clock.measure(until)}", ODD)
     return make_text(clock.measure(job.next_run))
 
 

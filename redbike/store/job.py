@@ -18,7 +18,7 @@ class Job:
     queue: str  #: in which it waits or from which it was taken, else that of its next run; "" if nobody knows
     status: Event | None
     since: int | None  #: when the status began
-    next_run: float | None  #: when it is due on the timeline
+    next_run: float | None  #: when it is due on the timeline; of a job for every host, when the first host's job is
     paused: float | None  #: since when
     last_started: float | None  #: the last run that has ended and is kept
     last_outcome: Outcome | None
@@ -27,6 +27,7 @@ class Job:
     is_overdue: bool  #: it is due, not paused, and does not run yet
     is_running: bool
     data: Any = field(default=None, hash=False)  #: for its worker, if they were asked for
+    paused_until: float | None = None  #: when its pause ends by itself
 
     @property
     def never_ran(self) -> bool:

@@ -12,10 +12,12 @@ from functools import partial
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from redbike.config.options import find_all_of
 from redbike.schedule.moments import AWAITED
 from redbike.store.archived import read_newest
 from redbike.store.cursors import Cursor, Fields, RankPage, Source, Step, read_ranks, walk_hash, walk_ranks
 from redbike.store.enums import Event
+from redbike.store.every_host import Hosts, is_base, name_job
 from redbike.store.history import PastRun
 from redbike.store.job import EVERYTHING, Job, JobPage, JobSearch
 from redbike.store.journal import Journal
@@ -198,13 +200,33 @@ class JobLister(Part):
         hashes = keys.statuses, keys.schedules, keys.queued, keys.running, keys.pauses, keys.history
         asked = *(("hmget", key) for key in hashes), ("zmscore", keys.timeline), ("zmscore", keys.failure_times)
         *columns, clock = self._namespace.ask_all(*((*each, names) for each in asked), ("time",))
-        now = self._namespace.now or read_time(clock)
+        now, firsts = self._namespace.now or read_time(clock), self._find_firsts(list(filter(is_base, jobids)))
         for jobid, *values in zip(jobids, *columns, strict=True):
             stored = _Stored(*values)
+            if jobid in firsts:
+                stored = stored._replace(due=firsts[jobid])
             # Of a job that was unset since it was found, nothing is left.
             if stored.status is not None or stored.schedule is not None:
                 last = newest[jobid] if jobid in newest else read_newest(jobid, stored.history or b"")
                 yield self._make_job(jobid, stored, last, now, pauses)
+
+    def _find_firsts(self, bases: Sequence[str]) -> dict[str, float]:
+        """Return when the first of the jobs of a base is due, by the base, if one is."""
+        if not bases:
+            return {}
+        keys = self._namespace.keys
+        texts = self._namespace.ask("hmget", keys.hosts, list(map(encode, bases)))
+        known = zip(bases, map(decode, texts), strict=True)
+        pairs = [(base, encode(name_job(base, host))) for base, text in known for host in Hosts.parse(text).seen]
+        if not pairs:
+            return {}
+        names, firsts = [name for _, name in pairs], dict[str, float]()
+        options, dues = self._namespace.ask_all(("hmget", keys.options, names), ("zmscore", keys.timeline, names))
+        for (base, _), own, due in zip(pairs, options, dues, strict=True):
+            # A job of that name may be of nobody but its user.
+            if due is not None and find_all_of(decode(own))[0] == base:
+                firsts[base] = min(due, firsts.get(base, due))
+        return firsts
 
     def _add_data(self, jobs: Sequence[Job]) -> Iterator[Job]:
         """Yield jobs with their data, which are read in one round trip."""
@@ -234,6 +256,7 @@ class JobLister(Part):
             has_failed=stored.failed_at is not None or (status is not None and status.event == Event.DIE),
             is_overdue=is_due and run is None and not is_closed,  # what is held of a paused job is in no such place
             is_running=run is not None,
+            paused_until=pause.until if pause else None,
         )
 
 

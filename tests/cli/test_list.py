@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -195,13 +196,16 @@ def test_what_needs_a_person_stands_first(bike, shell):
     assert shown["bad,one:A"][1] == "DIE"
     assert re.fullmatch(r"failed (now|\d+ s ago)", shown["bad,one:A"][4])
     assert shown["waiting:B"][3] == "waits"
-    assert shown["paused:B"][1] == "TML paused"
+    assert shown["paused:B"][1:4:2] == ["TML paused", "when resumed"]
     assert re.fullmatch(r"in (1 h|5\d min( \d+ s)?)", shown[TOKYO][3])
     assert shown["cron:A"][-1] == "CRON_TZ=Europe/Berlin 15,45 2 * * 1-5"
     assert plain(run_on_terminal(shell, "jobs", "--limit=2"))[-1] == "5 more: --limit=N shows them"
     # Wide letters take two columns.
     [wide] = [line for line in lines if line.startswith(TOKYO)]
     assert cell_len(wide[: wide.index("TML")]) == lines[0].index("STATUS")
+    bike.resume("paused:B")
+    bike.pause("paused:B", until=time.time() + 7000)
+    assert re.search(r"resumes in 1 h 5\d min", "".join(run_on_terminal(shell, "jobs", "paused:B", columns=120)))
 
 
 def test_times_are_those_of_the_zone_that_is_set_and_name_it(bike, shell):

@@ -75,6 +75,7 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     told = farm.bike.tell(BASE)
     assert [each["host"] for each in told["hosts"]] == ["web1", "web2"]
     assert told["next_run"] == farm.bike.tell(FIRST)["next_run"]
+    assert {job.next_run for job in farm.bike.jobs()} == {told["next_run"]}
     assert farm.bike.tell(FIRST)["host_of"] == BASE
     before = [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)]
     for _ in range(2):
