@@ -196,7 +196,7 @@ class Calendar:
         end: float,
         pauses: Mapping[str, QueuePause] | None = None,
     ) -> None:
-        self._settings, self._span = settings, (start, end)
+        self.settings, self._span = settings, (start, end)
         windows = {name: list(each.list_between(start, end)) for name, each in found.items()}
         for queue, pause in (pauses or {}).items():
             until = math.nextafter(end, math.inf) if pause.until is None else pause.until
@@ -226,7 +226,7 @@ class Calendar:
             windows = tuple(join_windows([window for name in names for window in self._windows[name]]))
             if not names[0].startswith(OF_JOB):
                 self._joined[names] = windows
-        own = override(self._settings, options) if options else self._settings
+        own = override(self.settings, options) if options else self.settings
         of = "job" if names[0].startswith(OF_JOB) else "all" if EVERYTHING in names else "queue"
         return Held(windows, of, own.catchup, own.catchup_limit, own.grace or math.inf, own.expires or math.inf)
 

@@ -12,6 +12,7 @@ from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar, read_calendar
 from redbike.queries.counting import MINUTE, QUARTER, SAMPLES, Counting, Group, Load
 from redbike.queries.following.family import list_all_followers, list_coming_followers
+from redbike.queries.paused import follow_pauses
 from redbike.schedule.moments import join_words
 from redbike.schedule.parser import is_follower
 from redbike.store.coming import PAGE, ComingJob
@@ -200,7 +201,7 @@ def list_coming(
     """
     for page in store.coming.list_pages(now, end, jobids, note_paused):
         others = [job for job in page if not is_follower(job.schedule)]
-        yield others
+        yield list(follow_pauses(store, others, now, end, calendar))
         if jobids is not None and len(others) < len(page):
             named = [job.jobid for job in page if is_follower(job.schedule)]
             yield list(list_coming_followers(store, named, now, calendar))

@@ -25,6 +25,7 @@ class ComingJob(NamedTuple):
     after: float  # it runs by its schedule after that
     duration: float | None  # seconds that its last runs took on average; None if none is kept
     waits: float | None = None  # the due time of the occurrence that is due already, or is held
+    is_paused: bool = False  # what it runs then is for policies to say: `first` and `after` are roughly that
     known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
 
 
@@ -141,9 +142,9 @@ class Coming(Part):
                 continue
             _, queue, first, after = found
             waits = _find_waiting(now, due, record)
-            if after <= until:
-                duration = read_duration(history or b"")
-                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration, waits)
+            if (after if first is None else first) <= until:
+                duration, is_paused = read_duration(history or b""), bool(record[-1])
+                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration, waits, is_paused)
 
     def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
         """Return schedules, options and histories of jobs; with `places`, also the records there, and due times."""
@@ -173,9 +174,14 @@ def find_moments(
     """
     waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
     if pause is not None:
-        # What came due before somebody resumes it is for the setting catchup.
-        held = pause.until if pause.due is not None and pause.due < AWAITED else None
-        return None if pause.until is None else (2, run.queue if run else "", held, max(now, pause.until))
+        if waiting is not None:
+            # Somebody has asked for this run.
+            return 2, waiting.queue, now, math.inf if pause.until is None else max(now, pause.until)
+        if pause.until is None:
+            return None
+        # What came due before it is resumed is for the setting catchup.
+        held = max(now, pause.until, pause.due) if pause.due is not None and pause.due < AWAITED else None
+        return 2, run.queue if run else "", held, max(now, pause.until) if held is None else held
     if due is not None:
         return (-1, "", None, now) if due >= AWAITED else (-1, "", max(due, now), max(due, now))
     if waiting is not None:

@@ -75,6 +75,35 @@ def test_what_it_counts_of_a_queue_that_is_paused_happens(redbike, of, catchup, 
     assert agenda.closed == ()
 
 
+@pytest.mark.parametrize("asked", ["never", "before", "during"])
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+@pytest.mark.parametrize("lasting", [600, 9000, None])
+def test_what_it_counts_of_paused_jobs_happens(redbike, lasting, catchup, asked):
+    start = 1_790_000_000.0
+    bike = redbike(Quiet("A"), now=start, catchup=catchup)
+    options = {"spread": {"spread": "20m"}, "late": {"grace": "5m"}, "brief": {"expires": "5m"}}
+    rule = "DTSTART:20260921T000000Z\nRRULE:FREQ=MINUTELY;INTERVAL=25;UNTIL=20260921T180000Z"
+    schedules = {"cron": "10 * * * *", "rule": rule, "once": f"AT:{start + 4000:.0f}", "after": "AFTER:free:A"}
+    bike.set("free:A", "*/20 * * * *")
+    jobs = [f"{name}:A" for name in ("cron", "rule", "once", "after", *options)]
+    for jobid in jobs:
+        name = jobid[:-2]
+        bike.set(jobid, schedules.get(name, "EVERY:20m"), **options.get(name, {}))
+    if asked == "before":
+        bike.run(*jobs)
+    bike.pause(*jobs, until=lasting and start + lasting)
+    if asked == "during":
+        bike.run(*jobs)
+    agendas = {jobid: bike.agenda(jobid, hours=5) for jobid in jobs}
+    agenda = bike.agenda(hours=5)
+    runs = bike.run_due(agenda.end - 0.001)
+    for jobid, found in agendas.items():
+        happened = Counter(run.start // QUARTER * QUARTER for run in runs if run.jobid == jobid)
+        assert (jobid, Counter({each.start: each.runs for each in found})) == (jobid, happened)
+    happened = Counter(run.start // QUARTER * QUARTER for run in runs)
+    assert Counter({each.start: each.runs for each in agenda}) == happened
+
+
 def test_a_queue_that_somebody_has_to_resume_is_not_counted_and_named(bike):
     for queue in "AB":
         set_some(bike, 2, "0 * * * *", queue=queue)
@@ -112,8 +141,8 @@ def count_one_by_one(bike, start, end, now):
         if "paused" in told:
             if told["paused"]["until"] is None:
                 continue
-            after = max(now, told["paused"]["until"])
-            moments += [told["paused"]["until"]] if "held_for" in told else []
+            after = max(now, told["paused"]["until"], told.get("held_for", now))
+            moments += [after] if "held_for" in told else []
         elif told["next_run"] is not None:
             after = max(told["next_run"], now)
             moments.append(after)

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
-from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Closed, Latest, Stream
+from redbike.queries.following.held import follow_paused, gather, keeps_run
+from redbike.queries.following.streams import JUST_BEFORE, NEVER, Closed, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.schedule.parser import is_follower, parse_stored
 from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob, find_moments
-from redbike.store.enums import Event
 from redbike.store.groups import GroupState
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE, split
-from redbike.store.records import RetryState
 from redbike.store.schedules import find_schedule
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group
@@ -25,7 +25,6 @@ from redbike.text.group_names import MARK, is_group
 MOST_LEVELS = 64  # of parents above a job
 MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
 MOST_JOBS = 50_000  # that are read
-MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
 
 
 def find_after(schedule: str | None) -> After | None:
@@ -178,7 +177,7 @@ class Family:
         found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
         if base is None or found is None:
             return NEVER if not state.run else Stream([state.now])
-        firsts, after = _place(state, base, *found[2:])
+        firsts, base, after = self._place(state, base, *found[2:])
         return Stream(sorted({*([state.now] if state.run else []), *firsts}), base, after)
 
     def find_base(self, state: JobState) -> Schedule | None:
@@ -213,8 +212,28 @@ class Family:
     def _make_own(self, state: JobState, first: float | None, after: float) -> Stream:
         if (base := self.find_base(state)) is None:
             return Stream()
-        firsts, start = _place(state, base, first, after)
-        return Stream(firsts, base, start)
+        return Stream(*self._place(state, base, first, after))
+
+    def _place(
+        self, state: JobState, base: Schedule, first: float | None, after: float
+    ) -> tuple[list[float], Schedule | None, float]:
+        """Return when a job runs first, by what it goes on, and after when."""
+        firsts, is_held, drops = [] if first is None else [first], False, False
+        if state.pause:
+            settings = self.calendar.settings if self.calendar else Settings()
+            course = follow_paused(state, settings)
+            firsts = course.runs
+            if not isinstance(base, Latest):
+                return ([*firsts, course.due], base, course.due) if course.due is not None else (firsts, None, 0.0)
+            if state.pause.until is None:
+                return firsts, None, 0.0
+            is_held = not keeps_run(state, firsts, after)
+            drops = is_held and override(settings, state.options).catchup == "none"
+        if isinstance(base, Latest):
+            # What comes due in a pause runs at its end.
+            end = after if state.pause else state.now
+            firsts, after = gather(base, firsts, state.now, end, is_held, drops)
+        return firsts, base, after
 
     def make_coming(self, state: JobState) -> ComingJob | None:
         """Return what a follower has to run from now on; None for nothing."""
@@ -235,47 +254,10 @@ class Family:
         return ComingJob(state.jobid, state.schedule or "", "", found[1], first, first, duration, known=stream)
 
 
-def _place(state: JobState, base: Schedule, first: float | None, after: float) -> tuple[list[float], float]:
-    """Return when a job runs first, and after when by its schedule."""
-    firsts = [] if first is None else [first]
-    if isinstance(base, Latest):
-        # What comes due in a pause runs at its end.
-        end = after if state.pause else state.now
-        return gather(base, firsts, state.now, end, bool(state.pause) and not keeps_run(state, firsts, end))
-    return firsts, after
-
-
 def list_due_times(family: Family, state: JobState) -> Schedule:
     """Return when a follower is due: the due times of its parents, which are known, as they are now."""
     job = family.make_coming(state)
     return job.known if job and job.known else NEVER
-
-
-def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:
-    """Tell whether a pause up to `end` holds a run that no later one replaces: it was enqueued, or is tried again."""
-    is_busy = not state.run and (state.has_event(Event.ENQ) or RetryState.parse(state.retry_state).due is not None)
-    return is_busy and any(first >= end for first in firsts)
-
-
-def gather(
-    base: Schedule, firsts: Sequence[float], now: float, end: float, is_held: bool = False, drops: bool = False
-) -> tuple[list[float], float]:
-    """Return when a follower runs first that can follow its parents only from `end` on, and after when it does.
-
-    `firsts` are runs that it has in any case. What ends meanwhile makes it due once, and once more for the latest, or
-    if it is busy until then, once. If it `is_held`, the latest takes the place of the others; or it drops them all.
-    """
-    if base.allows_pause:
-        return [*firsts], max([now, *firsts])
-    end = max([now, end, *firsts])
-    most = 0 if drops else (1 if is_held else 2) - (end in firsts)
-    last, number = now - JUST_BEFORE, 0
-    while (due := base.next(last)) is not None and due <= end and number < MOST_GATHERED:
-        last, number = due, number + 1
-    runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(number, most)))]
-    if not is_held and number > (0 if end in firsts else 1):
-        due = base.next(end)  # what has ended meanwhile is used up then
-    return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)
 
 
 def list_coming_followers(

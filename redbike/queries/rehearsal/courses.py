@@ -13,7 +13,7 @@ from redbike.loop.changes import decide_again
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, pass_late_ones
 from redbike.loop.policies import decide_done, decide_unwanted
 from redbike.loop.resuming import decide_resumed
-from redbike.queries.rehearsal.outlook import Outlook, make_run, read_due
+from redbike.queries.outlook import Outlook, make_run, read_due
 from redbike.store.enums import Left, Skip
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet

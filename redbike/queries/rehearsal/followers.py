@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from redbike.errors import BadSchedule
 from redbike.queries.blackouts import Calendar
-from redbike.queries.following.family import Family, find_after, gather, keeps_run
+from redbike.queries.courses import Course, follow
+from redbike.queries.following.family import Family, find_after
+from redbike.queries.following.held import gather, keeps_run
 from redbike.queries.following.streams import AGAIN, JUST_BEFORE, NEVER, Stream
-from redbike.queries.rehearsal.courses import Course, follow
-from redbike.queries.rehearsal.outlook import Change, Outlook, Rehearsal, Side, find_zone
+from redbike.queries.outlook import Outlook, find_zone
+from redbike.queries.rehearsal.outlook import Change, Rehearsal, Side
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.store.archived import read_duration

@@ -1,6 +1,6 @@
 """Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
 
-Nothing is changed. `redbike.queries.rehearsal.courses` says what is presumed: runs take no time, and succeed. Jobs
+Nothing is changed. `redbike.queries.courses` says what is presumed: runs take no time, and succeed. Jobs
 that are not chosen are counted too, if they are few.
 """
 
@@ -16,20 +16,11 @@ from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
+from redbike.queries.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
 from redbike.queries.following.family import list_all_followers
-from redbike.queries.rehearsal.courses import Course, follow, is_same, move, pause, resume, run_now, set_due
+from redbike.queries.outlook import Hold, Outlook, find_zone
 from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_good
-from redbike.queries.rehearsal.outlook import (
-    ACTIONS,
-    QUEUE_ACTIONS,
-    Capacity,
-    Change,
-    Hold,
-    Outlook,
-    Rehearsal,
-    Side,
-    find_zone,
-)
+from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.schedule.after import After
 from redbike.schedule.parser import is_follower
 from redbike.store.archived import read_duration

@@ -1,0 +1,56 @@
+"""What a job runs that is paused: what somebody has asked for, and what its pause leaves when it ends by itself."""
+
+import math
+from collections.abc import Sequence
+
+from redbike.config.settings import Settings
+from redbike.errors import BadSchedule
+from redbike.queries.courses import Course, follow
+from redbike.queries.following.streams import AGAIN, JUST_BEFORE
+from redbike.queries.outlook import Outlook
+from redbike.schedule.kinds import Schedule
+from redbike.store.enums import Event
+from redbike.store.inspected import JobState
+from redbike.store.records import RetryState
+
+MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
+
+
+def follow_paused(state: JobState, settings: Settings, end: float = math.inf) -> Course:
+    """Return what a paused job runs, no two at one instant; nothing if its schedule is bad.
+
+    Pauses of queues do not count.
+    """
+    try:
+        course = follow(Outlook(state, settings, end))
+    except BadSchedule:
+        return Course()
+    course.runs = [moment + AGAIN * number for number, moment in enumerate(course.runs)]
+    return course
+
+
+def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:
+    """Tell whether a pause up to `end` holds a run that no later one replaces: it was enqueued, or is tried again."""
+    is_busy = not state.run and (state.has_event(Event.ENQ) or RetryState.parse(state.retry_state).due is not None)
+    return is_busy and any(first >= end for first in firsts)
+
+
+def gather(
+    base: Schedule, firsts: Sequence[float], now: float, end: float, is_held: bool = False, drops: bool = False
+) -> tuple[list[float], float]:
+    """Return when a follower runs first that can follow its parents only from `end` on, and after when it does.
+
+    `firsts` are runs that it has in any case. What ends meanwhile makes it due once, and once more for the latest, or
+    if it is busy until then, once. If it `is_held`, the latest takes the place of the others; or it drops them all.
+    """
+    if base.allows_pause:
+        return [*firsts], max([now, *firsts])
+    end = max([now, end, *firsts])
+    most = 0 if drops else (1 if is_held else 2) - (end in firsts)
+    last, number = now - JUST_BEFORE, 0
+    while (due := base.next(last)) is not None and due <= end and number < MOST_GATHERED:
+        last, number = due, number + 1
+    runs = [*firsts, *(end + AGAIN * (len(firsts) + each) for each in range(min(number, most)))]
+    if not is_held and number > (0 if end in firsts else 1):
+        due = base.next(end)  # what has ended meanwhile is used up then
+    return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)

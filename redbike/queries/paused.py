@@ -1,0 +1,42 @@
+"""When jobs run that are paused, as dispatchers and workers will decide it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from redbike.config.settings import Settings
+from redbike.queries.blackouts import Calendar
+from redbike.queries.following.family import Family
+from redbike.queries.following.held import follow_paused
+from redbike.queries.following.streams import JUST_BEFORE, Stream
+from redbike.store.coming import ComingJob
+from redbike.store.schedules import read_schedule
+from redbike.store.store import Store
+
+
+def follow_pauses(
+    store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
+) -> Iterator[ComingJob]:
+    """Yield jobs, those that are paused with what they run up to `end`, in one round trip; it is `now`."""
+    paused = [job for job in jobs if job.is_paused]
+    yield from (job for job in jobs if not job.is_paused)
+    if not paused:
+        return
+    family, settings = Family(store), calendar.settings if calendar else Settings()
+    family.calendar = calendar
+    for job, state in zip(paused, store.questions.inspect([job.jobid for job in paused]), strict=True):
+        schedule = read_schedule(job.jobid, job.schedule, job.options)
+        if schedule is None or not state.pause or schedule.allows_pause:
+            yield job  # it has been resumed meanwhile, or has no due times
+            continue
+        course = follow_paused(replace(state, now=now), settings, end)
+        after = math.inf if course.due is None else course.due - JUST_BEFORE
+        if len(course.runs) > 1 or (course.runs and schedule.runs_once):
+            firsts = [*course.runs, *([] if course.due is None else [course.due])]
+            base = None if course.due is None or schedule.runs_once else schedule
+            known = family.close(state, Stream(firsts, base))
+            yield job._replace(first=firsts[0], after=firsts[0], waits=None, known=known)
+        elif course.runs:
+            yield job._replace(first=course.runs[0], after=after, waits=None)
+        elif course.due is not None:
+            yield job._replace(first=course.due, after=course.due, waits=None)
