@@ -192,7 +192,7 @@ class Presence:
         except Unreachable:
             raise
         except OtherProtocol as error:
-            if not self._entry:
+            if self._registered_at == float("-inf"):
                 raise
             # It was suspended, and counted as dead.
             complaint = str(error)

@@ -76,3 +76,14 @@ def test_a_process_ends_that_was_suspended_while_others_were_upgraded(bike, capl
         note(bike, PROTOCOL + 1)
         wait_until(lambda: not any(loop.is_alive() for loop in loops))
     assert sum("this process ends: a newer version" in text for text in caplog.messages) >= 2
+
+
+def test_an_idle_worker_ends_that_a_newer_version_has_forgotten(bike, caplog):
+    """Its takes are answered more often than it would register by itself."""
+    with beside(bike.store, bike.work) as (loop,):
+        wait_until(bike.workers)
+        # As `lua/register.lua` does when no process of an older one is alive.
+        note(bike, PROTOCOL + 1)
+        bike.client.delete(bike.store.keys.seen, bike.store.keys.workers)
+        wait_until(lambda: not loop.is_alive())
+    assert [text for text in caplog.messages if "this process ends: a newer version" in text]
