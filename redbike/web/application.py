@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Scope
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
+from redbike.store.sharded.missing import tolerate_missing
 from redbike.web.api import Api, Branch
 from redbike.web.control import Sent
 from redbike.web.guard import Asks, Guard
@@ -114,7 +115,8 @@ def make_live(site: Site) -> Live:
         page, query, role = address
         scope = {"type": "http", "method": "GET", "path": f"/{page}", "query_string": query.encode(), "headers": []}
         # All who look share it: it belongs to no browser, and has the token of no form.
-        answer = PAGES[page](site, Request(scope | {"state": {"browser": "", "permit": Permit("", role)}}))
+        with tolerate_missing():
+            answer = PAGES[page](site, Request(scope | {"state": {"browser": "", "permit": Permit("", role)}}))
         return bytes(answer.body).decode()
 
     def listen(wants: Callable[[], bool], is_over: Callable[[], bool]) -> Iterable[object]:
@@ -154,7 +156,8 @@ async def _stream(live: Live, guard: Guard, request: Request) -> ASGIApp:
 
 def _run(site: Site, endpoint: Endpoint, request: Request) -> Response:
     try:
-        return endpoint(site, request)
+        with tolerate_missing():
+            return endpoint(site, request)
     except RedbikeError as error:
         return show_problem(site, request, error)
 

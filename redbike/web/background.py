@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from redbike.errors import RedbikeError
+from redbike.errors import RedbikeError, Unreachable
+from redbike.store.sharded.missing import note_missing, tolerate_missing
 
 log = logging.getLogger("redbike.web")
 
@@ -36,6 +37,7 @@ class Task:
 
     result: Any = None
     problem: str = ""  # why there is no newer result
+    missing: dict[str, Unreachable] = field(default_factory=dict)  # the shards that the result lacks
     progress: float | None = None  # how much of the next result is done, from 0 to 1; None: nobody computes it
     _ended: float = field(default=float("-inf"), repr=False)  # monotonic
     _took: float = field(default=0.0, repr=False)
@@ -86,7 +88,9 @@ class Background:
                     self._begin()
             if task.result is None:
                 self._lock.wait_for(lambda: task.progress is None, PATIENCE)
-            return replace(task)
+            found = replace(task)
+        note_missing(found.missing)
+        return found
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -120,9 +124,10 @@ class Background:
 
     def _compute(self, task: Task, compute: Callable[[Report], Any]) -> None:
         began = time.monotonic()
-        result, problem = task.result, task.problem
+        result, problem, missing = task.result, task.problem, task.missing
         try:
-            result, problem = compute(self._make_report(task)), ""
+            with tolerate_missing() as missing:
+                result, problem = compute(self._make_report(task)), ""
         except Stopped:
             pass
         except RedbikeError as error:
@@ -131,7 +136,7 @@ class Background:
             log.exception("something cannot be computed")
             problem = "it cannot be computed; the log of this page says why"
         with self._lock:
-            task.result, task.problem, task.progress = result, problem, None
+            task.result, task.problem, task.missing, task.progress = result, problem, missing, None
             task._ended = time.monotonic()
             task._took = task._ended - began
             self._lock.notify_all()

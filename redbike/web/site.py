@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from redbike.config.settings import Settings
+from redbike.errors import Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.queries.glance import View, read_view
 from redbike.queries.health import MAX_LAG
@@ -22,6 +23,7 @@ from redbike.schedule.clock import Clock
 from redbike.store.history import PastRun
 from redbike.store.past_runs import FailurePage
 from redbike.store.queue_limits import QueueLimits
+from redbike.store.sharded.missing import list_missing, note_missing, tolerate_missing
 from redbike.web.background import Background
 from redbike.web.guard import Book
 from redbike.web.keys import Keys
@@ -62,17 +64,22 @@ class Snapshot(Generic[T]):
         self._read = read
         self._fresh = fresh
         self._reading = threading.Lock()
-        self._found: tuple[float, T] | None = None  # until when it is fresh (monotonic), and the answer
+        # Until when it is fresh (monotonic), the answer, and the shards that it lacks.
+        self._found: tuple[float, T, dict[str, Unreachable]] | None = None
 
     def get(self) -> T:
         """Return it. Raise what `read` raises."""
         with self._reading:
             if self._found is None or time.monotonic() > self._found[0]:
                 began = time.monotonic()
-                answer = self._read()
+                with tolerate_missing() as missing:
+                    answer = self._read()
                 now = time.monotonic()
-                self._found = now + max(self._fresh, SHARE * (now - began)), answer
-            return self._found[1]
+                self._found = now + max(self._fresh, SHARE * (now - began)), answer, missing
+            _, answer, missing = self._found
+        if math.isfinite(self._fresh):  # else it is the way to the server, and no answer of it
+            note_missing(missing)
+        return answer
 
     def drop(self) -> None:
         """Forget the answer, so that it is read again by whoever comes next."""
@@ -159,6 +166,7 @@ class Site:
             "notes": lambda: self.memory.take_notes(browser) if is_seen else [],
             "back": place,
             "asked": request.query_params,
+            "missing": list_missing(),
             **values,
         }
         return HTMLResponse(self._environment.get_template(template).render(context), status)

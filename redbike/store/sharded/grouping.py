@@ -15,7 +15,8 @@ from redbike.store.group_counts import GroupCounts
 from redbike.store.groups import NAMED, GroupState
 from redbike.store.jobs import JobToSet, Refused
 from redbike.store.sharded.mail import deliver
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
+from redbike.store.sharded.missing import describe_silent
+from redbike.store.sharded.routes import Ask, Given, Named, Shards
 from redbike.text.group_names import MARK, is_group
 
 

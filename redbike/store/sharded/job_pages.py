@@ -17,6 +17,7 @@ from redbike.store.cursors import Cursor, RankPage, Step, walk_ranks
 from redbike.store.job import Job, JobPage, JobSearch
 from redbike.store.namespace import RANKS_PAGE, Entry
 from redbike.store.overview import BEGINNING, MOST, PAGE_TIMEOUT, ROWS, Newest, add_last_runs, fill
+from redbike.store.sharded.missing import is_tolerated, pass_over
 from redbike.store.sharded.paging import get_shard
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, try_each
 from redbike.store.store import Store
@@ -137,13 +138,15 @@ class JobPager:
             limits = self.rows, self.most, self.patience
             start = Cursor(source, cursor.scan, cursor.entry)
             found: JobPage = self.ask(shard)(self.search, start, self.newest, *limits)
-        except Unreachable:
+        except Unreachable as error:
             if not was_missed:
                 self.missed |= 1 << number
                 return page._replace(following=self._find_next(number)), not self._is_full(page.jobs)
-            if page.jobs:
+            if page.jobs and not is_tolerated():
                 return page, False  # the next page names it
-            raise
+            pass_over(shard, error)
+            rest = self._find_next(number, True)
+            return page._replace(following=rest), rest is not None and not self._is_full(page.jobs)
         jobs, count = page.jobs + found.jobs, len(self.shards)
         total = found.total * count  # about
         if found.following:

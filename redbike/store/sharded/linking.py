@@ -13,7 +13,8 @@ from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet, Refused, SetMode, closes_group
 from redbike.store.links import find_subscribers
 from redbike.store.sharded.grouping import place, read_groups, set_followers, tell_homes
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, describe_silent, same
+from redbike.store.sharded.missing import describe_silent
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, same
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid
 

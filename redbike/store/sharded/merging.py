@@ -16,7 +16,8 @@ from redbike.store.processes import Process
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
-from redbike.store.sharded.routes import Ask, Given, Named, Shards
+from redbike.store.sharded.missing import ask_each
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, union
 from redbike.store.totals import Queue, Total
 
 END = object()
@@ -227,11 +228,8 @@ def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
 
 def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, Any]:
     """Return blackouts by name: those of jobs are in their shards, those of queues are the same in all."""
-    return {
-        name: blackout
-        for shard, names in group_blackouts(shards, given[0]).items()
-        for name, blackout in ask(shards[shard])(names, *given[1:], **named).items()
-    }
+    groups = {shards[number]: names for number, names in group_blackouts(shards, given[0]).items()}
+    return union(ask_each(groups, lambda shard: ask(shard)(groups[shard], *given[1:], **named)))
 
 
 def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:

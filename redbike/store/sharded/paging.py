@@ -10,6 +10,7 @@ from redbike.store.history import PastRun
 from redbike.store.namespace import split
 from redbike.store.past_runs import ROWS, Dead, FailurePage, RunPage
 from redbike.store.records import decode, encode
+from redbike.store.sharded.missing import ask_each
 from redbike.store.sharded.routes import Ask, Given, Named, Shards, same
 from redbike.store.store import Store
 
@@ -17,8 +18,7 @@ from redbike.store.store import Store
 def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
     """Return the ids of the jobs that are due first in all shards."""
     found = []
-    for shard in shards:
-        jobs = shard.overview.read_named(ask(shard)(*given, **named))
+    for jobs in ask_each(shards, lambda shard: shard.overview.read_named(ask(shard)(*given, **named))):
         found += [(job.next_run, encode(job.jobid)) for job in jobs if job.next_run is not None]
     return [decode(jobid) for _, jobid in heapq.nsmallest(given[0], found)]
 
@@ -28,7 +28,7 @@ TOGETHER = 5000  # ids that are divided among shards at a time
 
 def read_runs(shards: Shards, ask: Ask, given: Given, named: Named) -> RunPage:
     """Return the newest runs of all shards."""
-    pages: list[RunPage] = [ask(shard)(*given, **named) for shard in shards]
+    pages: list[RunPage] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     rows: int = named["rows"] if "rows" in named else given[2] if len(given) > 2 else ROWS
     order = heapq.merge(*(page.runs for page in pages), key=_order, reverse=True)
     newest = list(islice(order, rows))
@@ -69,7 +69,7 @@ def _order(run: PastRun) -> tuple[float, str]:
 
 def read_failures(shards: Shards, ask: Ask, given: Given, named: Named) -> FailurePage:
     """Return the newest failures of all shards, before an entry."""
-    pages: list[FailurePage] = [ask(shard)(*given, **named) for shard in shards]
+    pages: list[FailurePage] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     rows = given[1]
     order = heapq.merge(*(page.failures for page in pages), key=lambda each: each.failed, reverse=True)
     found = list(islice(order, rows))
@@ -80,7 +80,7 @@ def read_failures(shards: Shards, ask: Ask, given: Given, named: Named) -> Failu
 
 def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
     """Return the jobs that are dead in any shard, and the failures of those that failed last, in this order."""
-    deads: list[Dead] = [ask(shard)(*given, **named) for shard in shards]
+    deads: list[Dead] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     found = (each for dead in deads for each in dead.failures)
     failures = sorted(found, key=lambda each: (each.failed, each.jobid), reverse=True)[: given[0]]
     jobids = [each.jobid for each in failures] + [jobid for dead in deads for jobid in dead.jobids]
@@ -91,7 +91,7 @@ def list_coming(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterato
     """Yield pages of jobs that have something to run: of all shards, or of those of some jobs."""
     jobids = named.get("jobids", given[2] if len(given) > 2 else None)
     if jobids is None:
-        return chain.from_iterable(ask(shard)(*given, **named) for shard in shards)
+        return chain.from_iterable(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     others, more = given[:2], {"note_paused": given[3]} if len(given) > 3 else {}
     return chain.from_iterable(
         ask(shards[shard])(*others, **(named | more | {"jobids": [page[each] for each in places]}))

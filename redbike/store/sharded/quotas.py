@@ -15,7 +15,8 @@ from redbike.errors import ServerError, Unreachable
 from redbike.store.queue_limits import Unlimited, describe_limit
 from redbike.store.quotas import Held, Late, Quota, Whole
 from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, describe_silent
+from redbike.store.sharded.missing import describe_silent
+from redbike.store.sharded.routes import Ask, Given, Named, Shards
 from redbike.store.store import Store
 from redbike.text.parsing import is_number, load_object
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from redbike.connection.cluster import get_known_server
 from redbike.errors import Unreachable
 from redbike.store.namespace import PAGE, split
+from redbike.store.sharded.missing import ask_each, describe_silent, note_missing, pass_over
 
 if TYPE_CHECKING:
     from redbike.store.store import Store
@@ -108,7 +109,7 @@ def everywhere(merge: Merge) -> Route:
     """Ask all shards, one after the other, and merge what they answer."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
-        return merge(ask(shard)(*given, **named) for shard in shards)
+        return merge(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
 
     return route
 
@@ -211,12 +212,15 @@ def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any],
             found: dict[str, list[Any]] = {}
             for shard, places in shards.group(page, same).items():
                 own = [page[each] for each in places]
-                if name in named:
-                    told = ask(shards[shard])(*given, **(named | {name: own}))
-                else:
-                    told = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
-                for each in told:
-                    found.setdefault(get_jobid(each), []).append(each)
+                try:
+                    if name in named:
+                        told = ask(shards[shard])(*given, **(named | {name: own}))
+                    else:
+                        told = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
+                    for each in told:
+                        found.setdefault(get_jobid(each), []).append(each)
+                except Unreachable as error:
+                    pass_over(shards[shard], error)
             yield from chain.from_iterable(found.pop(jobid, ()) for jobid in page)
 
     return route
@@ -228,28 +232,15 @@ def listed(route: Route) -> Route:
 
 
 def _chain(shards: Shards, tell: Callable[["Store"], Iterable[Any]]) -> Iterator[Any]:
-    silent: list[Unreachable] = []
+    silent = dict[str, Unreachable]()
     for shard in shards:
         try:
             yield from tell(shard)
         except Unreachable as error:
-            silent.append(error)
-    if silent:
-        raise silent[0]
-
-
-def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
-    """Return an error that names the shard which does not answer."""
-    head = f"the shard {shard.keys.prefix} is missing: "
-    return error if str(error).startswith(head) else Unreachable(head + str(error))
-
-
-def name_silent(shard: "Store", stream: Iterator[Any]) -> Iterator[Any]:
-    """Yield what a shard tells; an error names it if it does not answer any more."""
-    try:
-        yield from stream
-    except Unreachable as error:
-        raise describe_silent(shard, error) from error
+            silent[shard.keys.prefix] = describe_silent(shard, error)
+    if len(silent) == len(shards):
+        raise next(iter(silent.values()))
+    note_missing(silent)
 
 
 def first(answers: Iterable[Any]) -> Any:

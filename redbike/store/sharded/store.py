@@ -9,9 +9,10 @@ from redbike.errors import Unreachable
 from redbike.store.agreement import Agreement
 from redbike.store.scripts import Call, Reply
 from redbike.store.sharded.merging import find_shard_of
+from redbike.store.sharded.missing import describe_silent, name_silent
 from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
-from redbike.store.sharded.routes import Shards, describe_silent, name_silent, nothing, reachable, tell_all
+from redbike.store.sharded.routes import Shards, nothing, reachable, tell_all
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import QueueFor, Store
 

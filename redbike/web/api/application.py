@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redbike.errors import RedbikeError
 from redbike.store.patterns import check_pattern, compile_patterns
+from redbike.store.sharded.missing import tolerate_missing
 from redbike.web.api.calls import JSON, Answer, Call, parse_body
 from redbike.web.api.events import ALIVE, FIRST, Hub
 from redbike.web.api.openapi import EVENTS, OPENAPI, make_document
@@ -99,7 +100,8 @@ class Api:
         check_query(route, request.query_params)
         who = name_person(request, permit, "api")
         call = Call(self._site, permit, who, headers, request.query_params, params, body)
-        return (await run_in_threadpool(route.handle, call)).make()
+        handle = partial(_read, route) if request.method in READING else route.handle
+        return (await run_in_threadpool(handle, call)).make()
 
     def _describe(self, scope: Scope) -> ASGIApp:
         # A proxy may have put the site below any path.
@@ -133,6 +135,17 @@ class Api:
 
         may_go_on = partial(self._guard.still_permits, request.scope, permit)
         return Stream(listener, FIRST, listener.take, lambda: ALIVE, partial(self.hub.leave, listener), may_go_on)
+
+
+def _read(route: Route, call: Call) -> Answer:
+    """Answer with what the shards have that answer; a list names the others as ``missing``. Raise `Problem`."""
+    with tolerate_missing() as missing:
+        answer = route.handle(call)
+    if not missing:
+        return answer
+    if not isinstance(answer.value, dict) or "items" not in answer.value:
+        raise Problem.of(next(iter(missing.values())))
+    return Answer({**answer.value, "missing": sorted(missing)}, answer.status, answer.headers)
 
 
 def split_path(scope: Scope) -> list[str]:

@@ -1,6 +1,7 @@
 """The overview, the queues and the processes: is all well, and what happens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from redbike.queries.blackouts import describe_of_queues
 from redbike.queries.glance import View
 from redbike.queries.health import MAX_LAG, Health, judge
+from redbike.store.sharded.missing import list_missing
 from redbike.store.totals import MOST_LATE
 from redbike.web.charts import draw_hour
 from redbike.web.rendering import show_length, show_number
@@ -37,6 +39,9 @@ def show_overview(site: Site, request: Request) -> Response:
     view = site.view.get()
     clock = site.make_clock(view.glance.now)
     health = judge(view.glance, MAX_LAG)
+    missing = [str(error) for error in list_missing()]
+    problems, topics = (*missing, *health.problems), (*["server"] * len(missing), *health.topics)
+    health = replace(health, problems=problems, topics=topics)
     return site.answer(
         request,
         "overview.html",

@@ -1,0 +1,94 @@
+"""Whether whoever reads goes on without the shards that do not answer, and which these are."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from redbike.errors import Unreachable
+
+if TYPE_CHECKING:
+    from redbike.store.store import Store
+
+T = TypeVar("T")
+_missing: ContextVar[dict[str, Unreachable] | None] = ContextVar("redbike_missing_shards", default=None)
+
+
+@contextmanager
+def tolerate_missing() -> Iterator[dict[str, Unreachable]]:
+    """Let lists and sums of all shards do without those that do not answer; give these, each with its error.
+
+    This holds for the thread of the caller. One job of such a shard is an error all the same, and so is an answer for
+    which no shard is left.
+    """
+    found = dict[str, Unreachable]()
+    token = _missing.set(found)
+    try:
+        yield found
+    finally:
+        _missing.reset(token)
+
+
+def note_missing(found: Mapping[str, Unreachable]) -> None:
+    """Note that something was read without these shards. Raise `Unreachable` if the caller does not tolerate that."""
+    missing = _missing.get()
+    if missing is not None:
+        missing.update(found)
+    elif found:
+        raise next(iter(found.values()))
+
+
+def list_missing() -> list[Unreachable]:
+    """Return why shards do not answer that the caller does without so far."""
+    return list((_missing.get() or {}).values())
+
+
+def is_tolerated() -> bool:
+    """Tell whether the caller does without shards that do not answer."""
+    return _missing.get() is not None
+
+
+def ask_each(shards: Iterable["Store"], ask: Callable[["Store"], T]) -> Iterator[T]:
+    """Yield the answers of shards, one after the other; without those that are `missing`, if the caller tolerates it.
+
+    If none of them answers, raise `Unreachable`.
+    """
+    silent, is_any = list[Unreachable](), False
+    for shard in shards:
+        try:
+            answer = ask(shard)
+        except Unreachable as error:
+            silent.append(pass_over(shard, error))
+        else:
+            is_any = True
+            yield _pass_over_rest(shard, answer) if isinstance(answer, Iterator) else answer
+    if silent and not is_any:
+        raise silent[0]
+
+
+def pass_over(shard: "Store", error: Unreachable) -> Unreachable:
+    """Note that a shard is missing, and return the error that names it. Raise it if the caller does not tolerate it."""
+    named = describe_silent(shard, error)
+    note_missing({shard.keys.prefix: named})
+    return named
+
+
+def _pass_over_rest(shard: "Store", stream: Any) -> Any:
+    try:
+        yield from stream
+    except Unreachable as error:
+        pass_over(shard, error)
+
+
+def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
+    """Return an error that names the shard which does not answer."""
+    head = f"the shard {shard.keys.prefix} is missing: "
+    return error if str(error).startswith(head) else Unreachable(head + str(error))
+
+
+def name_silent(shard: "Store", stream: Iterator[Any]) -> Iterator[Any]:
+    """Yield what a shard tells; an error names it if it does not answer any more."""
+    try:
+        yield from stream
+    except Unreachable as error:
+        raise describe_silent(shard, error) from error

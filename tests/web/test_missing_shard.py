@@ -1,0 +1,99 @@
+"""Pages and lists of the API while one of four shards does not answer: they show what the others have, and name it."""
+
+import re
+
+import pytest
+
+from redbike import Redbike, Unreachable
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from redbike.web import app
+from redbike.web.application import PAGES
+from redbike.web.pages import STILL
+from tests.waiting import wait_until
+from tests.web.api import Api
+from tests.web.conftest import Failing
+
+JOBS = [f"job-{number}:{'AB'[number % 2]}" for number in range(24)]
+LISTS = ["/jobs", "/jobs?queue=A", "/runs", "/failures", "/queues", "/workers", "/agenda", "/log"]
+
+
+@pytest.fixture
+def far(tmp_path):
+    server = EmbeddedServer(tmp_path / "far")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bike(server_url, prefix, far):
+    """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
+    worker = Failing("A:B")
+    with (
+        Redbike(worker, prefix, server_url, shards=4, on_error="reschedule", noted_as="me@here") as bike,
+        connect(far.url) as other,
+    ):
+        shards = list(bike.store.shards)
+        shards[1] = Store(other, shards[1].keys.prefix, worker.queue_for)
+        store = ShardedStore(shards, bike.store.agreement)
+        bike._compose(store, store.noted_as("me@here"), worker)
+        for jobid in JOBS:
+            bike.set(jobid, "EVERY:1h", data={"error": "no luck"})
+        bike.run(*JOBS)
+        while bike.work_one():
+            pass
+        yield bike
+
+
+@pytest.fixture
+def near(bike, far):
+    """The jobs of the shards that answer."""
+    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != 1]
+    assert 0 < len(jobids) < len(JOBS)
+    far.stop()
+    return sorted(jobids)
+
+
+def test_each_page_shows_what_the_others_have_and_names_it(bike, near):
+    api, name = Api(app(bike)), bike.store.shards[1].keys.prefix
+    for path in sorted(PAGES.keys() - STILL - {"job", "run"}):
+        answer = api.get(f"/{path}")
+        assert answer.status_code == 200, path
+        assert f"What it has is not shown here: the shard {name} is missing: " in answer.text, path
+    for path in ("jobs", "jobs?sort=next", "jobs?planned=1", "jobs?failed=1", "runs", "failures?as=list"):
+        # A page may end early, as it has waited for the shard.
+        wait_until(lambda path=path: sorted({*re.findall(r"job-\d+:[AB]", api.get(f"/{path}").text)}) == near)
+    assert "All is well" not in api.get("/").text
+    one = api.get("/job", params={"id": near[0]})
+    assert (one.status_code, f"the shard {name} is missing: " in one.text) == (200, True)
+    away = next(jobid for jobid in JOBS if jobid not in near)
+    assert api.get("/job", params={"id": away}).status_code == 503
+
+
+def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near):
+    api, name = Api(app(bike, api=True)), bike.store.shards[1].keys.prefix
+    for path in LISTS:
+        status, found = api.ask("GET", path)
+        assert (path, status, found.get("missing")) == (path, 200, [name])
+    for path in ("/jobs", "/runs", "/failures"):
+        seen, cursor = [], ""
+        while cursor is not None:
+            _, found = api.ask("GET", f"{path}?limit=5{cursor and f'&cursor={cursor}'}")
+            seen += [row["jobid"] for row in found["items"]]
+            cursor = found["cursor"]
+        assert (sorted(seen), found["missing"]) == (near, [name]), path
+    status, found = api.ask("GET", "/health")
+    assert (status, name in found["detail"]) == (503, True)
+
+
+def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_before(bike, near, far):
+    api = Api(app(bike, api=True))
+    with pytest.raises(Unreachable, match="is missing: "):
+        bike.queues()
+    far.start()
+    status, found = api.ask("GET", "/jobs")
+    assert (status, "missing" in found) == (200, False)
+    assert sorted(row["jobid"] for row in found["items"]) == sorted(JOBS)
