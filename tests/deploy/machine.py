@@ -24,7 +24,7 @@ GIVEN = "CHECK_DEBIAN"  # the environment variable with the folder for the Debia
 CLEAN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 FAST = os.environ | {"DPKG_FORCE": "unsafe-io"}  # nobody needs what a crash of this machine would lose
 COMPOSE = str(Path(sys.executable).with_name("docker-compose"))  # of the extra "deploy"
-SOURCES = ("redbike", "deploy", ".dockerignore", "pyproject.toml", "setup.cfg", "README.rst", "LICENSE")
+SOURCES = ("redbike", "deploy", ".dockerignore", "pyproject.toml", "setup.cfg", "setup.py", "README.rst", "LICENSE")
 
 
 def run(*command: str | Path, check: bool = True, **more: Any) -> "subprocess.CompletedProcess[str]":

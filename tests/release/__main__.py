@@ -54,6 +54,7 @@ class Release:
     def check_version(self) -> str:
         committed = datetime.fromtimestamp(self.epoch, UTC).date()
         versions.check_changelog(self.version, (ROOT / "CHANGELOG.rst").read_text(), committed)
+        self.setup.check_status(self.version)
         tag = ("git", "tag", "--list", f"v{self.version}")
         if run(*tag, cwd=ROOT) and not run(*tag, "--points-at", "HEAD", cwd=ROOT):
             raise Fault(f"the tag v{self.version} is at another commit")
@@ -71,6 +72,7 @@ class Release:
 
     def check_contents(self) -> str:
         run(sys.executable, "-m", "twine", "check", "--strict", self.sdist, self.wheel)
+        archives.check_links(archives.read_description(self.wheel))
         tracked = archives.read_tracked(self.trees[1])
         archives.compare_all(self.sdist, self.wheel, tracked)
         return f"twine has no objection; all {len(tracked)} files that are tracked, and no other"

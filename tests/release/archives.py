@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import sys
 import tarfile
 import zipfile
@@ -47,10 +48,24 @@ def repack(sdist: Path, epoch: int) -> None:
             target.addfile(entry, io.BytesIO(content))
 
 
+def read_description(wheel: Path) -> str:
+    """Return the description that an index shows."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return archive.read(name).decode()
+
+
 def read_wheel(wheel: Path) -> dict[str, bytes]:
     """Return the files of the wheel, without those that say what it is."""
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def check_links(description: str) -> None:
+    """Raise `Fault` if a link or picture of a description names a file: an index has only the description."""
+    for link, picture in re.findall(r"<([^<>]+)>`_|^\.\. image:: (.+)", description, re.MULTILINE):
+        if not (target := link or picture).startswith("https://"):
+            raise Fault(f"the description has a link to {target!r}, which an index does not have")
 
 
 def read_sdist(sdist: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 import io
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -11,7 +12,7 @@ from datetime import date
 import pytest
 
 from tests.commandline import ROOT
-from tests.release.archives import compare_all, repack
+from tests.release.archives import check_links, compare_all, repack
 from tests.release.commands import Fault, run
 from tests.release.licences import list_licences
 from tests.release.versions import Setup, check_changelog, read_version
@@ -58,6 +59,17 @@ def test_a_file_that_is_missing_changed_or_not_tracked_is_found(tmp_path, archiv
         compare_all(sdist, tmp_path / "wheel", TRACKED)
 
 
+def test_the_description_of_the_package_has_no_links_to_files():
+    """It is README.rst, where an index shows it: without the files beside it."""
+    whole = (ROOT / "README.rst").read_text()
+    with pytest.raises(Fault, match=r"a link to 'docs/pictures/terminal\.svg'"):
+        check_links(whole)
+    described = runpy.run_path(str(ROOT / "setup.py"))["drop_links"](whole)
+    check_links(described)
+    assert "moves a crontab in, and" in described
+    assert "<" not in described.replace("<https://", "")
+
+
 def test_an_sdist_of_another_time_owner_and_order_becomes_the_same(tmp_path):
     one = write_sdist(tmp_path / "one", TRACKED)
     other = write_sdist(tmp_path / "other", dict(reversed(TRACKED.items())), mtime=9, owner="amy")
@@ -95,6 +107,15 @@ def test_a_version_that_is_none_or_two_is_found(tmp_path, line):
     (tmp_path / "redbike" / "text" / "__init__.py").write_text(f"{line}\n")
     with pytest.raises(Fault, match="has no version such as"):
         read_version(tmp_path)
+
+
+def test_a_final_version_that_is_called_a_beta_is_found():
+    beta = Setup((ROOT / "setup.cfg").read_text().replace("5 - Production/Stable", "4 - Beta"))
+    beta.check_status("2.1.0.dev0")
+    beta.check_status("2.1.0rc1")
+    with pytest.raises(Fault, match=r"the version is '2\.1\.0', but setup\.cfg has the classifier '4 - Beta'"):
+        beta.check_status("2.1.0")
+    Setup((ROOT / "setup.cfg").read_text().replace("4 - Beta", "5 - Production/Stable")).check_status("2.1.0")
 
 
 @pytest.mark.parametrize(

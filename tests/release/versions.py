@@ -48,11 +48,17 @@ class Setup:
         parser = ConfigParser()
         parser.read_string(text)
         extras = parser["options.extras_require"]
+        self.is_beta = ":: 4 - Beta" in parser["metadata"]["classifiers"]
         self.pythons = re.findall(r":: Python :: (3\.\d+)$", parser["metadata"]["classifiers"], re.MULTILINE)
         # Those that users install: the tests need all of them.
         self.extras = re.findall(r"redbike\[(.*)\]", extras["test"])[0].split(",")
         self.required = parser["options"]["install_requires"].split("\n")[1:]
         self.required += [line for extra in self.extras for line in extras[extra].split("\n")[1:]]
+
+    def check_status(self, version: str) -> None:
+        """Raise `Fault` if the classifiers call a final version a beta."""
+        if self.is_beta and re.fullmatch(r"[\d.]+", version):
+            raise Fault(f"the version is {version!r}, but setup.cfg has the classifier '4 - Beta'")
 
     def pin_oldest(self) -> list[str]:
         """Return each dependency with the oldest version that it may have."""
