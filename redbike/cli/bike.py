@@ -56,7 +56,7 @@ def open_when_up(config: Config, handler: Any = None) -> Redbike:
             pause = min(LONGEST_PAUSE, pause * 2)
         else:
             if is_told:
-                log.warning("Redis is there")
+                log.warning("Redis is up")
             return bike
 
 

@@ -125,7 +125,7 @@ def _advise(agenda: Forecast, clock: Clock) -> str:
 
 def _list_left_out(agenda: Forecast) -> Iterator[str]:
     if agenda.continuous:
-        yield f"Not counted: {agenda.continuous:,} with CONTINUE, which run again as soon as they have run."
+        yield f"Not counted: {agenda.continuous:,} with CONTINUE, which run again as soon as they end."
     if agenda.closed:
         yield agenda.explain_closed()
     if agenda.paused:

@@ -121,7 +121,7 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> Mapping[str, An
         raise error from None
     except ServerError as problem:
         # Text with blanks is unlikely to be a job id.
-        raise error if " " in jobid else BadSchedule(f"{error}; nor can a job be looked for: {problem}") from None
+        raise error if " " in jobid else BadSchedule(f"{error}; it cannot be a job id either: {problem}") from None
     if job["schedule"] is None and job["status"] is None:
-        raise error if " " in jobid else BadSchedule(f"{error}; nor is there a job {jobid!r:.80}") from None
+        raise error if " " in jobid else BadSchedule(f"{error}; there is no such job either: {jobid!r:.80}") from None
     return job

@@ -49,7 +49,7 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
             complain(f"{name_number(number, 'job')}: a new run, because Redbike no longer keeps the failure")
     if pattern is not None and not failed:
         if not is_pattern(pattern):
-            raise NoSuchJob(f"no such job that has failed for good: {pattern!r}")
+            raise NoSuchJob(f"no job that has failed for good matches {pattern!r}")
         complain(f"no job that has failed for good matches {pattern!r}")
     elif tag is not None and not failed:
         complain(f"no job that has failed for good has the tag {tag!r}")

@@ -122,7 +122,7 @@ def _make_folder() -> str:
         os.mkdir(path, 0o700)
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(errno.EPERM, "it is no private folder of this user", path)
+        raise PermissionError(errno.EPERM, "it is not a private folder of this user", path)
     return path
 
 

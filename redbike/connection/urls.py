@@ -61,7 +61,7 @@ def check_host(host: str) -> None:
     try:
         host.encode("idna")
     except UnicodeError:
-        raise BadConfig(f"{host!r} is no name of a host") from None
+        raise BadConfig(f"{host!r} is not a host name") from None
 
 
 def check_port(port: int) -> int:
@@ -76,5 +76,5 @@ def parse_database(path: str) -> int:
     """Return the number of the database in the path of a URL. Raise `BadConfig` for another text."""
     text = path.strip("/")
     if text and not (text.isascii() and text.isdecimal()):
-        raise BadConfig(f"{text!r} is no number of a database")
+        raise BadConfig(f"{text!r} is not the number of a database")
     return int(text or 0)

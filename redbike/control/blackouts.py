@@ -50,14 +50,14 @@ def read_length(lasting: Any) -> float:
     except BadSchedule:
         seconds = 0.0
     if isinstance(lasting, bool) or not 1 <= seconds <= LONGEST:
-        raise BadConfig(f"bad length of a blackout {quote(lasting)}: 30m, 2h or 1d is needed, from 1 s on")
+        raise BadConfig(f"bad length of a blackout {quote(lasting)}: a duration of 1 s or more is needed, such as 2h")
     return seconds
 
 
 def check_together(until: object, every: object, lasting: object) -> None:
     """Raise `BadConfig` if of a blackout a part is missing, or if it has an end of a pause as well."""
     if (every is None) != (lasting is None):
-        raise BadConfig("a blackout needs both, when it begins (every) and how long it lasts (for, in Python lasting)")
+        raise BadConfig("a blackout needs a schedule (every) and a length (for; in Python, lasting)")
     if every is not None and until is not None:
         raise BadConfig("a blackout ends after its length: until is for a single pause")
 

@@ -99,7 +99,7 @@ class Mover:
         text = self._head.read_agreed()
         known = Division.parse(text) if text else Division(1)
         if known is None:
-            raise BadConfig(f"cannot move: {self._head.home.agreed} says {text:.40!r} of the number of shards")
+            raise BadConfig(f"cannot move: {self._head.home.agreed} has a bad number of shards: {text:.40!r}")
         if known.to is None:
             if known.number == number:
                 return Moved(number, number, 0)

@@ -25,7 +25,7 @@ class Kept(Part):
         runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
         last = max(runs, key=_STARTED, default=None)
         if last is None:
-            raise NoResult(f"no result of {jobid!r}: of its runs that are kept, none has one")
+            raise NoResult(f"no result of {jobid!r}: none of its kept runs has one")
         return last.result
 
     def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:

@@ -62,7 +62,7 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
         line = data.count(b"\n", 0, error.start) + 1
         raise BadConfig(f"cannot read {name!r}: line {line} is not UTF-8") from None
     if "BEGIN:VCALENDAR" not in text[:4096].upper():
-        raise BadConfig(f"cannot read {name!r}: it is no calendar, as it has no BEGIN:VCALENDAR")
+        raise BadConfig(f"cannot read {name!r}: it is not a calendar: it has no BEGIN:VCALENDAR")
     try:
         # As lines: a text without a line end would be taken for the name of a file.
         found = Component.from_ical(f"{text}\n", multiple=True)

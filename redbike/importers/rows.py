@@ -85,7 +85,9 @@ def read_blackout(cell: str) -> WantedBlackout:
     found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
     lines = (found.get(name, "") for name in ("by", "reason"))
     if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(_is_line, lines))):
-        raise BadConfig(f"bad blackout {quote(cell)}: it needs every, a schedule, and seconds; by and reason are lines")
+        raise BadConfig(
+            f"bad blackout {quote(cell)}: it needs every and seconds; by and reason are one line each"
+        )
     return WantedBlackout(**found)
 
 
@@ -207,7 +209,7 @@ def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | Ba
         except StopIteration:
             return
         except csv.Error as error:
-            yield line, BadConfig(f"no row of CSV: {error}")
+            yield line, BadConfig(f"bad CSV: {error}")
             continue
         if line == 1 and tuple(row[:2]) == COLUMNS[:2]:
             header = _read_header(row, source)

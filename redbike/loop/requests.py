@@ -154,7 +154,9 @@ def check_base(jobid: str, queue: str, changes: OptionChanges) -> None:
     if split_host(split_host(queue)[0])[1]:
         raise BadJobId(f"bad job id {jobid!r}: its queue {queue!r} names a host already")
     if changes.options.get(GROUP_OF):
-        raise BadConfig(f"bad {GROUP_OF} {quoted(str(changes.options[GROUP_OF]))}: a job on every host is of no group")
+        raise BadConfig(
+            f"bad {GROUP_OF} {quoted(str(changes.options[GROUP_OF]))}: a job on every host cannot be in a group"
+        )
 
 
 def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | str:

@@ -59,7 +59,7 @@ class Metrics(Collector):
             except (ServerError, OSError) as error:
                 found = []
                 if str(error) != self.problem:
-                    log.warning("there are no figures: %s", error)
+                    log.warning("there are no metrics: %s", error)
                 self.problem = str(error)
             else:
                 self.problem = ""

@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise BadConfig(f"bad --listen {text!r:.80}: an address of IPv6 stands in brackets")
+        raise BadConfig(f"bad --listen {text!r:.80}: an IPv6 address needs brackets, as [::1]:9000")
     return Address(host or LOOPBACK, int(port))
 
 

@@ -37,10 +37,10 @@ def parse_window(text: str, now: float, zone: str) -> Window:
         raise BadConfig(f"bad window {quote(text)}: an instant is needed, such as 03:05 or 03:05±20m")
     width = measure_duration(parts[1] if len(parts) == 2 else WIDTH)
     if width is None or not LEAST <= width <= MOST:
-        raise BadConfig(f"bad window {quote(text)}: behind the instant, 1s to 24h is needed, such as ±20m")
+        raise BadConfig(f"bad window {quote(text)}: after the instant, 1s to 24h is needed, such as ±20m")
     at, is_exact = _find_instant(parts[0], now, zone)
     if at > now:
-        raise BadConfig(f"bad window {quote(text)}: this instant is to come")
+        raise BadConfig(f"bad window {quote(text)}: it is in the future")
     return Window(at, width, max(0.0, at - width), min(now, at + width), is_exact)
 
 

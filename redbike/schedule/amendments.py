@@ -82,7 +82,7 @@ class AmendedCron:
 def _parse(text: str) -> Line:
     """Return an EXDATE or RDATE line. Raise `BadSchedule`."""
     if text[:6].upper() != "EXDATE" and text[:5].upper() != "RDATE":
-        raise BadSchedule(f"bad schedule: {quoted(text)} is no EXDATE or RDATE, which may follow a cron expression")
+        raise BadSchedule(f"bad schedule: {quoted(text)} is not an EXDATE or RDATE, which may follow a cron expression")
     line = parse_line(text)
     dates = [moment.is_date for moment in parse_moments(line)]
     if line.name == "RDATE" and any(dates):

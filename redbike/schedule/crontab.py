@@ -88,7 +88,7 @@ def parse_expression(expression: str, jobid: str) -> CronFields:
     full = expression.lower() if expression.startswith("@") else " ".join(fields)
     texts = ALIASES.get(full, full.lower()).split()
     if full == "@reboot":
-        raise BadSchedule("bad cron '@reboot': it is no time; a job that is set to NOW runs right away")
+        raise BadSchedule("bad cron '@reboot': it names no time; NOW runs a job right away")
     if not 5 <= len(texts) <= 7 or len(expression.split()) > 7:
         words = expression.lower().split()
         meant = "".join(f"; is one like {EXAMPLES[word]} meant?" for word in words[:1] if word in EXAMPLES)

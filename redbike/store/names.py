@@ -72,7 +72,9 @@ def _check_name(name: str) -> str:
     except UnicodeEncodeError:
         raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
     if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
-        raise BadQueueName(f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters")
+        raise BadQueueName(
+            f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters are needed"
+        )
     if name in FIXED or name.startswith(FAMILIES):
         raise BadQueueName(f"bad queue name {name!r}: it would collide with a key of Redbike's own")
     return name

@@ -60,7 +60,9 @@ class Outputs(Part):
         run = _find_run(jobid, Journal(self._namespace).list_runs([jobid]), number, failed)
         text = kept.get((run.due, run.attempt))
         if text is None:
-            raise NoResult(f"no output of that run of {jobid!r} is kept: it had no process, or no option output")
+            raise NoResult(
+                f"no output of that run of {jobid!r} is kept: it had no process, or its job has no option output"
+            )
         return text
 
     def find(self, run: PastRun) -> str | None:
@@ -74,5 +76,5 @@ class Outputs(Part):
 def _find_run(jobid: str, runs: Iterable[PastRun], number: int, failed: bool) -> PastRun:
     kept = sorted((run for run in runs if run.has_failed or not failed), key=attrgetter("started"), reverse=True)
     if number > len(kept):
-        raise NoResult(f"no output of {jobid!r}: of its {'failed ' * failed}runs, {len(kept)} are kept")
+        raise NoResult(f"no output of {jobid!r}: it keeps only {len(kept)} of its {'failed ' * failed}runs")
     return kept[number - 1]

@@ -37,7 +37,7 @@ def check_own_jobid(jobid: str) -> str:
     A one-off of a shell runs what its data say. Data that a program has from its users must not become one.
     """
     if is_of_shell(check_jobid(jobid)):
-        raise BadJobId(f"bad job id {jobid!r}: one-offs of a shell are set by redbike at, in and now")
+        raise BadJobId(f"bad job id {jobid!r}: only redbike at, in and now set such ids")
     return jobid
 
 

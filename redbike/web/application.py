@@ -148,7 +148,7 @@ async def _stream(live: Live, guard: Guard, request: Request) -> ASGIApp:
     permit: Permit = request.state.permit
     viewer = live.join((page, query, permit.role), last)
     if viewer is None:
-        return say(503, "too many look at this page: load it again to bring it up to date")
+        return say(503, "too many browsers follow this page: load it again to update it")
     take, beat = partial(live.take_message, viewer), partial(live.write_beat, viewer)
     may_go_on = partial(guard.still_permits, request.scope, permit)
     return Stream(viewer, write_retry(), take, beat, partial(live.leave, viewer), may_go_on)
@@ -184,7 +184,7 @@ def _fail(site: Site, scope: Scope) -> Response:
 async def _change(site: Site, endpoint: FormEndpoint, request: Request) -> Response:
     """Answer a form that changes something: there is no other way to do that."""
     if not site.write:
-        return say(403, "this page only shows: start it with --write to change something")
+        return say(403, "this page is read-only: start it with --write to change something")
     try:
         form = await read_form(request, MOST_BODY)
     except TooLong:

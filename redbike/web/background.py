@@ -81,7 +81,7 @@ class Background:
             task._asked = time.monotonic()
             if task.progress is None and not task.is_fresh and not self._closing.is_set():
                 if len(self._waiting) >= MOST_WAITING:
-                    task.problem = task.problem or "too much else is being counted; look again in a moment"
+                    task.problem = task.problem or "too many other counts run; try again in a moment"
                 else:
                     task.progress = 0.0
                     self._waiting.append((task, compute))

@@ -31,7 +31,7 @@ TRIED = "tried"  # what becomes of a job whose old occurrence is tried again
 GOES_ON = "told"  # what becomes of a job whose run was cancelled, and has not ended yet
 USED_UP = {
     "again": "This form was sent before: what it asks for was done once, not twice.",
-    "old": "This form is too old, so nothing was done. Look how things are now, and try it again.",
+    "old": "This form is too old, so nothing was done. Check how things are now, and try again.",
 }
 
 

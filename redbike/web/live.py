@@ -195,7 +195,7 @@ class Live:
                 self._notify(view, str(error))
             except Exception:
                 log.exception("the page %s cannot be rendered", view.address[0])
-                self._notify(view, "This page cannot be brought up to date: the log of its server says why.")
+                self._notify(view, "This page cannot be updated: the log of its server says why.")
             else:
                 self._take(view, page)
             away_since = ""
@@ -245,7 +245,7 @@ class _Watch:
             except RedbikeError:
                 pass  # what is rendered says so
             except Exception:
-                log.exception("live updates: no event is heard")
+                log.exception("live updates: no event can be received")
             self._is_over.wait(RETRY * random.uniform(0.5, 1.5))
 
     def _refresh(self) -> None:

@@ -100,7 +100,7 @@ class Login:
         if found := self._guard.refuse_host(headers):
             return say(found.status, found.text, found.headers)
         if method not in KNOWN:
-            return say(405, "only GET, HEAD and POST are known here", {"allow": ", ".join(KNOWN)})
+            return say(405, "only GET, HEAD and POST are supported here", {"allow": ", ".join(KNOWN)})
         if not path:
             last = scope["path"].rpartition("/")[2]
             return Response(status_code=307, headers={"location": f"{quote(last)}/"})

@@ -50,12 +50,12 @@ ACTIONS = {
     ),
     "cancel": Action(
         "Cancel",
-        "What waits or runs of each is dropped, and counted as cancelled. A run in flight is told within 5 seconds. "
+        "What waits or runs of each is dropped, and counted as cancelled. A run in flight ends within 5 seconds. "
         "The schedule goes on.",
         {
             "cancelled": "cancelled",
-            GOES_ON: "cancelled; the run is being told, and has not ended yet",
-            "unchanged": "told before, and its run still goes on",
+            GOES_ON: "cancelled; the run has not ended yet",
+            "unchanged": "cancelled before; the run has not ended yet",
             "ended": "ended a backfill of, whose schedules go on",
             "idle": "without anything that waits or runs",
             "missing": "gone",
@@ -74,8 +74,8 @@ ACTIONS = {
     ),
     END: Action(
         "End the blackouts of",
-        "Each is not paused again and again any more. One that is paused by its blackout now goes on.",
-        {"ended": "not paused again and again any more", "unchanged": "without a blackout"},
+        "The blackout of each ends for good. A job that it pauses now goes on.",
+        {"ended": "without its blackout from now on", "unchanged": "without a blackout"},
     ),
     "unset": Action(
         "Unset",
@@ -87,15 +87,15 @@ ACTIONS = {
 QUEUE_SAYS = {
     "pause": "No job is taken from it until it is resumed. Runs in flight complete.",
     "resume": "Workers take jobs from it again.",
-    END: "Its blackout comes no more. If it is paused by that now, it goes on.",
+    END: "Its blackout ends for good. If that pauses it now, it goes on.",
     "limit": "The limits hold across all workers.",
-    "unlimit": "No limit that people have set holds any more.",
+    "unlimit": "The limits that people have set are removed.",
 }
 ALL_SAYS = {
     END: QUEUE_SAYS[END],
     "pause": "No job is enqueued, and none is taken from any queue, until everything is resumed. Runs in flight "
     "complete.",
-    "resume": "The timeline and all queues go on, but not what was paused by itself. What came due meanwhile runs as "
+    "resume": "The timeline and all queues go on, except what was paused on its own. What came due meanwhile runs as "
     "the option catchup says.",
 }
 SAYS = {"jobs": {name: action.says for name, action in ACTIONS.items()}, "queue": QUEUE_SAYS, "all": ALL_SAYS}
@@ -137,7 +137,7 @@ class Order:
     @property
     def verb(self) -> str:
         """The action as a person says it."""
-        return {"limit": "Limit", "unlimit": "Take back the limits of"}.get(self.action) or ACTIONS[self.action].verb
+        return {"limit": "Limit", "unlimit": "Remove the limits of"}.get(self.action) or ACTIONS[self.action].verb
 
     @property
     def role(self) -> Role:

@@ -42,5 +42,5 @@ class Refusal:
 def explain_role(permit: Permit, needed: Role, writes: bool) -> str:
     """Return why somebody may not do what needs a role, in a sentence; `writes` tells whether the page may write."""
     if not writes:
-        return "this page only shows: start it with --write to change something"
+        return "this page is read-only: start it with --write to change something"
     return f"the role {permit.role!r}{permit.whose} may not do this: {needed!r} is needed"

@@ -63,7 +63,7 @@ class PrintedLines:
                     return
         except RedbikeError as error:
             # Whoever looks again begins anew.
-            log.info("what %s prints is not heard: %s", key[0], error)
+            log.info("the output of %s cannot be followed: %s", key[0], error)
         finally:
             with self._lock:
                 del self._heard[key]

@@ -209,7 +209,7 @@ class JobFunction(Generic[P, R]):
         `RedbikeError` without a `Redbike`.
         """
         if misplaced := [name for name in _OF_ENQUEUE if self._options.get(name) is not None]:
-            raise TypeError(f"{', '.join(misplaced)}: that is for enqueue(); set() is given a key and a schedule")
+            raise TypeError(f"{', '.join(misplaced)}: only enqueue() takes that; set() takes a key and a schedule")
         data = self._signature.bind(args, kwargs)
         return self._store("enter", self.jobid(key), schedule, data)
 

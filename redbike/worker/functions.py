@@ -156,7 +156,7 @@ class Jobs:
         made = make(plain, signature)
         if jobid in self._functions:
             names = self._functions[jobid].signature.name, signature.name
-            raise BadConfig(f"the job id {jobid!r} is there twice: for {names[0]}() and for {names[1]}()")
+            raise BadConfig(f"the job id {jobid!r} is given twice: to {names[0]}() and to {names[1]}()")
         if made.schedule is not None and (wrong := signature.check(made.options.get("data"))):
             raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
         self._functions[jobid] = made
@@ -178,7 +178,7 @@ class Jobs:
         """Return the queue of a job. One without a function waits in the first queue: its run says what is wrong."""
         function = self._find(jobid) or next(iter(self._functions.values()), None)
         if function is None:
-            raise BadQueueName(f"no queue for {jobid!r}: there is no function yet, which @jobs.job adds")
+            raise BadQueueName(f"no queue for {jobid!r}: no function was added yet, with @jobs.job")
         return function.queue
 
     def queue_names(self) -> Iterable[str]:

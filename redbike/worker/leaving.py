@@ -69,7 +69,7 @@ class Leaving:
     def consider_replacing(self, stuck: list[Run], slots: int) -> None:
         """Let the worker replace itself if half of its slots are held by functions that go on after their deadlines."""
         if 2 * len(stuck) >= slots and not self._loop.stopping.is_set() and leaving.is_enabled():
-            log.error("half of the slots or more are stuck: this worker takes no more jobs, and replaces itself")
+            log.error("at least half of the slots are stuck: this worker takes no more jobs, and replaces itself")
             self._is_replacing = True
             self._loop.stopping.set()
 
@@ -113,7 +113,7 @@ class Leaving:
     def _name_what_goes_on(self) -> None:
         stuck, left = self._heartbeat.list_stuck(0.0), self._runner.list_left_threads()
         for run in stuck:
-            log.error("%s: its function goes on, %s; this process ends without it", run.jobid, _place(run.thread))
+            log.error("%s: its function still runs, %s; this process ends without it", run.jobid, _place(run.thread))
         for thread, jobid in left:
             # It began while that job ran, perhaps beside others.
             said = "%s: it has left a thread, %r, which goes on, %s; this process ends without it"

@@ -108,7 +108,7 @@ class Runner:
         try:
             settings = self._settings_for(run, self.settings)
             if not isinstance(settings, Settings):
-                raise TypeError(f"settings_for() returned {settings!r:.80}, no Settings")
+                raise TypeError(f"settings_for() returned {settings!r:.80}, not Settings")
         except Exception as error:
             # The function is the user's own: it may raise anything, and the run must end all the same.
             log.error("%s: settings_for() fails, so the settings of all jobs apply: %s", run.jobid, describe(error))

@@ -101,7 +101,7 @@ def read_signature(function: object) -> CallSignature:
         raise TypeError(f"a job is a function, not {function!r:.80}")
     name = get_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name}() has a yield: nothing of it would run when it is called")
+        raise TypeError(f"{name}() has a yield: a call would run none of its code")
     parameters = [
         each
         for each in inspect.signature(function).parameters.values()
@@ -109,7 +109,7 @@ def read_signature(function: object) -> CallSignature:
         and not (each.kind is each.POSITIONAL_ONLY and each.default is not each.empty)
     ]
     if unnamed := next((each for each in parameters if each.kind is each.POSITIONAL_ONLY), None):
-        raise TypeError(f"{name}() has the parameter {unnamed.name!r}, which cannot be given by its name")
+        raise TypeError(f"{name}() has the parameter {unnamed.name!r}, which cannot be passed by its name")
     names = {each.name for each in parameters if each.kind not in _FILLED}
     takes_data = DATA in names
     if takes_data:

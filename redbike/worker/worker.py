@@ -178,10 +178,10 @@ class Worker:
         self.presence.hurry()
         stuck = self.heartbeat.list_stuck()
         if run not in stuck:
-            log.warning("%s: its function has come to its end, after its deadline", run.jobid)
+            log.warning("%s: its function has ended, after its deadline", run.jobid)
             return
         slots = f"{len(stuck)} of {self.concurrency} slots stuck" if self.concurrency > 1 else "this worker is stuck"
-        log.error("%s: its function goes on after its deadline: %s", run.jobid, slots)
+        log.error("%s: its function still runs after its deadline: %s", run.jobid, slots)
         self.leaving.consider_replacing(stuck, self.concurrency)
 
     def close(self) -> None:

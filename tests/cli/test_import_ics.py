@@ -113,7 +113,7 @@ def test_of_two_versions_that_are_equally_new_the_one_that_is_not_written_is_nam
 
 
 def test_what_is_no_calendar_is_refused_in_one_line(shell):
-    for text, message in (("", "it is no calendar"), (make_calendar(GOOD)[:-14], "it seems to be cut off")):
+    for text, message in (("", "it is not a calendar"), (make_calendar(GOOD)[:-14], "it seems to be cut off")):
         (shell.folder / "it.ics").write_text(text)
         for command in (["import", "ics", "it.ics"], ["set", "job:A", "@daily", "--except=it.ics"]):
             check_refused(shell.run(*command), 2, "cannot read 'it.ics'", message)

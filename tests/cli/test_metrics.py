@@ -43,7 +43,7 @@ def test_the_figures_once(shell):
     done = shell.run("--url=redis://127.0.0.1:1", "metrics")
     assert done.returncode == 1
     assert done.stdout.endswith('\nredbike_up{prefix="redbike"} 0.0\n')
-    assert "there are no figures: " in done.stderr
+    assert "there are no metrics: " in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -124,7 +124,7 @@ def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(own):
     own.server.start()
     wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
     lines = own.log("metrics").splitlines()
-    assert len([line for line in lines if "there are no figures" in line]) == 2, lines
+    assert len([line for line in lines if "there are no metrics" in line]) == 2, lines
 
 
 def test_it_starts_without_a_server_and_starts_none(tmp_path):
@@ -146,7 +146,7 @@ def test_addresses():
 @pytest.mark.parametrize("text", ["", "host", "host:", "1:2:3", "::1", "host:65536", "host:-1", "host:٣"])
 def test_bad_addresses(text):
     with pytest.raises(
-        BadConfig, match=r"bad --listen .*: (a port, or HOST:PORT, is needed|an address of IPv6 stands in brackets)$"
+        BadConfig, match=r"bad --listen .*: (a port, or HOST:PORT, is needed|an IPv6 address needs brackets, as .*)$"
     ):
         parse_address(text)
 

@@ -133,7 +133,7 @@ def test_a_run_is_cancelled_with_its_children(once):
         (("now",), "x" * 70_000, "bad script b'xxx"),
         (("now", "--", "x" * 70_000), "", "bad data"),
         (("now", "--", "a\udcff"), "", "bad argument 'a\\udcff'"),
-        (("set", "once/x:shell", "NOW"), "", "one-offs of a shell are set by redbike at, in and now"),
+        (("set", "once/x:shell", "NOW"), "", "only redbike at, in and now set such ids"),
     ],
 )
 def test_what_is_refused_changes_nothing(once, bike, words, input, said):

@@ -59,9 +59,9 @@ def test_each_run_that_is_kept_has_its_own(run, client):
     assert [bike.output("x:A", number) for number in (1, 3)] == ["", "three"]
     assert (bike.output("x:A", 4), bike.output("x:A", run=5), bike.output("x:A", failed=True)) == ("two", "one", "two")
     for number, failed, said in [
-        (2, False, "no output of that run of 'x:A' is kept: it had no process, or no option output"),
-        (6, False, "no output of 'x:A': of its runs, 5 are kept"),
-        (2, True, "no output of 'x:A': of its failed runs, 1 are kept"),
+        (2, False, "no output of that run of 'x:A' is kept: it had no process, or its job has no option output"),
+        (6, False, "no output of 'x:A': it keeps only 5 of its runs"),
+        (2, True, "no output of 'x:A': it keeps only 1 of its failed runs"),
     ]:
         with pytest.raises(NoResult, match=f"^{said}$"):
             bike.output("x:A", number, failed)
@@ -121,7 +121,7 @@ def test_the_command_prints_it(run, shell, prefix):
     assert shell.run("show", "x:A").stdout.count("Last output\n  three\n") == 1
     assert shell.run("output", "x:A", "--failed").stdout == shell.run("output", "x:A", "--run=2").stdout == "one\ntwo\n"
     for words, code, said in [
-        (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': of its runs, 2 are kept"),
+        (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': it keeps only 2 of its runs"),
         (("none:A",), 1, "redbike: no such job: 'none:A'"),
         (("x:A", "--run=0"), 2, "redbike: bad --run '0': 1 to 1000 are allowed"),
     ]:

@@ -186,7 +186,7 @@ def test_it_is_said_where_no_worker_takes_it(put, make, bike, caplog, handler, s
 def test_programs_and_their_users_cannot_set_one(bike, client):
     before = dump(bike.store)
     for data in (GOOD, None):
-        with pytest.raises(BadJobId, match="one-offs of a shell are set by redbike at, in and now"):
+        with pytest.raises(BadJobId, match="only redbike at, in and now set such ids"):
             bike.set(JOB, "NOW", data=data)
         with pytest.raises(BadJobId):
             bike.enter(JOB, "NOW", data=data)

@@ -208,8 +208,8 @@ def test_a_calendar_in_an_unknown_zone_is_refused():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "it is no calendar"),
-        (bytes(range(128)) * 10, "it is no calendar"),
+        (b"", "it is not a calendar"),
+        (bytes(range(128)) * 10, "it is not a calendar"),
         (make_calendar(DAILY.replace("One", "Äpfel")).encode("latin-1"), "line 6 is not UTF-8"),
         (make_calendar(DAILY).encode("utf-16"), "line 1 is not UTF-8"),
         (make_calendar(DAILY)[:-15].encode(), "it seems to be cut off"),

@@ -224,7 +224,7 @@ REFUSED = {
     "a derived job": (FIRST, "EVERY:1h", {}, "Redbike sets it for 'clean:A@all', on one host"),
     "a follower": (BASE, "AFTER:x:A", {}, "a job on every host cannot follow others"),
     "what follows one": ("x:A", f"AFTER:{BASE}", {}, "clean:A@all never ends"),
-    "a group": (BASE, "EVERY:1h", {"group_of": "night"}, "a job on every host is of no group"),
+    "a group": (BASE, "EVERY:1h", {"group_of": "night"}, "a job on every host cannot be in a group"),
     "no such id": ("x:A", "ALL:EVERY:1h", {}, "only a job whose id ends in @all runs on every host"),
 }
 

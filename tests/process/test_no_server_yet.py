@@ -33,7 +33,7 @@ def test_it_waits_for_the_server_and_then_works(jobs, port, command):
     assert jobs.run("set", "a:A", "NOW").returncode == 1, "a command that ends does not wait"
     node = Node(jobs.folder / "node", port)
     try:
-        wait_until(lambda: "Redis is there" in jobs.log())
+        wait_until(lambda: "Redis is up" in jobs.log())
         wait_until(lambda: jobs.list_rows("workers"))
         if command[0] != "dispatch":
             assert jobs.run("set", "a:A", "NOW").returncode == 0

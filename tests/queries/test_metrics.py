@@ -184,7 +184,7 @@ def test_a_server_that_goes_away_and_comes_back(store, caplog):
     figures = Metrics(open_store)
     for _ in range(2):
         assert figures.format().splitlines()[-1] == 'redbike_up{prefix=""} 0.0'
-    assert caplog.messages == ["there are no figures: it is away"], "said once"
+    assert caplog.messages == ["there are no metrics: it is away"], "said once"
     assert f'redbike_up{{prefix="{store.keys.prefix}"}} 1.0' in figures.format()
     assert figures.problem == ""
     store.client.xadd(store.keys.schedules, {"wrong": "type"})

@@ -83,12 +83,12 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
         bike.run(jobid)
     run = take_one(bike.store, [("work-A", 500.0)], "tag")
     page = press(browser, f"/job?id={run.jobid}", "Cancel its run", f"Cancel the job {run.jobid}")
-    assert page.notes == [f"{run.jobid}: cancelled; the run is being told, and has not ended yet."]
+    assert page.notes == [f"{run.jobid}: cancelled; the run has not ended yet."]
     assert page.kinds == ["note open"], "it does not look as if all was done"
     assert "and is being told that it is cancelled" in page.text
     page = press(browser, "/jobs?queue=A", "Cancel", tick=("nightly:A", "hourly:A"))
     page = browser.send(page, "Cancel 2 jobs")
-    assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 told before, and its run still goes on."]
+    assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 cancelled before; the run has not ended yet."]
     end(bike.store, run, decide_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
     assert "being told" not in browser.get(f"/job?id={run.jobid}").text
 
@@ -104,7 +104,7 @@ def test_a_job_is_unset_after_a_confirmation(bike, browser):
     assert names(bike) == {"nightly:A", "nightly:B"}
     # Others had its page, or the question, still open.
     for page, button in ((late, "Unset the job hourly:A"), (opened, "Run now")):
-        assert browser.send(page, button).notes == ["No job fits any more, so nothing was done."]
+        assert browser.send(page, button).notes == ["No job matches any more, so nothing was done."]
     assert read_log(bike) == [("unset", "hourly:A", HOURLY)]
 
 
@@ -172,7 +172,7 @@ def test_a_rehearsal_is_of_exactly_the_jobs_that_are_confirmed(bike, browser):
     bike.resume("nightly:B")
     page = browser.send(rehearsal, "Resume exactly these 2")
     assert page.status == 409
-    assert "1 gone, or not fitting any more: nightly:B" in page.text, "it knows which jobs the rehearsal was about"
+    assert "1 gone, or no longer matching: nightly:B" in page.text, "it knows which jobs the rehearsal was about"
     assert "paused" in bike.tell("nightly:A")
 
 
@@ -226,11 +226,11 @@ def fail(bike, jobid):
 def test_what_has_failed_is_run(bike, browser):
     for jobid in ("bad:A", "worse:B", "again:A"):
         fail(bike, jobid)
-    page = press(browser, "/failures", "Run all that match again", pattern="w*")
+    page = press(browser, "/failures", "Run all matching jobs again", pattern="w*")
     assert "Run the job worse:B?" in page.text
     # Nothing else, also where there are more jobs; the overview asks for the same.
     for page in (
-        press(browser, "/failures", "Run all that match again"),
+        press(browser, "/failures", "Run all matching jobs again"),
         browser.post([*keys(browser), ("do", "action=run&failed=1")]),
     ):
         assert "Run 3 jobs?" in page.text
@@ -259,9 +259,9 @@ def test_a_group_of_failures_is_run_again(bike, browser):
 def test_failures_that_are_ticked_are_run_again(bike, browser):
     for jobid in ("one:A", "two:A", "three:A"):
         fail(bike, jobid)
-    page = press(browser, "/failures?as=list", "Run those again that are selected below")
+    page = press(browser, "/failures?as=list", "Run the selected jobs again")
     assert page.notes == ["No job was selected, so nothing was done."]
-    page = press(browser, "/failures?as=list", "Run those again that are selected below", tick=("one:A", "three:A"))
+    page = press(browser, "/failures?as=list", "Run the selected jobs again", tick=("one:A", "three:A"))
     assert "Run 2 jobs?" in page.text
     page = browser.send(page, "Run 2 jobs")
     assert page.notes == ["Run 2 jobs: 2 queued as a new try of the old occurrence."]
@@ -297,7 +297,7 @@ def test_a_queue_is_paused_resumed_and_limited(bike, browser):
         ("Resume it", {}, "was not paused", 0),
         ("Limit it", {"at_once": "5", "rate": "100/m"}, "has these limits now: at once 5, rate 100/m", 1),
         ("Limit it", {"rate": "none"}, "has these limits now: at once 5, rate none", 1),
-        ("Take back its limits", {}, "has these limits now: at once none, rate none", 0),
+        ("Remove its limits", {}, "has these limits now: at once none, rate none", 0),
     ):
         page = browser.send(page, button, **typed)
         assert (page.notes, len(bike.queue_limits())) == ([f"The queue work-A {said}."], queue_limits)
@@ -362,10 +362,10 @@ def test_a_set_that_has_changed_is_not_touched(bike, browser):
         page = browser.send(page, "Unset 2 jobs")
         assert page.status == 409
         for said in (
-            "have changed since they were shown, so nothing was done",
-            "It was about 2 jobs, and is now about 2 jobs.",
+            "The selection has changed since it was shown, so nothing was done",
+            "It was 2 jobs, and is now 2 jobs.",
             "1 new: nightly:C",
-            "1 gone, or not fitting any more: nightly:A",
+            "1 gone, or no longer matching: nightly:A",
         ):
             assert said in page.text
     assert browser.send(page, "Unset 2 jobs").notes == ["Unset 2 jobs: 2 unset."]
@@ -383,7 +383,7 @@ def test_only_forms_of_this_process_are_done(bike, browser):
     fields = dict(keys(browser))
     for once in ("", "x", "1.2.3", f"{time.time():.6f}.00.{'0' * 64}", fields["once"][:-1], "é.é.é"):
         page = browser.post([*({**fields, "once": once}.items()), ("action", "run"), ("id", "hourly:A")])
-        assert page.notes == ["This form is too old, so nothing was done. Look how things are now, and try it again."]
+        assert page.notes == ["This form is too old, so nothing was done. Check how things are now, and try again."]
     assert read_log(bike) == []
 
 

@@ -30,7 +30,7 @@ def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
     assert "given this blackout in place of another" in page.notes[0]
     page = browser.send(page, "End its blackout")
     assert (page.notes, bike.tell("hourly:A").get("blackouts")) == (
-        ["hourly:A: not paused again and again any more."],
+        ["hourly:A: without its blackout from now on."],
         None,
     )
     assert [action for action, _, _ in read_log(bike)] == ["pause --every", "pause --every", "resume --every"]
@@ -51,7 +51,7 @@ def test_a_queue_has_a_blackout_until_it_is_ended(bike, browser):
     page = press(browser, "/queues", "Pause it", **SATURDAYS)
     assert re.fullmatch(rf"The queue work-A has a blackout now\. {COMES}", page.notes[0]), page.notes
     assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == ["work-A"]
-    for said in ("is not paused again and again any more", "had no blackout"):
+    for said in ("has no blackout any more", "had no blackout"):
         page = browser.send(page, "End its blackout")
         assert page.notes == [f"The queue work-A {said}."]
     assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == []

@@ -47,7 +47,7 @@ def test_the_door_is_closed_without_the_gate_too(bike):
     form, before = fill(writing), dump(bike.store)
     reading.client.cookies = writing.client.cookies
     page = reading.post(form)
-    assert (page.status, "this page only shows" in page.text) == (403, True)
+    assert (page.status, "this page is read-only" in page.text) == (403, True)
     assert dump(bike.store) == before
     assert writing.post(form).notes == [f"{JOB}: queued."]
 
@@ -211,7 +211,7 @@ def test_redis_that_goes_away_in_the_middle(mortal, monkeypatch):
 
     monkeypatch.setattr(steering, "pause_jobs", pause_some)
     page = browser.send(page, "Pause 700 jobs")
-    assert page.notes[0].startswith("Pause 700 jobs: 500 paused. Then it stopped: ")
+    assert page.notes[0].startswith("Pause 700 jobs: 500 paused. Then an error ended it: ")
     assert "may have been done or not" in page.notes[0]
     server.start()
     assert len(list(bike.jobs(paused=True))) == 500

@@ -66,7 +66,7 @@ def test_an_edit_changes_what_was_edited_and_nothing_else(bike, browser, kept):
 def test_an_edit_without_a_difference_does_nothing(bike, browser, kept):
     for show_data in (False, True):
         page = edit(Browser(app(bike, write=True, show_data=show_data)))
-        assert page.notes == ["kept:A: Nothing of it differs, so nothing was done."]
+        assert page.notes == ["kept:A: Nothing differs, so nothing was done."]
     assert dump(bike.store) == kept["stored"]
 
 
@@ -88,7 +88,7 @@ def test_data_are_shown_and_edited_with_show_data_alone(bike, kept):
     data = dict(browser.get("/set?id=kept:A").find("Save").fields)["data"]
     assert data == '{\n  "a": [\n    1,\n    "é<b>"\n  ]\n}'
     # A field that was emptied by mistake takes nothing away.
-    assert "Nothing of it differs" in edit(browser, data="").notes[0]
+    assert "Nothing differs" in edit(browser, data="").notes[0]
     assert edit(browser, data=data.replace("1", "2").replace("\n", "\r\n")).notes == ["kept:A: data changed."]
     assert told(bike, "kept:A")[2] == {"a": [2, "é<b>"]}
 
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(bike, b
         for field, text, message in (
             ("id", "x" * 513, "it has 513 bytes"),
             ("id", " a:A", "spaces at its ends"),
-            ("id", "once/x:shell", "one-offs of a shell are set by redbike at"),
+            ("id", "once/x:shell", "only redbike at, in and now set such ids"),
             ("schedule", "0 0 30 2 *", "never"),
             ("schedule", "EVERY:<b>", "bad"),
             ("tz", "../../etc/passwd", "../../etc/passwd"),
@@ -124,7 +124,7 @@ def test_an_edit_that_does_not_fit_what_is_there_by_now(bike, browser, kept):
     with unchanged(bike.store):
         page = browser.send(page, "Save", backoff="20")
         assert page.status == 409
-        assert "This job was set or changed since you opened this form" in page.text
+        assert "Somebody has set or changed this job since you opened this form" in page.text
         assert "so nothing was done. Its schedule is now EVERY:3h@0" in page.text
     # What the other has changed stays, and so does what was typed.
     assert dict(page.find("Save").fields).items() >= {"schedule": "EVERY:3h@0", "retries": "9", "backoff": "20"}.items()
@@ -159,7 +159,7 @@ def test_a_job_that_was_unset_meanwhile_is_not_set_again_without_being_asked(bik
     bike.unset("kept:A")
     page = browser.send(page, "Save", schedule="EVERY:5h@0")
     assert page.status == 409
-    assert "This job was unset since you opened this form" in page.text
+    assert "Somebody has unset this job since you opened this form" in page.text
     assert told(bike, "kept:A")[0] is None
     assert browser.send(page, "Set this job").notes[0].startswith("kept:A: schedule none → EVERY:5h@0")
 

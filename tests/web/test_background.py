@@ -93,7 +93,7 @@ def test_only_some_wait_and_only_some_are_kept(background):
     wait_until(lambda: tasks[0].progress == 0.45)  # it does not wait any more
     tasks += [get(background, number, counted) for number in range(2 * MOST_RESULTS)]
     assert sum(task.progress is not None for task in tasks) <= MOST_WAITING + 1
-    assert "too much else" in tasks[-1].problem
+    assert "too many other counts" in tasks[-1].problem
     counted.may_end.set()
     wait_until(lambda: all(task.progress is None for task in tasks))
     wait_until(is_done(get(background, "new", counted)))

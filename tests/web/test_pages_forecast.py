@@ -44,7 +44,7 @@ def test_a_week_has_a_row_for_each_day_and_a_pattern_without_a_job_says_so(page,
     found = show(page, "?span=week")
     assert f"{40 * 7 + 168:,} runs of 41 jobs" in found.words
     assert "Runs in each hour" in found.words
-    show(page, "?pattern=nothing", "No such job is to run.")
+    show(page, "?pattern=nothing", "No such job will run in this time.")
 
 
 @pytest.mark.parametrize("span", ["day", "week"])
@@ -97,8 +97,8 @@ def test_it_says_how_far_it_is(page, jobs, monkeypatch):
         return whole(self, *patterns, report=report, **given)
 
     monkeypatch.setattr(Redbike, "agenda", count)
-    found = show(page, words="being counted, 45 %")
-    assert "Look again" in found.words
+    found = show(page, words="Counting: 45 %")
+    assert "Refresh" in found.words
     assert [a["content"] for tag, a in found.tags if a.get("http-equiv") == "refresh"] == ["1"]
     assert [a["data-again"] for _, a in found.tags if "data-again" in a] == ["1"]
     may_go_on.set()

@@ -104,7 +104,7 @@ def test_the_last_runs_have_a_chart_and_a_table(page, bike):
     [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]
     assert label.startswith("The last 2 runs, the newest on the right: 1 ok, 1 failed")
     assert "Its last 10 runs are kept, 2 so far" in found.words
-    assert "by their median" in found.words
+    assert "Their median took" in found.words
     # One that took unusually long is marked.
     bike.set("b:A", "EVERY:1h")
     took = [60.0 if number == 3 else 2.0 for number in range(8)]
@@ -167,7 +167,7 @@ def test_a_follower_has_a_picture_of_what_follows_what(page, bike):
         bike.set(jobid, schedule)
     found = show(page, "load:A")
     assert "It waits for extract:A, which is due at" in found.words
-    assert "The due times of its parents, when they have ended:" in found.words
+    assert "It runs when its parents have ended, for these due times of theirs:" in found.words
     assert re.search("after extract:A ?, which is due at", found.words)
     assert "then <b>:A if it fails" in found.words
     [label] = [a["aria-label"] for tag, a in found.tags if tag == "svg"]

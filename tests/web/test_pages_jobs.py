@@ -103,7 +103,7 @@ def many(bike, monkeypatch):
 def test_all_jobs_are_on_the_pages_that_follow_one_another(page, many):
     pages = follow(page, "/jobs", "cursor=")
     assert sorted(jobid for each in pages for jobid in listed(each)) == many
-    assert f"of {MANY:,} were looked at" in pages[0].words
+    assert f"of {MANY:,} were searched" in pages[0].words
     pages = follow(page, "/jobs?sort=next&queue=work-B", "cursor=")
     assert len([jobid for each in pages for jobid in listed(each)]) == MANY / 2
     assert all("queue=work-B" in link for each in pages[:-1] for link in each.links if "cursor=" in link)
@@ -114,10 +114,10 @@ def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeyp
     monkeypatch.setattr("redbike.store.overview.JobLister.read_page", lambda self, *given: whole(*given, most=100))
     first, *_, last = follow(page, "/jobs?pattern=nothing", "cursor=")
     assert listed(first) == []
-    assert "There are more to look at" in first.words
+    assert "There are more to search" in first.words
     assert "Go on from here" in first.words
-    assert "No further job fits" in last.words
-    assert f"0 jobs here; all {MANY:,} were looked at. " in last.words
+    assert "No further job matches" in last.words
+    assert f"0 jobs here; all {MANY:,} were searched. " in last.words
 
 
 def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):
@@ -240,7 +240,7 @@ def test_jobs_that_are_late_are_on_the_pages_that_follow_one_another(page, bike)
     bike.set("fine:A", "EVERY:1h", finish_within="1s")
     pages = follow(page, "/jobs?late=1", "cursor=")
     assert [listed(each) for each in pages] == [["tagged:A", *jobids[:49]], jobids[49:99], jobids[99:]]
-    assert "121 were looked at" in pages[-1].words
+    assert "121 were searched" in pages[-1].words
     for query, found in (
         ("queue=B", jobids[1::2]),
         ("tag=eu", ["tagged:A"]),
@@ -277,7 +277,7 @@ def test_a_queue_without_a_worker_says_so(page, bike):
 
 def test_a_queue_that_never_was_is_named_and_not_offered(page, some):
     found = read(page.get("/jobs?queue=nonesuch"))
-    assert "No job fits. Nothing ever waited in a queue work-nonesuch." in found.words
+    assert "No job matches. No job has ever waited in a queue work-nonesuch." in found.words
     assert "Nothing ever waited" not in read(page.get("/jobs?queue=A&status=STP")).words
 
 
@@ -291,7 +291,7 @@ def test_what_is_kept_of_no_run_is_said_to_be_unknown(page, bike):
     bike.set("quiet:A", "NOW", history=0)
     assert bike.work_one() == "quiet:A"
     found = read(page.get("/jobs?never_ran=1"))
-    assert (listed(found), "history=0 no run is kept" in found.words) == (["quiet:A"], True)
+    assert (listed(found), "history=0 keeps no runs" in found.words) == (["quiet:A"], True)
 
 
 def test_the_overview_begins_with_a_recurring_job_that_has_failed_for_good(page, bike):

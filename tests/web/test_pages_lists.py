@@ -66,7 +66,7 @@ def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatc
     assert sorted(found) == sorted([*(f"j{n:04}:A" for n in range(number)), "new:A"])
     found, pages = list_all(page, "/runs?failed=1", "cursor=")
     assert sorted(found) == [f"j{n:04}:A" for n in range(0, number, 100)]
-    assert f"The runs of all {number:,} jobs were looked at; those" in pages[-1].words
+    assert f"The runs of all {number:,} jobs were searched; each" in pages[-1].words
 
 
 def keep_failure(bike, jobid, failed, error):
@@ -91,7 +91,7 @@ def test_failures_are_grouped_and_listed(page, bike, monkeypatch):
     group = next(link for link in found.links if "group=" in link)
     jobids, pages = list_all(page, f"/{group}", "cursor=")
     assert len(set(jobids)) == 200
-    assert "Those like this: ValueError: row N <b>" in pages[0].words
+    assert "Failures with this error: ValueError: row N <b>" in pages[0].words
     # One by one, the newest come first.
     found, pages = list_all(page, "/failures?as=list", "cursor=")
     assert found == [f"j{number:03}:A" for number in reversed(range(250))]
@@ -144,7 +144,7 @@ def test_the_log_says_who_did_what(page, client, bike):
     assert found.words.count("ann@example.org") == 3
     assert "no <b>disk</b>" in found.words
     assert read(page.get("/log?id=one:A")).words.count("ann@example.org") == 2
-    assert "No change that is kept fits." in read(page.get("/log?id=other:A")).words
+    assert "No kept change matches." in read(page.get("/log?id=other:A")).words
 
 
 def test_the_log_is_looked_for_by_time_and_by_who(page, bike):
@@ -192,6 +192,6 @@ def test_a_search_in_the_log_goes_on_where_it_ended(page, bike, monkeypatch):
     entries = [json.dumps([f"{1000 + n // 4}.000000", "ann", "set", "", f"j{n}:A"]) for n in range(40)]
     bike.client.lpush(bike.store.keys.log, *entries)
     pages = follow(page, "/log?id=j3:A", "until=")
-    assert "There is more to look at" in pages[0].words
+    assert "There are older ones to search" in pages[0].words
     assert len(pages) == 41
     assert sum("Did what" in each.words for each in pages) == 1

@@ -71,7 +71,7 @@ def test_it_is_linked_from_where_runs_and_failures_are_shown(page, bike):
         assert "failed after" in read(page.get(f"/{find_link(page, address)}")).words, address
     bike.set("b:A", "NOW")
     assert take_one(bike.store, [("work-A", 60.0)], "somebody").jobid == "b:A"
-    assert "It goes on." in read(page.get(f"/{find_link(page, '/job?id=b:A')}")).words
+    assert "It is running." in read(page.get(f"/{find_link(page, '/job?id=b:A')}")).words
 
 
 def test_a_run_in_flight_is_the_same_run_when_it_has_ended(page, bike):
@@ -81,7 +81,7 @@ def test_a_run_in_flight_is_the_same_run_when_it_has_ended(page, bike):
     add_runs(bike, (began - 100, 1.0, ""))
     address = f"/{find_link(page, '/job?id=a:A')}"
     shown = read(page.get(address)).words
-    assert "It goes on." in shown
+    assert "It is running." in shown
     assert "Deadline none: it has no timeout" in shown
     assert f"/{find_link(page, f'/run?id=a:A&began={began - 100:.4f}')}" == address, "it is the run after"
     # It is kept with when its work began, and tried again.
@@ -131,10 +131,10 @@ def test_what_was_changed_before_it_since_the_run_before(page, bike, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(log, "LOOK_TIMEOUT", -1.0)
         cut = show(page, "a:A", f"{now + 60:.4f}").words
-    assert "Only the newest changes of all jobs were looked at." in cut
+    assert "Only the newest changes of all jobs were searched." in cut
     assert "Nobody" not in cut
     assert "Nobody has changed the job since the run before." in show(page, "a:A", f"{now + 120:.4f}").words
-    assert "Nobody has changed the job, as far as the log goes back." in show(page, "a:A", f"{now - 3600:.4f}").words
+    assert "The log has no change of the job." in show(page, "a:A", f"{now - 3600:.4f}").words
 
 
 def test_output_and_traceback_are_of_that_run_and_for_those_alone_who_may_see_them(page, page_with_data, bike):
@@ -190,4 +190,4 @@ def test_what_it_prints_appears_while_somebody_looks_and_not_where_it_is_hidden(
 
 def test_it_listens_to_a_limited_number_of_runs(page_with_data, running, monkeypatch):
     monkeypatch.setattr(printed, "MOST", 0)
-    assert "Too many others are listened to now." in show(page_with_data, "a:A", running[0]).words
+    assert "Too many pages follow output now." in show(page_with_data, "a:A", running[0]).words

@@ -91,10 +91,10 @@ def test_it_leaves_out_what_runs_often_and_says_so(page, bike):
     bike.set("fast:A", "EVERY:10s")
     bike.set("round:A", "CONTINUE")
     found = show(page, "?every=5m")
-    assert "Left out: 1 job that runs more often than every 5m, but for what has failed." in found.words
+    assert "Left out: 1 job that runs more often than every 5m, except for failures." in found.words
     assert "Not drawn ahead: 1 with CONTINUE" in found.words
     assert "nothing, " in found.words
-    assert "Nothing of these jobs ran in this time" in found.words
+    assert "No run of these jobs is kept for this time" in found.words
     assert "redbike set" not in found.words, "there are jobs"
 
 

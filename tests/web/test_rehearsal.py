@@ -37,7 +37,7 @@ def test_both_sides(paused, page):
     assert "With it: 105 runs in 6 h" in answer.text or "With it: 108 runs in 6 h" in answer.text
     assert answer.text.count('role="img"') == 2
     assert "No worker process that is known works the queue work-A." in answer.text
-    assert "This page only shows" in answer.text
+    assert "This page is read-only" in answer.text
     assert "<form class=" in answer.text
     assert 'method="post"' not in answer.text
 
@@ -101,7 +101,7 @@ def test_what_is_bad_is_said_in_one_line(paused, page):
 
 def test_where_there_is_nothing_that_is_said(paused, page):
     for query, said in (
-        *((query, "No job fits.") for query in ("action=run", "action=run&id=nobody", "action=run&pattern=nobody*")),
+        *((query, "No job matches.") for query in ("action=run", "action=run&id=nobody", "action=run&pattern=nobody*")),
         ("action=pause&of=queue&name=B", "No job would run in this time"),
         ("action=pause&of=queue&name=A", "<td>–</td>"),  # a peak of nothing has no time
     ):
@@ -124,7 +124,7 @@ def test_where_there_is_nothing_that_is_said(paused, page):
 def test_more_jobs_than_can_be_rehearsed_cannot_be_confirmed(paused, browse, monkeypatch):
     monkeypatch.setattr(pages, "MOST_JOBS", 2)
     html = browse(write=True).get("/rehearse?action=resume&paused=1").text
-    assert "There are more jobs than 2" in html
+    assert "There are more than 2 jobs" in html
     assert 'method="post"' not in html
 
 

@@ -22,7 +22,7 @@ OFFERED = {
     "/jobs": {'value="pause"': "operate", 'value="unset"': "write", ">New job<": "write"},
     "/queues": {'value="pause"': "operate", 'value="limit"': "write"},
     "/": {"Pause everything": "operate"},
-    "/failures": {"Run all that match": "operate"},
+    "/failures": {"Run all matching jobs": "operate"},
 }
 RANKS = ("read", "operate", "write")
 
@@ -54,7 +54,7 @@ def test_the_page_offers_what_the_role_allows_and_refuses_the_rest(bike, logged_
             mark: RANKS.index(role) >= RANKS.index(need) for mark, need in offers.items()
         }, path
     assert page.get("/set").status_code == (200 if role == "write" else 403)
-    assert ("This page only shows" in page.get("/").text) == (role == "read")
+    assert ("This page is read-only" in page.get("/").text) == (role == "read")
 
 
 def test_who_forges_a_form_is_refused_by_the_role(bike, logged_in):

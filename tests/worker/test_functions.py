@@ -70,7 +70,7 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
     ("function", "said"),
     [
         (lambda jobid, data, more: None, "has 'data' and the parameter 'more' without a default: have only one"),
-        (eval("lambda jobid, /: None"), "parameter 'jobid', which cannot be given by its name"),  # noqa: S307
+        (eval("lambda jobid, /: None"), "parameter 'jobid', which cannot be passed by its name"),  # noqa: S307
         (lambda: (yield), "has a yield"),
         (7, "a job is a function, not 7"),
     ],
@@ -144,7 +144,7 @@ def test_bad_ids_one_that_is_there_twice_and_bad_arguments_are_refused(jobs):
         jobs.job(set_all)
     add = jobs.job("backup", every="1h")
     assert add(nothing := lambda: None).__wrapped__ is nothing
-    with pytest.raises(BadConfig, match=r"'backup' is there twice: for \S+<lambda>\(\) and for \S+<lambda>\(\)"):
+    with pytest.raises(BadConfig, match=r"'backup' is given twice: to \S+<lambda>\(\) and to \S+<lambda>\(\)"):
         add(lambda: None)
     with pytest.raises(BadConfig, match="bad concurrency 0"):
         Jobs(concurrency=0)
@@ -155,7 +155,7 @@ def test_bad_ids_one_that_is_there_twice_and_bad_arguments_are_refused(jobs):
 
 def test_a_job_without_a_function_fails_and_names_those_that_there_are(bike, jobs):
     assert jobs.queue_names() == []
-    with pytest.raises(BadQueueName, match="there is no function yet"):
+    with pytest.raises(BadQueueName, match="no function was added yet"):
         jobs.queue_for("backup")
     jobs.job("backup")(lambda: None)
     jobs.job("remind", queue="A")(lambda: None)

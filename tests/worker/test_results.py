@@ -70,7 +70,7 @@ def test_by_default_nothing_is_kept(make, settings):
     bike = make(5, **settings)
     assert not bike.runs(JOB)[0].has_result
     assert bike.tell(JOB).keys() & {"result"} == bike.tell(JOB)["runs"][0].keys() & {"result", "result_error"} == set()
-    with pytest.raises(NoResult, match=f"^no result of '{JOB}': of its runs that are kept, none has one$"):
+    with pytest.raises(NoResult, match=f"^no result of '{JOB}': none of its kept runs has one$"):
         bike.result(JOB)
 
 

@@ -180,7 +180,7 @@ class Alerting:
         number = len(message.lines) + message.more
         what = f"{number} alerts" if number > 1 else "an alert"
         if message.tries > len(PAUSES):
-            log.error("could not send %s to %s, and gives up: %s", what, self._sender.name, problem)
+            log.error("could not send %s to %s, and gave up: %s", what, self._sender.name, problem)
             return None
         pause = PAUSES[message.tries - 1]
         log.warning("could not send %s to %s, and tries again in %g s: %s", what, self._sender.name, pause, problem)

@@ -12,11 +12,11 @@ from redbike.web.stream import BEAT
 OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
 EXPLAINED = {
     "id": "The id of a job; a slash in it is %2F",
-    "name": "The name of a queue; with the stock workers a short one will do",
+    "name": "The name of a queue; with the stock workers, a short name such as `A` is enough",
 }
 HOW = (
     "Roles: `read` lists, `operate` also runs, cancels, pauses and resumes, `write` may do all. "
-    "Times are epoch seconds; where a time is given, it may be a text as people say it, such as `22:45`."
+    "Times are epoch seconds. A time in a request may also be a text, such as `22:45`."
 )
 
 
@@ -72,26 +72,26 @@ def _list_query(route: Route) -> list[Schema]:
 
 
 def _list_replies(route: Route) -> dict[str, Any]:
-    problem = {"description": "Why not", "content": {KIND: {"schema": refer("Problem")}}}
+    problem = {"description": "Why the request failed", "content": {KIND: {"schema": refer("Problem")}}}
     if not route.reply:
         return {"204": {"description": "Done"}, "default": problem}
     done = {"description": "Done", "content": {"application/json": {"schema": refer(route.reply)}}}
-    created = {"201": {**done, "description": "There is a new job"}} if route.may_create else {}
+    created = {"201": {**done, "description": "The job is new"}} if route.may_create else {}
     return {"200": done, **created, "default": problem}
 
 
 def _describe_events() -> dict[str, Any]:
     said = (
-        "Each run that ends, as an event `run`, and each change by somebody, as `change`, with the schema `Event`. "
-        f"A comment comes each {BEAT:g} seconds if nothing else does. `listening` says that from now on all is heard, "
-        "`away` that Redis does not answer, `missing` how many events were dropped."
+        "Each run that ends is an event `run`, and each change that somebody makes an event `change`, with the schema "
+        f"`Event`. A comment is sent if there was nothing else for {BEAT:g} seconds. `listening` says that no event is "
+        "missed from now on, `away` that Redis does not answer, `missing` how many events were dropped."
     )
     pattern = {"name": "pattern", "in": "query", "schema": {"type": "array", "items": TEXT}}
     content = {"text/event-stream": {"schema": TEXT}}
     return {
         "operationId": "listen",
-        "summary": "What happens, as it happens",
+        "summary": "Events, as they happen",
         "description": said,
         "parameters": [pattern],
-        "responses": {"200": {"description": "It does not end", "content": content}},
+        "responses": {"200": {"description": "A stream that does not end", "content": content}},
     }

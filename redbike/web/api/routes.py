@@ -48,12 +48,14 @@ class Route:
         return self.path.split("/")[1:]
 
 
-PATTERN = Given("pattern", TEXT, "Only jobs of these ids; with `*`, `?` and `[…]` patterns", may_repeat=True)
+PATTERN = Given(
+    "pattern", TEXT, "Only jobs with these ids, or matching these patterns of `*`, `?` and `[…]`", may_repeat=True
+)
 TAG = Given("tag", TEXT, "Only jobs with this tag, or one of several", may_repeat=True)
 QUEUE = Given("queue", TEXT, "Only jobs of this queue")
 PAGE = (
-    Given("limit", COUNT | {"minimum": 1, "maximum": MOST}, f"How many rows at most; {LIMIT} without it"),
-    Given("cursor", TEXT, "Where the page begins: the cursor of the page before"),
+    Given("limit", COUNT | {"minimum": 1, "maximum": MOST}, f"The most rows; the default is {LIMIT}"),
+    Given("cursor", TEXT, "The cursor that came with the page before"),
 )
 SINCE = Given("since", TEXT, "Only runs that started then or later")
 FAILED = Given("failed", FLAG, "Only what went wrong")
@@ -61,34 +63,34 @@ FLAGS = tuple(Given(name, FLAG, f"Only jobs that are {name.replace('_', ' ')}") 
 CHANGES = (
     Given("jobid", TEXT, "Only changes of this job"),
     Given("since", TEXT, "Only what was changed then or later"),
-    Given("who", TEXT, "Only by those in whose names this is a part, in upper or lower case"),
+    Given("who", TEXT, "Only changes by people whose names contain this, in upper or lower case"),
 )
-COUNT_OF_NEXT = Given("count", COUNT | {"minimum": 1, "maximum": jobs.MOST_COUNT}, "How many instants")
-AFTER = Given("after", TEXT, "From when on")
-HOURS = Given("hours", COUNT | {"minimum": 1, "maximum": MOST_HOURS}, "How far to look ahead")
+COUNT_OF_NEXT = Given("count", COUNT | {"minimum": 1, "maximum": jobs.MOST_COUNT}, "How many due times")
+AFTER = Given("after", TEXT, "The instant after which they are")
+HOURS = Given("hours", COUNT | {"minimum": 1, "maximum": MOST_HOURS}, "How many hours to look ahead")
 
 SET = Body(
     {
-        "schedule": (TEXT, "When it runs, as `redbike set` takes it"),
+        "schedule": (TEXT, "The schedule, as `redbike set` takes it"),
         "tz": (
             {"anyOf": [TEXT, {"type": "null"}]},
-            "The zone of times that name none; that of the settings without it",
+            "The zone of times without a zone; the default is that of the settings",
         ),
-        "after": (SAID_TIME, "From when occurrences count"),
-        "options": (refer("Options"), "Those that are not given stay as they are; null takes one back"),
-        "data": (ANYTHING, "For its worker, any JSON; they stay as they are if they are not given; null removes them"),
+        "after": (SAID_TIME, "The instant from which occurrences count"),
+        "options": (refer("Options"), "Options that are not given do not change; null removes one"),
+        "data": (ANYTHING, "Any JSON, for the worker; without it the data do not change; null removes them"),
     },
     ["schedule"],
 )
 PAUSE = Body(
     {
         "until": (SAID_TIME, "When the pause ends by itself"),
-        "reason": (TEXT, "Why, for whoever looks at it"),
-        "every": (TEXT, "A schedule: it is paused at each of its times"),
+        "reason": (TEXT, "The reason, for people"),
+        "every": (TEXT, "A schedule: at each of its times a pause begins"),
         "for": ({"anyOf": [NUMBER, TEXT]}, "With `every`, how long each time"),
     }
 )
-RESUME = Body({"every": (FLAG, "End the blackout that `every` has set, for good")})
+RESUME = Body({"every": (FLAG, "Also end the blackout that `every` has set, for good")})
 NOTHING = Body()
 LIMITS = Body(
     {
@@ -112,7 +114,7 @@ ROUTES = (
     ),
     Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
     Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobDetails", body=SET, may_create=True),
-    Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Take a job out of the rotation"),
+    Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Unset a job: remove it, with its options and data"),
     Route(
         "GET",
         "/jobs/{id}/runs",
@@ -133,9 +135,9 @@ ROUTES = (
         (Given("at", TEXT, "An instant that is past"),),
     ),
     Route("POST", "/jobs/{id}/run", "operate", jobs.run_job, "Run a job once now", "Done", body=NOTHING),
-    Route("POST", "/jobs/{id}/cancel", "operate", jobs.cancel_job, "Drop what waits or runs", "Done", body=NOTHING),
-    Route("POST", "/jobs/{id}/pause", "operate", jobs.pause_job, "Hold a job", "Done", body=PAUSE),
-    Route("POST", "/jobs/{id}/resume", "operate", jobs.resume_job, "Let a job go on", "Done", body=RESUME),
+    Route("POST", "/jobs/{id}/cancel", "operate", jobs.cancel_job, "Cancel what waits or runs", "Done", body=NOTHING),
+    Route("POST", "/jobs/{id}/pause", "operate", jobs.pause_job, "Pause a job", "Done", body=PAUSE),
+    Route("POST", "/jobs/{id}/resume", "operate", jobs.resume_job, "Resume a job", "Done", body=RESUME),
     Route(
         "GET",
         "/runs",
@@ -150,18 +152,18 @@ ROUTES = (
         "/failures",
         "read",
         lists.list_failures,
-        "Jobs that have failed since",
+        "Jobs that have failed and not succeeded since",
         "FailurePage",
         (PATTERN, TAG, *PAGE),
     ),
-    Route("GET", "/queues", "read", lists.list_queues, "Every queue", "QueuePage", PAGE),
-    Route("GET", "/queues/{name}", "read", lists.show_queue, "One queue", "Queue"),
+    Route("GET", "/queues", "read", lists.list_queues, "All queues", "QueuePage", PAGE),
+    Route("GET", "/queues/{name}", "read", lists.show_queue, "A queue", "Queue"),
     Route(
         "POST",
         "/queues/{name}/pause",
         "operate",
         queues.pause_queue,
-        "Take no job from a queue",
+        "Pause a queue",
         "QueueDone",
         body=PAUSE,
         is_whole=True,
@@ -171,7 +173,7 @@ ROUTES = (
         "/queues/{name}/resume",
         "operate",
         queues.resume_queue,
-        "Let a queue go on",
+        "Resume a queue",
         "QueueDone",
         body=RESUME,
         is_whole=True,
@@ -188,7 +190,7 @@ ROUTES = (
     ),
     Route("POST", "/pause", "operate", queues.pause_all, "Pause everything", "QueueDone", body=PAUSE, is_whole=True),
     Route(
-        "POST", "/resume", "operate", queues.resume_all, "Let everything go on", "QueueDone", body=RESUME, is_whole=True
+        "POST", "/resume", "operate", queues.resume_all, "Resume everything", "QueueDone", body=RESUME, is_whole=True
     ),
     Route("POST", "/halt", "write", queues.halt, "Stop all dispatchers and workers", body=NOTHING, is_whole=True),
     Route("GET", "/workers", "read", lists.list_workers, "Dispatchers and workers", "WorkerPage", PAGE),
@@ -197,7 +199,7 @@ ROUTES = (
         "/agenda",
         "read",
         lists.list_agenda,
-        "What will run when",
+        "What will run, and when",
         "AgendaRowPage",
         (PATTERN, TAG, HOURS, AFTER, *PAGE),
     ),

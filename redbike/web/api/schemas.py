@@ -102,12 +102,15 @@ def refer(name: str) -> Schema:
 
 def describe_page(name: str) -> Schema:
     """Return the schema of a page of a list."""
-    cursor = {"anyOf": [TEXT, {"type": "null"}], "description": "of the next page; null if nothing is left"}
+    cursor = {
+        "anyOf": [TEXT, {"type": "null"}],
+        "description": "The cursor of the next page; null if this is the last one",
+    }
     found = describe_members(items={"type": "array", "items": refer(name)}, cursor=cursor)
     found["properties"]["missing"] = {
         "type": "array",
         "items": TEXT,
-        "description": "shards that do not answer: nothing of them is in the list; its last page names all",
+        "description": "The shards that do not answer: nothing of them is in the list; its last page names all",
     }
     return found
 

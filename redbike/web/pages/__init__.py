@@ -59,7 +59,7 @@ STATUSES = {NoSuchJob: 404, NoResult: 404, BadJobId: 400, BadQueueName: 400, Bad
 AWAY, UNUSABLE, PROBLEM = "Redis does not answer", "Redis cannot be used", "This cannot be shown"  # headings
 FAILURES = {
     404: "There is no such page.",
-    405: "This page is only shown. Nothing was changed.",
+    405: "This page takes no changes. Nothing was changed.",
     500: "This page could not be made. The log of the process that shows it says why.",
 }
 

@@ -20,14 +20,14 @@ from redbike.web.selection import Found, Target, make_pause_digest
 MOST = 10_000  # jobs that one form changes
 NAMED = 50  # jobs that a confirmation names
 ASKED, BAD, CHANGED = 200, 400, 409  # statuses
-NONE = Note("No job fits any more, so nothing was done.", is_problem=True)
+NONE = Note("No job matches any more, so nothing was done.", is_problem=True)
 UNSELECTED = Note("No job was selected, so nothing was done.", is_problem=True)
 TOO_MANY = Note(
-    f"More than {MOST:,} jobs match, or it takes too long to find them. That is too much for one step, so nothing was "
-    "done. Narrow the filter, or use the command line.",
+    f"More than {MOST:,} jobs match, or the search took too long, so nothing was done. Narrow the filter, or use the "
+    "command line.",
     is_problem=True,
 )
-UNKNOWN = "What was sent last may have been done or not: look before you try it again."
+UNKNOWN = "The last step may have been done or not: check before you try again."
 
 
 def carry_out(sent: Sent) -> Response:
@@ -118,7 +118,7 @@ def _compare(sent: Sent, order: Order, found: Found) -> list[tuple[str, list[str
     before, now = sent.memory.get_set(order.digest), set(found.jobids)
     if before is None:
         return []
-    kinds = ("new", sorted(now - before)), ("gone, or not fitting any more", sorted(before - now))
+    kinds = ("new", sorted(now - before)), ("gone, or no longer matching", sorted(before - now))
     return [(how, jobids[:NAMED], len(jobids)) for how, jobids in kinds if jobids]
 
 
@@ -139,7 +139,7 @@ def _describe(order: Order, given: Given, found: Found, done: Done) -> Note:
         counts = ", ".join(f"{number:,} {word}" for word, number in words)
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
     if done.error:
-        return Note(f"{said} Then it stopped: {done.error}. {UNKNOWN}", is_problem=True)
+        return Note(f"{said} Then an error ended it: {done.error}. {UNKNOWN}", is_problem=True)
     return Note(f"{said}{given.said}", is_open=GOES_ON in done.words)
 
 
@@ -152,7 +152,7 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
             is_first = steerer.pause_queue(name, given.blackout)
             said = "has a blackout now" if is_first else "has this blackout now, in place of another one"
         elif order.action == END:
-            said = "is not paused again and again any more" if steerer.end_blackout(name) else "had no blackout"
+            said = "has no blackout any more" if steerer.end_blackout(name) else "had no blackout"
         elif order.action == "pause":
             said = "is paused" if queues.pause(name, given.until, given.reason) else "was paused already"
         elif order.action == "resume":

@@ -20,8 +20,8 @@ from redbike.web.rendering import quote_part, show_text
 from redbike.web.site import Site
 
 GOOD, BAD, CHANGED = 200, 400, 409  # statuses
-UNCHANGED = "Nothing of it differs, so nothing was done."
-UNKNOWN = "It may have been done or not: look before you try it again."
+UNCHANGED = "Nothing differs, so nothing was done."
+UNKNOWN = "It may have been done or not: check before you try again."
 
 
 def show_form(site: Site, request: Request) -> Response:

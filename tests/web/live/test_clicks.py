@@ -131,7 +131,7 @@ def test_a_queue_and_everything(several, tab, visit):
     expect(act("Resume it", "goes on")).to_contain_text("no worker")
     row = act("Limit it", "has these limits now: at once 5, rate 100/m", at_once="5", rate="100/m")
     expect(row).to_contain_text("5 at once, 100/m")
-    expect(act("Take back its limits", "has these limits now: at once none, rate none")).not_to_contain_text("at once")
+    expect(act("Remove its limits", "has these limits now: at once none, rate none")).not_to_contain_text("at once")
     tab.goto(several.url)
     other = visit(f"{several.url}queues")
     expect(other.locator("#everything")).to_be_empty()

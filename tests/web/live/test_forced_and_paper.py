@@ -65,8 +65,8 @@ def test_what_colours_say_is_seen_in_forced_ones(steering, visit):
     # Nor is a refusal told by its colour alone.
     tab.goto(f"{steering.url}failures")
     tab.locator("[name=pattern]").last.fill("nothing:*")
-    press(tab, "Run all that match again")
-    expect_note(tab, "No job fits any more, so nothing was done.")
+    press(tab, "Run all matching jobs again")
+    expect_note(tab, "No job matches any more, so nothing was done.")
     assert "▲" in tab.locator(".note").evaluate("each => getComputedStyle(each, '::before').content")
 
 
@@ -83,7 +83,7 @@ def test_on_paper_nothing_is_cut_off_and_nothing_can_be_pressed(steering, visit)
         shown = tab.locator(CONTROLS).evaluate_all("all => all.map(each => each.outerHTML.slice(0, 100))")
         assert [each for each in shown if not each.startswith("<summary>")] == [], path
         text = tab.locator("main").inner_text()
-        forbidden = ("Change it", "Rehearse", "Look again", "Copy this text", "±")
+        forbidden = ("Change it", "Rehearse", "Refresh", "Copy this text", "±")
         assert [words for words in forbidden if words in text] == [], path
         assert tab.evaluate(CUT_OFF) == [], path
         assert tab.evaluate("document.documentElement.scrollWidth") <= PAPER["width"], path
