@@ -27,17 +27,13 @@ from redbike.web import app
 
 FOLDER = Path(__file__).parent / "pictures"
 DESK, PHONE = (1200, 750), (390, 844)
-# The name of the picture, the page, the size of the window, and whether it is dark.
+# The name of the picture, the page, and the size of the window.
 PICTURES = (
-    ("overview", "", DESK, "light"),
-    ("overview-dark", "", DESK, "dark"),
-    ("overview-phone", "", PHONE, "light"),
-    ("jobs", "jobs?sort=next", DESK, "light"),
-    ("timeline", "timeline?lanes=job&every=5m", DESK, "light"),
-    ("job", "job?id=billing:invoices", DESK, "light"),
-    ("jobs-phone", "jobs", PHONE, "light"),
-    ("run", "run?id=billing:invoices&began=failure", DESK, "light"),
-    ("palette", "runs", DESK, "dark"),
+    ("overview", "", DESK),
+    ("jobs", "jobs?sort=next", DESK),
+    ("timeline", "timeline?lanes=job&every=5m", DESK),
+    ("job", "job?id=billing:invoices", DESK),
+    ("jobs-phone", "jobs", PHONE),
 )
 JOBS = {
     "backup:database": "0 3 * * *",
@@ -131,18 +127,14 @@ def serve(bike: Redbike) -> Iterator[str]:
 
 def draw(browser: Browser, url: str) -> None:
     """Make the pictures."""
-    for name, path, (width, height), scheme in PICTURES:
+    for name, path, (width, height) in PICTURES:
         context = browser.new_context(
             viewport={"width": width, "height": height},
-            color_scheme="dark" if scheme == "dark" else "light",
+            color_scheme="light",
             reduced_motion="reduce",
         )
         tab = context.new_page()
         tab.goto(url + path)
-        if name == "palette":
-            tab.keyboard.press("/")
-            tab.keyboard.type("b")
-            tab.get_by_role("option", name="backup:database").wait_for()
         tab.locator("body:not(:has([data-again])) > dialog#help").wait_for(state="attached")
         tab.screenshot(path=FOLDER / f"{name}.png")
         context.close()

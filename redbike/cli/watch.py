@@ -58,7 +58,7 @@ def _parse_lag(text: str | None) -> float:
 
 
 def tell_metrics(arguments: Arguments, config: Config) -> int:
-    """Print the figures for Prometheus once, or serve them until the process is told to stop."""
+    """Print the metrics for Prometheus once, or serve them until the process is told to stop."""
     listen = arguments["--listen"]
     address = None if listen is None else parse_address(listen)
     try:

@@ -226,7 +226,7 @@ class Queries(Part):
         return check_health(self.store, checked, max_lag, settings.timezone, settings.grace)
 
     def metrics(self) -> str:
-        """The figures for Prometheus, in its text format. Needs the extra ``metrics``.
+        """The metrics for Prometheus, in its text format. Needs the extra ``metrics``.
 
         If the server does not answer, ``redbike_up`` is 0, and the others are missing but ``redbike_build_info``.
         """

@@ -85,9 +85,7 @@ def read_blackout(cell: str) -> WantedBlackout:
     found = _read_object(BLACKOUT, cell, WantedBlackout._fields)
     lines = (found.get(name, "") for name in ("by", "reason"))
     if not (isinstance(found.get("every"), str) and is_number(found.get("seconds")) and all(map(_is_line, lines))):
-        raise BadConfig(
-            f"bad blackout {quote(cell)}: it needs every and seconds; by and reason are one line each"
-        )
+        raise BadConfig(f"bad blackout {quote(cell)}: it needs every and seconds; by and reason are one line each")
     return WantedBlackout(**found)
 
 
