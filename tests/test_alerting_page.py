@@ -49,18 +49,6 @@ def test_with_a_shell_of_its_own_a_command_mails_too(shell):
     assert read_mail(shell, commands)[1] == "backup:A failed: exit status 3: half a backup"
 
 
-def test_a_program_mails_after_a_failure(shell):
-    write(shell, "bin/sendmail", MAIL).chmod(0o755)
-    job = '@jobs.job("backup", cron="0 3 * * *")\ndef backup() -> None:\n    raise OSError("disk full")\n'
-    write(shell, "app.py", find_block("alerting", "# app.py") + job)
-    start_line(shell, "exec redbike up app:jobs")
-    wait_until(lambda: "works work-backup" in shell.log(), 60)
-    assert shell.run("run", "backup").returncode == 0
-    wait_until((shell.folder / "mail").exists, 60)
-    lines = (shell.folder / "mail").read_text().splitlines()
-    assert lines == ["ops@example.org", "Subject: backup failed", "", "OSError: disk full"]
-
-
 def test_nagios_is_told_that_it_is_critical(shell):
     conf = write(shell, "redbike.conf", "")
     done = run_line(shell, find_block("alerting", "redbike --config").replace("/etc/redbike/redbike.conf", str(conf)))

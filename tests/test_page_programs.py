@@ -40,6 +40,26 @@ with transaction.atomic():
     assert list(bike.get_schedules()) == []
 print(bike.tell("mail:7")["data"])
 """
+REPEATED = """
+
+def test_an_invoice_is_written_once(redbike):
+    bike = redbike(jobs, now=datetime(2027, 1, 1, 12, tzinfo=UTC))
+    bike.set("invoice", "0 0 1 * *", tz="Europe/Berlin")
+    bike.run_due(timedelta(days=60))
+    bike.run("invoice")
+    bike.run_due()
+    assert len(invoices) == 3
+
+
+def test_a_payment_without_an_account_is_not_tried_again(redbike):
+    asked.clear()
+    bike = redbike(jobs)
+    bike.set("pay", "NOW", data="bob")
+    bike.run_due(timedelta(days=1), reraise=False)
+    assert asked == ["bob", "bob"]
+    [failure] = bike.failures()
+    assert failure["error"] == "NoSuchAccount: bob (stop_on has NoSuchAccount)"
+"""
 BIKE = """
 import os
 from redbike import Redbike, RoundRobin
@@ -73,6 +93,13 @@ def test_a_program_listens(shell):
     shell.bike.set("job:A", "NOW")
     assert shell.bike.work_one() == "job:A"
     wait_until(lambda: "PastRun(jobid='job:A'" in shell.log(), 60)
+
+
+def test_jobs_are_tried_again_as_the_page_on_retries_says(shell):
+    [blocks] = list_programs("retries").values()
+    write(shell, "app.py", "\n\n".join(block.text for block in blocks) + REPEATED)
+    done = run_line(shell, "python -m pytest -q -p no:cacheprovider -p redbike.testing app.py")
+    assert (done.returncode, "3 passed" in done.stdout) == (0, True), done.stdout
 
 
 def test_a_job_is_set_when_a_transaction_is_committed(shell):

@@ -64,7 +64,7 @@ def test_every_example_of_a_schedule_is_one():
 
 
 def test_the_options_of_functions_without_a_schedule_are_those_on_the_page():
-    named = re.search(r"function without a schedule may only have (.*?): set", JOBS, re.DOTALL)
+    named = re.search(r"function\s+without a schedule may only have (.*?): set", JOBS, re.DOTALL)
     assert re.findall(r"``(\w+)``", named[1]) == [name.replace("-", "_") for name in _OF_WORKERS]
 
 

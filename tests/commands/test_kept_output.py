@@ -132,7 +132,7 @@ def test_the_command_prints_it(run, shell, prefix):
 def test_the_lines_of_the_page_print_what_it_says(jobs):
     bike = Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
     script = "backup = sh -c 'echo one; test -e ran && echo two; test -e ran || { touch ran; exit 1; }'\n"
-    (jobs.folder / "commands.ini").write_text(f"[commands]\n{script}{find_block('commands', '[*]')}cwd = .\n")
+    (jobs.folder / "commands.ini").write_text(f"[commands]\n{script}[*]\noutput = 16k\ncwd = .\n")
     jobs.start("work")
     for number in (1, 2):
         bike.set("backup:A", "NOW")

@@ -1,4 +1,4 @@
-"""The figures for Prometheus: they are what was done, and name no job."""
+"""The metrics for Prometheus: they are what was done, and name no job."""
 
 import math
 import re

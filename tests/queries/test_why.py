@@ -34,7 +34,7 @@ def test_it_runs(store):
     assert why(store, START + 5) == f"It runs now: since {at(START)} on web1:1:Ownerw01."
     assert why(store) == f"It runs now: since {at(START)} on web1:1:Ownerw01, 50 s beyond its deadline."
     cancel_jobs(store.at(START), [JOB], Settings())
-    assert why(store, START + 5).endswith(", and is being told that it is cancelled.")
+    assert why(store, START + 5).endswith("; it was cancelled, and has not ended yet.")
 
 
 EVERY = "every 1 minute and 40 seconds, counted from Thursday, 1 January 1970 at 00:00 UTC"

@@ -85,12 +85,12 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
     page = press(browser, f"/job?id={run.jobid}", "Cancel its run", f"Cancel the job {run.jobid}")
     assert page.notes == [f"{run.jobid}: cancelled; the run has not ended yet."]
     assert page.kinds == ["note open"], "it does not look as if all was done"
-    assert "and is being told that it is cancelled" in page.text
+    assert "it was cancelled, and has not ended yet" in page.text
     page = press(browser, "/jobs?queue=A", "Cancel", tick=("nightly:A", "hourly:A"))
     page = browser.send(page, "Cancel 2 jobs")
     assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 cancelled before; the run has not ended yet."]
     end(bike.store, run, decide_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
-    assert "being told" not in browser.get(f"/job?id={run.jobid}").text
+    assert "has not ended yet" not in browser.get(f"/job?id={run.jobid}").text
 
 
 def test_a_job_is_unset_after_a_confirmation(bike, browser):

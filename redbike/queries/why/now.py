@@ -106,7 +106,7 @@ def _explain_run(situation: Situation, clock: Clock) -> str:
     assert job.run
     process = ProcessRecord.parse(job.worker)
     where = f" on {process.format_id(job.run.tag[:OWNER])}" if process else ""
-    told = ", and is being told that it is cancelled" if job.run.cancelled else ""
+    told = "; it was cancelled, and has not ended yet" if job.run.cancelled else ""
     late = clock.now - job.run.deadline
     beyond = f", {format_length(late)} beyond its deadline" if late > 0 else ""
     refused = f" The server takes no changes: {situation.refusal}." if situation.refusal else ""

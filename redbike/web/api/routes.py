@@ -77,7 +77,7 @@ SET = Body(
             "The zone of times without a zone; the default is that of the settings",
         ),
         "after": (SAID_TIME, "The instant from which occurrences count"),
-        "options": (refer("Options"), "Options that are not given do not change; null removes one"),
+        "options": (refer("Options"), "Options that are not given do not change; null resets one"),
         "data": (ANYTHING, "Any JSON, for the worker; without it the data do not change; null removes them"),
     },
     ["schedule"],

@@ -135,7 +135,7 @@ def test_the_worker_of_a_hung_job_is_named_and_its_run_cancelled(world, person):
     person.click("button", "Cancel the run of hung:D")
     expect_title(person.tab, "Cancel the job hung:D?")
     person.click("button", "Cancel the job hung:D")
-    expect(person.tab.locator("main .note")).to_contain_text("hung:D: cancelled; the run is being told")
+    expect(person.tab.locator("main .note")).to_contain_text("hung:D: cancelled; the run has not ended yet")
     [state] = world.bike.store.questions.inspect(["hung:D"])
     assert state.run.cancelled
 
