@@ -152,7 +152,7 @@ BAD = [
     ({"every": "EVERY:1h@0", "lasting": "1h"}, BadSchedule, "'EVERY:1h@0' for 1 h: it would never end"),
     ({"every": "* * * * *", "lasting": "2m"}, BadSchedule, "it would never end"),
     ({"every": "@daily", "lasting": "x"}, BadConfig, "'x'"),
-    ({"every": "@daily", "lasting": 0}, BadConfig, "0: 30m"),
+    ({"every": "@daily", "lasting": 0}, BadConfig, "0: a duration"),
     ({"every": "@daily", "lasting": timedelta(-1)}, BadConfig, "-1"),
     ({"every": "@daily"}, BadConfig, "lasting"),
     ({"lasting": "1h"}, BadConfig, "every"),

@@ -182,7 +182,7 @@ def test_a_job_is_set_with_any_schedule(bike, calls):
     assert calls == [("ann", 3)]
     with pytest.raises(BadSchedule, match="never"):
         greet.set("bob", "never", "bob")
-    with pytest.raises(TypeError, match="key, after: that is for enqueue"):
+    with pytest.raises(TypeError, match=r"key, after: only enqueue\(\) takes that"):
         greet.options(after=5, key="x").set("bob", "NOW", "bob")
     assert bike.tell("greet:bob")["status"] is None
 
