@@ -3,6 +3,7 @@
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +15,8 @@ from redbike.store.store import Store
 log = logging.getLogger("redbike.dispatcher")
 
 Errand = Callable[[], None]
+
+CATCH_UP = 60.0  # seconds after which shards are compared: whoever told them may have died in between, or been cut off
 
 
 class BetweenShards:
@@ -52,10 +55,21 @@ class BetweenShards:
 
     def _run(self) -> None:
         try:
-            while errand := self._asked.get():
+            again = time.monotonic() + CATCH_UP
+            while errand := self._get(again):
+                if time.monotonic() >= again:
+                    _do(self._catch_up)
+                    again = time.monotonic() + CATCH_UP
                 _do(errand)
         except BaseException as error:
             self._fail(error)
+
+    def _get(self, until: float) -> Errand | None:
+        """Return what it is asked next, or at that instant of the monotonic clock nothing to do."""
+        try:
+            return self._asked.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return lambda: None
 
     def _catch_up(self) -> None:
         for each in catch_up(self._shards):

@@ -66,11 +66,18 @@ class QueueLimitsState:
 class QueueLimiter(Part):
     """Pauses, opens and limits queues."""
 
-    def pause(self, name: str, until: float | None = None, by: str = "", reason: str = "") -> bool:
-        """Pause the queue `name`; return False if it was paused already: then nothing is changed."""
+    def pause(
+        self, name: str, until: float | None = None, by: str = "", reason: str = "", replaces: bool = False
+    ) -> bool:
+        """Pause the queue `name`; return False if it was paused already: then nothing is changed, unless it `replaces`.
+
+        So the pause has this end, whatever it had before.
+        """
         given: dict[str, Any] = {"by": by, "reason": reason}
         if until is not None:
             given["until"] = until
+        if replaces:
+            given["replaces"] = True
         detail = describe_pause(until, reason, _describe(name))
         return bool(self._namespace.run("pause_queue", _list_queue(name), detail=detail, **given)[0] == "ok")
 

@@ -4,7 +4,8 @@ Each shard notes in ``-agreed`` when it was told last of a queue or a token: so 
 best, and one that was away takes that over.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
@@ -14,6 +15,7 @@ from redbike.store.records import decode
 from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, tell_all
 from redbike.store.store import Store
 
+NEWER = 1e-6  # seconds between two notes, at least
 FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
 
 Copy = Callable[[Store, Store, str], None]  # from one shard to another
@@ -23,12 +25,15 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
     """Tell all shards, see `tell_all`, and note that; the first argument has the name."""
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
-        at = any_one()(shards, lambda shard: shard.timeline.read_clock, (), {})
+        field = f"{FIELD}{kind}:{get_name(given[0])}"
+        # Masters have clocks of their own: the newest note is newer than all others, whatever its clock says.
+        clock = any_one()(shards, lambda shard: shard.timeline.read_clock, (), {})
+        at = max([clock, *(known + NEWER for known in _read_all(shards, field))])
 
         def tell(shard: Store) -> Callable[..., Any]:
             def call(*given: Any, **named: Any) -> Any:
                 answer = ask(shard)(*given, **named)
-                _note(shard, f"{FIELD}{kind}:{get_name(given[0])}", at)
+                _note(shard, field, at)
                 return answer
 
             return call
@@ -36,6 +41,13 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
         return tell_all(merge)(shards, tell, given, named)
 
     return route
+
+
+def _read_all(shards: Sequence[Store], field: str) -> Iterator[float]:
+    """Yield when those shards that answer were told last."""
+    for shard in shards:
+        with suppress(Unreachable):
+            yield _read_notes(shard).get(field, 0.0)
 
 
 def _note(shard: Store, field: str, at: float) -> None:
@@ -79,11 +91,13 @@ def _read_notes(shard: Store) -> dict[str, float]:
 
 
 def _copy_pause(source: Store, target: Store, name: str) -> None:
-    pause = source.queue_limits.read(name).pause
-    if pause is None or pause.is_of_blackout:
+    pause, own = source.queue_limits.read(name).pause, target.queue_limits.read(name).pause
+    if pause is not None and not pause.is_of_blackout:
+        target.queue_limits.pause(name, pause.until, pause.by, pause.reason, replaces=True)
+    elif own is not None and not own.is_of_blackout:
         target.queue_limits.open(name, resume=True)
-    else:
-        target.queue_limits.pause(name, pause.until, pause.by, pause.reason)
+        # It may have been in the way of a blackout that is on.
+        _copy_blackout(source, target, name)
 
 
 def _copy_blackout(source: Store, target: Store, name: str) -> None:

@@ -3,8 +3,12 @@
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.config.settings import Settings
 from redbike.control.tokens import add_token
+from redbike.dispatcher.sharded import Dispatchers
 from redbike.store.sharded.steering import catch_up
+from tests.loops import beside
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -80,3 +84,36 @@ def test_what_is_told_while_a_shard_catches_up_counts(bike):
         bike.pause_queue("A")
     assert len(catch_up([*shards[:2], Late(shards[2], lambda: bike.resume_queue("A"))])) == 2
     assert [look(shard)[0] for shard in shards] == [[]] * 3
+
+
+def test_the_end_of_a_pause_is_told_too(bike):
+    until = bike.store.timeline.read_clock() + 1000
+    for before, after in (({"until": until}, {}), ({}, {"until": until})):
+        bike.pause_queue("A", **before)
+        with Away(bike, 2):
+            bike.resume_queue("A")
+            bike.pause_queue("A", **after)
+        assert len(catch_up(bike.store.shards)) == 1
+        assert {shard.queue_limits.read("work-A").pause.until for shard in bike.store.shards} == {after.get("until")}
+        bike.resume_queue("A")
+
+
+def test_what_is_told_later_counts_whichever_clock_it_has(bike):
+    bike.pause_queue("A")
+    for shard in bike.store.shards:
+        # So did a master whose clock was a minute ahead.
+        shard.client.hset(shard.keys.agreed, "told:pause:work-A", f"{shard.timeline.read_clock() + 60:.6f}")
+    with Away(bike, 2):
+        bike.resume_queue("A")
+    assert len(catch_up(bike.store.shards)) == 1
+    assert [look(shard)[0] for shard in bike.store.shards] == [[]] * 3
+
+
+def test_shards_are_compared_again_after_a_while(bike, monkeypatch):
+    monkeypatch.setattr("redbike.dispatcher.between_shards.CATCH_UP", 0.05)
+    with beside(bike.store, Dispatchers(bike.store, Settings()).dispatch):
+        # The first time, it may be that which is done at the start.
+        for is_paused, act in ((True, bike.pause_queue), (False, bike.resume_queue)):
+            with Away(bike, 2):
+                act("A")
+            wait_until(lambda wanted=is_paused: bool(bike.store.shards[2].queue_limits.read("work-A").pause) == wanted)
