@@ -30,7 +30,7 @@ def run_timers(store: Store, settings: Settings, timers: Sequence[str], divide: 
         elif kind == "quota" and is_queue_name(name):
             # Of two dispatchers that have seen the timer, one divides.
             with suppress(Late):
-                store.quotas.postpone(name)
+                store.quotas.postpone(name, is_first=True)
                 divide(name)
         elif kind not in ("job", "expires", "blackout"):
             log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)

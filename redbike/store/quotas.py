@@ -58,9 +58,9 @@ class Quotas(Part):
         kept = decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))
         return _read_held(load_object(kept) or {})
 
-    def postpone(self, name: str) -> None:
-        """See that a dispatcher divides in two seconds, unless this one does. Raise `Late` if another one has come."""
-        self._run(name, "later", 0)
+    def postpone(self, name: str, is_first: bool = False) -> None:
+        """See that a dispatcher divides in two seconds; `is_first`: raise `Late` if another one has seen the timer."""
+        self._run(name, "later", 0, **({"first": True} if is_first else {}))
 
     def hold(self, name: str, epoch: int, at_once: bool) -> Held:
         """Let nothing be taken until parts are given; `at_once`: slots are kept from now on. Raise `Late`."""

@@ -380,7 +380,7 @@ def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
     assert pinged.called == ["/"]
 
 
-@pytest.mark.parametrize("command", [["dispatch"], ["up", "jobs:Worker('A')"]])
+@pytest.mark.parametrize("command", [["dispatch"], ["up", "redbike:RoundRobin('A')"]])
 def test_a_bad_one_is_refused_before_anything_starts(shell, command):
     for given, more in ((["--ping-url", "ftp://h/s3cret"], {}), ([], {"REDBIKE_DISPATCHER_PING_URL": "h/s3cret"})):
         shell.environment |= more

@@ -88,8 +88,8 @@ def test_its_lines_are_kept_when_its_zone_is_added():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0 9 * * *\nFOO:1", "bad schedule: 'FOO:1' is no EXDATE or RDATE"),
-        ("0 9 * * *\n0 17 * * *", "bad schedule: '0 17 * * *' is no EXDATE or RDATE"),
+        ("0 9 * * *\nFOO:1", "bad schedule: 'FOO:1' is not an EXDATE or RDATE"),
+        ("0 9 * * *\n0 17 * * *", "bad schedule: '0 17 * * *' is not an EXDATE or RDATE"),
         ("0 9 * * *\nEXDATE:", "'' in 'EXDATE:' is no date"),
         ("0 9 * * *\nEXDATE:20260230", "'20260230' in 'EXDATE:20260230' is no date"),
         ("0 9 * * *\nEXDATE:20261225;20261226", "is no date"),

@@ -132,7 +132,7 @@ def test_its_masks_say_what_it_stands_for():
     [
         ("0 0 L-3 * *", "bad day of month 'l-3'"),
         ("*/0 * * * *", "a step is 1 or more"),
-        ("@reboot", "a job that is set to NOW runs right away"),
+        ("@reboot", "NOW runs a job right away"),
         ("\u017ftop", "no keyword"),
     ],
 )

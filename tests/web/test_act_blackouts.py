@@ -65,8 +65,8 @@ def test_a_bad_blackout_is_said_in_the_form_and_changes_nothing(bike, browser):
         ({"every": "NOW", "lasting": "2h"}, "a blackout needs times that come again and again"),
         ({"every": "0 2 * * *", "lasting": "2 days"}, "bad length of a blackout '2 days'"),
         ({"every": "0 2 * * *", "lasting": "1d"}, "it would never end"),
-        ({"every": "0 2 * * *"}, "a blackout needs both"),
-        ({"lasting": "2h"}, "a blackout needs both"),
+        ({"every": "0 2 * * *"}, "a blackout needs a schedule (every) and a length (for"),
+        ({"lasting": "2h"}, "a blackout needs a schedule (every) and a length (for"),
         ({"every": "0 2 * * *", "lasting": "2h", "until": "+1d"}, "a blackout ends after its length"),
     ):
         assert said in press(browser, "/job?id=hourly:A", "Pause this job", **typed).text

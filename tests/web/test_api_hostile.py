@@ -56,7 +56,7 @@ REQUESTS = [
     ("PUT", JOB, {**SET, "tz": 1}, 422, "bad tz 1"),
     ("PUT", JOB, {**SET, "after": "whenever"}, 422, "whenever"),
     ("PUT", JOB, {**SET, "after": {}}, 422, "bad after {}"),
-    ("PUT", "/jobs/once%2Fx:shell", {"schedule": "NOW", "data": {"argv": ["id"]}}, 422, "one-offs of a shell"),
+    ("PUT", "/jobs/once%2Fx:shell", {"schedule": "NOW", "data": {"argv": ["id"]}}, 422, "only redbike at, in and now set such ids"),
     ("POST", "/jobs/old:A/pause", {"until": 1}, 422, "bad until"),
     ("POST", "/jobs/old:A/pause", {"reason": "a\nb"}, 422, "bad reason"),
     ("POST", "/jobs/old:A/pause", {"every": "@daily"}, 422, "for"),

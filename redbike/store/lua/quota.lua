@@ -4,14 +4,14 @@
 --        what is in flight can only become less. Then each is given its part. A part is given only
 --        to who has held the shard last, so two who divide at once cannot give more than there is.
 -- keys   running, queued, wakeup, queue_limits, slots, timers, _write
--- given  queues: the queue; step: 'later' for nothing but the timer that has come, 'hold', 'look',
---        which is 'hold' if it is held already, 'free' for the end of that, as no part was given to
---        any shard, or 'give'; epoch: the number of this division; at_once: with 'hold', whether
---        slots are to be kept from now on; with 'give', a part of the runs at once; of: the limits,
---        {at_once, count}; count, seconds, tokens: a part of the rate, and how much of it may be
---        taken now; parts: a text, those of all shards; flying: what 'look' has found; wanted:
---        whether a shard wants more; took: seconds that it took so far; again: in how many seconds
---        to divide again, or none; code: see limit.lua
+-- given  queues: the queue; step: 'later' for nothing but the timer, 'hold', 'look', which is
+--        'hold' if it is held already, 'free' for the end of that, as no part was given to any
+--        shard, or 'give'; first: with 'later', whether it must have come; epoch: the number of
+--        this division; at_once: with 'hold', whether slots are to be kept from now on; with
+--        'give', a part of the runs at once; of: the limits, {at_once, count}; count, seconds,
+--        tokens: a part of the rate, and how much of it may be taken now; parts: a text, those of
+--        all shards; flying: what 'look' has found; wanted: whether a shard wants more; took:
+--        seconds so far; again: in how many to divide again, or none; code: see limit.lua
 -- returns {'ok'}, {'late'} if somebody else has held it since, or was first at the timer; to 'hold'
 --         and 'look' JSON of epoch, moving, of, parts, at_once, count, seconds: as they were;
 --         flying, waiting, first: since when the first one waits, and tokens
@@ -51,7 +51,7 @@ end
 
 if step == 'later' then
   local at = tonumber(call('ZSCORE', timers, 'quota:' .. name))
-  if not at or at > tonumber(stamp(now)) then return {'late'} end
+  if given.first and not (at and at <= tonumber(stamp(now))) then return {'late'} end
   later(SAFE)
   return write({'ok'})
 end

@@ -34,7 +34,7 @@ OF_ONE = {
     "overview": {"count_sources", "find_order", "read_ranks"},
     "questions": {"inspect_tags"},
     "queue_limits": {"rebuild_slots", "count_flying", "inspect"},
-    "quotas": {"read", "postpone", "hold", "look", "give"},
+    "quotas": {"read", "postpone", "hold", "look", "free", "give"},
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
     "timeline": {
         *("pack_survey", "read_survey", "pack_dispatch", "read_dispatch", "read_late", "read_expiring", "expire"),
