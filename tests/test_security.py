@@ -145,7 +145,7 @@ def waits(store, admin):
     loop = Loop(store)
     admin.lpush(store.keys.wakeup, "1")
     assert loop.wait([store.keys.wakeup], 10.0)
-    loop.check_halt("HALT 1.0")
+    loop.check_halt({store.keys.prefix: "HALT 1.0"})
     loop.close()
 
 

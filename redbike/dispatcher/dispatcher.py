@@ -234,7 +234,7 @@ class Dispatcher:
         self.before_turn()
         self.dispatch_due()
         assert self._surveyed is not None
-        self.loop.check_halt(self._surveyed.control)
+        self.loop.check_halt({self.store.keys.prefix: self._surveyed.control})
         self._switch.press()
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]

@@ -26,7 +26,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.inspection.links import list_uncounted, list_unknown, repair_uncounted, repair_unknown
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
-from redbike.store.store import Store
+from redbike.store.store import Store, has_new_halt
 
 
 class Control(Part):
@@ -35,7 +35,7 @@ class Control(Part):
     def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
         super().__init__(bike)
         self._noted, self._setter, self.settings = noted, setter, setter.settings
-        self._control_at_start = bike.store.read_control()
+        self._signals_at_start = bike.store.read_signals()
 
     def _find(self, patterns: Iterable[str], tag: TagLike | None) -> list[str]:
         return list(expand(self.store.questions, patterns, may_match_none=True, tags=read_filter(tag)))
@@ -128,8 +128,7 @@ class Control(Part):
 
     def is_halted(self) -> bool:
         """Whether a HALT was given after this object was made."""
-        control = self.store.read_control()
-        return bool(control) and control != self._control_at_start
+        return has_new_halt(self._signals_at_start, self.store.read_signals())
 
 
 class Maintenance(Part):

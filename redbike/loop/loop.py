@@ -15,7 +15,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -30,7 +30,7 @@ from redbike.process.leaving import AGAIN, abort_and_die, die
 from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.records import decode
 from redbike.store.scripts import Call, Reply, decode_word, name_wrong_key, pack_call
-from redbike.store.store import Store
+from redbike.store.store import Store, has_new_halt
 
 log = logging.getLogger("redbike")
 
@@ -146,9 +146,10 @@ class Loop:
 
     def __init__(self, store: Store, abort: Callable[[], object] | None = None, may_be_away: bool = False) -> None:
         self.store = store
-        self.control_at_start: str | None = None  # None: the first signal that it sees is older than this process
+        # By prefix. The first signal that it sees of a shard is older than this process.
+        self.signals_at_start: dict[str, str] = {}
         with suppress(*[Unreachable] * may_be_away):
-            self.control_at_start = store.read_control()
+            self.signals_at_start = store.read_signals()
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
@@ -223,7 +224,7 @@ class Loop:
     def goes_on(self) -> bool:
         """Look whether there was a HALT, and tell whether the loop is to go on."""
         if not self.stopping.is_set():
-            self.check_halt(self.store.read_control())
+            self.check_halt(self.store.read_signals())
         return not self.stopping.is_set()
 
     def is_settling(self, seconds: float) -> bool:
@@ -266,15 +267,12 @@ class Loop:
         watchdog.feed()
         self.token = wakeup.token if key else self.token
         if key == self.store.keys.halt:
-            self.check_halt(self.store.read_control())
+            self.check_halt(self.store.read_signals())
         return key, reply
 
-    def check_halt(self, control: str, before: str | None = None) -> None:
-        """Stop if `control` is a HALT that was given after this process had started; `before` is what it was then."""
-        known = self.control_at_start if before is None else before
-        if known is None:
-            self.control_at_start = control
-        elif control and control != known and not self.stopping.is_set():
+    def check_halt(self, signals: Mapping[str, str]) -> None:
+        """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
+        if has_new_halt(self.signals_at_start, signals) and not self.stopping.is_set():
             log.info("halted")
             self.is_told = True
             child.report(child.HALTED)

@@ -9,7 +9,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 groups. `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -233,6 +233,20 @@ class Store:
     def read_control(self) -> str:
         """Return the control signal with its time, or ""."""
         return decode(self._namespace.ask("get", self.keys.control))
+
+    def read_signals(self) -> dict[str, str]:
+        """Return the control signal of each shard that answers, by its prefix."""
+        return {self.keys.prefix: self.read_control()}
+
+
+def has_new_halt(known: dict[str, str], signals: Mapping[str, str]) -> bool:
+    """Tell whether one of `signals` is a HALT that is not `known`; both are by prefix.
+
+    Each shard is compared with itself: each has a time of its own for the same HALT, and some may be away. The first
+    signal of a shard becomes `known`.
+    """
+    found = [known.setdefault(prefix, signal) != signal != "" for prefix, signal in signals.items()]
+    return any(found)
 
 
 def _name_queue(queue_for: QueueFor, jobid: str) -> str:

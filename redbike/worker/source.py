@@ -30,10 +30,9 @@ class Source:
 
     def __init__(self, store: Store, loop: Loop, queues: Queues, ends: Ends, presence: Presence) -> None:
         self.store = store
-        self.control = loop.control_at_start if store is loop.store else None
+        self._loop = loop
         with suppress(Unreachable):  # of a shard that is away, it is read before the first take
             self.read_control()
-        self._loop = loop
         self._queues = queues
         self._ends = ends
         self._presence = presence
@@ -85,13 +84,14 @@ class Source:
 
     def read_control(self) -> str:
         """Return the last signal before this worker began to take jobs. Raise `Unreachable`."""
-        if self.control is None:
-            self.control = self.store.read_control()
-        return self.control
+        known, prefix = self._loop.signals_at_start, self.store.keys.prefix
+        if prefix not in known:
+            known.setdefault(prefix, self.store.read_control())
+        return known[prefix]
 
     def check_halt(self) -> None:
         """Stop the loop if there was a HALT."""
-        self._loop.check_halt(self.store.read_control(), self.control)
+        self._loop.check_halt(self.store.read_signals())
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":

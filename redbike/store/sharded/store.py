@@ -1,6 +1,6 @@
 """A store of many shards that answers as one."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -12,7 +12,7 @@ from redbike.store.sharded.merging import find_shard_of
 from redbike.store.sharded.missing import describe_silent, name_silent
 from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
-from redbike.store.sharded.routes import Shards, nothing, reachable, tell_all
+from redbike.store.sharded.routes import Shards, nothing, reachable, tell_all, union
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import QueueFor, Store
 
@@ -116,17 +116,13 @@ class ShardedStore(Store):
         """Take back a HALT for those that have not read it yet."""
         tell_all(nothing)(self._shards, lambda shard: shard.clear_control, (), {})
 
-    def read_control(self) -> str:
-        """Return the newest control signal with its time, or ""."""
-        return str(reachable(_find_newest)(self._shards, lambda shard: shard.read_control, (), {}))
+    def read_signals(self) -> dict[str, str]:
+        """Return the control signal of each shard that answers. Raise `Unreachable` if none does."""
+        return dict(reachable(union)(self._shards, lambda shard: shard.read_signals, (), {}))
 
     def pass_halt_on(self) -> None:
         """Leave the tokens that woke this process to the next one."""
         reachable(nothing)(self._shards, lambda shard: shard.pass_halt_on, (), {})
-
-
-def _find_newest(signals: Iterable[str]) -> str:
-    return max(signals, key=lambda text: text.rpartition(":")[2])
 
 
 class Routed:
