@@ -75,6 +75,7 @@ class Pool:
             threads.shutdown()
         self._slots.wait_until_all_free()  # coroutines have no thread to wait for
         ender.join()
+        self._source.finish()
         self._notifier.stop()
 
     def _tell_ends(self) -> None:

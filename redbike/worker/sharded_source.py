@@ -96,6 +96,8 @@ class ShardedSource(Source):
         if shard.is_away or self._loop.stopping.is_set():
             return []
         try:
+            # Not the same take again: it may have taken long ago, and more than there are slots now.
+            shard.source.give_back()
             found = shard.source.take(most, skipped, patience=0.0)
         except Unreachable as error:
             self._pass_over(shard, error)
@@ -204,6 +206,14 @@ class ShardedSource(Source):
             except Unreachable as error:
                 self._pass_over(shard, error)
         return found
+
+    def finish(self) -> None:
+        """Give back what was taken by takes whose replies were lost."""
+        for shard in self._shards:
+            try:
+                shard.source.give_back()
+            except Unreachable as error:
+                log.warning("what was taken from the shard %s may count as lost: %s", shard.store.keys.prefix, error)
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
         """Give back runs that have not begun."""

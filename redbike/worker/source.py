@@ -75,6 +75,8 @@ class Source:
                 (reply,) = self._pipeline.run([self._pack_take(poll, tag, most, repeated or not is_new)])
             return reply
 
+        # Until there is a reply: nobody knows whether the server has taken something.
+        self._ahead = tag
         reply = self._loop.retry_until_up(ask, patience)
         self._ahead = ""
         return self._check_halt(self.store.runs.read_take(reply, tag))
@@ -146,6 +148,18 @@ class Source:
         (reply,) = self._loop.retry_until_up(lambda _: self._pipeline.run([call]))
         taken, self._ahead = self.store.runs.read_take(reply, self._ahead), ""
         return [run for run in taken if isinstance(run, Run)]
+
+    def give_back(self) -> None:
+        """Give back what was taken by a take whose reply was lost. Raise `Unreachable`."""
+        if self._ahead:
+            call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
+            (reply,) = self._pipeline.run([call])
+            if runs := [run for run in self.store.runs.read_take(reply, self._ahead) if isinstance(run, Run)]:
+                self.store.runs.release(runs)
+            self._ahead = ""
+
+    def finish(self) -> None:
+        """Leave nothing to be done: the loop is over."""
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
         """Give back runs that have not begun; return the words of ``lua/release.lua``."""

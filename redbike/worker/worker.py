@@ -132,9 +132,13 @@ class Worker:
             self.notifier.start()
             self._alerting.start()
             if self.concurrency == 1:
-                self.loop.run(self._turn, self.notifier.stop)
+                self.loop.run(self._turn, self._finish)
             else:
                 self._pool.work()
+
+    def _finish(self) -> None:
+        self.source.finish()
+        self.notifier.stop()
 
     def _end_at_once(self) -> None:
         """End what runs, and hand its runs back, in a thread of its own: a second signal ends this process."""
