@@ -208,6 +208,11 @@ class Heartbeats(Heartbeat):
         """Return the runs whose functions go on for so many seconds after their deadlines."""
         return [run for each in self._all for run in each.list_stuck(seconds)]
 
+    def give_back(self) -> None:
+        """Let no function count any more for the limits of queues: this process is about to end."""
+        for each in self._all:
+            each.give_back()
+
     def stop(self) -> None:
         """End the threads."""
         for each in self._all:

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from redbike import Redbike, RoundRobin
-from tests.durations import SOON_AGAIN
+from tests.durations import SOON_AGAIN, set_lines
 from tests.verbs import take_one
 from tests.waiting import wait_until
 
@@ -144,3 +144,17 @@ def test_the_number_of_losses_is_a_setting(client, prefix, most):
         client.zadd(bike.store.keys.leases, {run.tag: 1.0})
         bike.dispatch_due()
         assert bike.tell("a:A")["status"].startswith("DIE") == (number == most)
+
+
+def test_a_worker_of_shards_that_ends_without_a_function_is_gone_and_not_lost(jobs):
+    (jobs.folder / ".redbike.conf").write_text("[redbike]\nshards: 4\n")
+    short = f"{WORKER}\n{set_lines(leaving__LAST=0.5)}\nInC.timeout = lambda self, queue_name: 1.0\n"
+    (jobs.folder / "jobs.py").write_text(short)
+    assert jobs.run("set", "long:A", "NOW").returncode == 0
+    worker = jobs.start("work", "jobs:InC('A')")
+    wait_until(lambda: "overran its timeout" in jobs.log())
+    assert len(jobs.list_rows("workers", "--format=csv")) == 1
+    worker.terminate()
+    worker.wait(60)
+    assert "this process ends without it" in jobs.log()
+    assert jobs.list_rows("workers", "--format=csv") == []
