@@ -21,7 +21,6 @@ from redbike.loop.queues import Queues
 from redbike.store.next_state import EndedRun
 from redbike.store.run import LEASE, Run
 from redbike.text.printable import name_number
-from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.runner import Runner
 from redbike.worker.source import Source
@@ -137,14 +136,11 @@ class Watch:
 class BatchRunner:
     """Runs batches, one after the other."""
 
-    def __init__(
-        self, loop: Loop, queues: Queues, source: Source, runner: Runner, ends: Ends, heartbeat: Heartbeat
-    ) -> None:
+    def __init__(self, loop: Loop, queues: Queues, source: Source, runner: Runner, heartbeat: Heartbeat) -> None:
         self._stopping = loop.stopping
         self._queues = queues
         self._source = source
         self._runner = runner
-        self._ends = ends
         self._heartbeat = heartbeat
         self.watch = Watch(self.split)
 
@@ -197,7 +193,7 @@ class BatchRunner:
             if batch.has_source:
                 self._source.send_ends(_drain(batch.done.popleft))
                 return
-        self._ends.end(_drain(batch.done.popleft))
+        self._source.tell(_drain(batch.done.popleft))
 
     def _drop_stale(self, batch: Batch) -> None:
         """Leave out the runs of `batch` that are not this worker's any more, because it was suspended for so long."""
@@ -226,7 +222,7 @@ class BatchRunner:
             if id(run) in batch.over:
                 self._heartbeat.remove(run)
         try:
-            self._ends.end(done, patience=LEASE)
+            self._source.tell(done, patience=LEASE)
             if batch.has_source:
                 # The server may not have run what it was sent: it did not know the script, or its slot had moved.
                 self._source.end([], patience=LEASE)

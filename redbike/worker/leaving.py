@@ -146,24 +146,38 @@ class Left:
     begun: list[Run] = field(default_factory=list)
     waiting: list[Run] = field(default_factory=list)  # taken, but not begun
 
+    def of_shard(self, store: Store, number: int) -> "Left":
+        """Return those whose jobs live in this shard of `store`."""
+        ended = [each for each in self.ended if store.number_shard(each[0].jobid) == number]
+        begun, waiting = (
+            [run for run in runs if store.number_shard(run.jobid) == number] for runs in (self.begun, self.waiting)
+        )
+        return Left(ended, begun, waiting)
+
 
 def hand_back(
     store: Store, left: Left, settings_for: Callable[[Run], Settings], unregister: Callable[[Store], object]
 ) -> None:
     """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
 
-    Then `unregister` is called: a worker that has left nothing behind is not lost.
+    Then `unregister` is called: a worker that has left nothing behind is not lost. Of several shards, one that is away
+    holds up no other.
     """
-    with store.connect_anew() as own:
+    for number, shard in enumerate(store.shards):
         try:
-            for run, next_state in left.ended:
-                commit(own, run, next_state, settings_for(run))
-            for run in left.begun:
-                answer, _ = commit(own, run, decide_handed_back(run), settings_for(run))
-                if answer.word == "ok":
-                    log.warning("%s: handed back, as its worker is ended", run.jobid)
-            for tag in dict.fromkeys(run.tag for run in left.waiting):
-                own.runs.release([run for run in left.waiting if run.tag == tag])
-            unregister(own)
+            with shard.connect_anew() as own:
+                _hand_back_to(own, left.of_shard(store, number), settings_for)
+                unregister(own)
         except RedbikeError as error:
             log.error("the remaining runs cannot be handed back, so they count as lost: %s", error)
+
+
+def _hand_back_to(shard: Store, left: Left, settings_for: Callable[[Run], Settings]) -> None:
+    for run, next_state in left.ended:
+        commit(shard, run, next_state, settings_for(run))
+    for run in left.begun:
+        answer, _ = commit(shard, run, decide_handed_back(run), settings_for(run))
+        if answer.word == "ok":
+            log.warning("%s: handed back, as its worker is ended", run.jobid)
+    for tag in dict.fromkeys(run.tag for run in left.waiting):
+        shard.runs.release([run for run in left.waiting if run.tag == tag])

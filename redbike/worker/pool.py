@@ -22,7 +22,6 @@ from redbike.process import leaving
 from redbike.store.next_state import EndedRun, NextState
 from redbike.store.run import Run
 from redbike.worker.batch import TOGETHER, Batch, BatchRunner, Pace
-from redbike.worker.ends import Ends
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.notify import Notifier
 from redbike.worker.runner import Runner
@@ -43,7 +42,6 @@ class Pool:
         loop: Loop,
         queues: Queues,
         source: Source,
-        ends: Ends,
         runner: Runner,
         heartbeat: Heartbeat,
         batches: BatchRunner,
@@ -52,7 +50,7 @@ class Pool:
         find_most: Callable[[], int],
     ) -> None:
         self._size = size
-        self._loop, self._queues, self._source, self._ends = loop, queues, source, ends
+        self._loop, self._queues, self._source = loop, queues, source
         self._runner, self._heartbeat, self._batches, self._notifier = runner, heartbeat, batches, notifier
         self._pace, self._find_most = pace, find_most
         self._slots = Slots(size)
@@ -87,7 +85,7 @@ class Pool:
     def _tell(self, ended: Sequence[EndedRun]) -> None:
         names = ", ".join(run.jobid for run, _ in ended)
         try:
-            self._ends.end(ended)
+            self._source.tell(ended)
         except Unreachable as error:
             log.error("%s: the end of its run could not be stored, so it will count as lost: %s", names, error)
         except BaseException:
@@ -190,7 +188,7 @@ class Pool:
     def _end_split(self, batch: Batch, running: "Future[Sequence[EndedRun]]") -> None:
         """End what a split batch has left, when the job is over for which it was split."""
         try:
-            self._ends.end(running.result())
+            self._source.tell(running.result())
         except Exception:
             log.exception("%s: the end of its run could not be stored, so it will count as lost", batch.runs[-1].jobid)
             self._loop.stopping.set()

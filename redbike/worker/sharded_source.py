@@ -1,71 +1,33 @@
 """Where a worker's jobs come from if its prefix has several shards: from each of them in turn.
 
 A shard that does not answer is passed over until it does, and does not hold up the jobs of the others. Another thread
-asks it.
+asks it, and tells it then of the runs that have ended meanwhile.
 """
 
-import logging
 import select
-import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import TypeVar
 
-from redbike.connection.refusals import translate_errors
-from redbike.errors import RedbikeError, Unreachable
-from redbike.loop.loop import BLOCK, Loop, Wakeup
+from redbike.errors import Unreachable
+from redbike.loop.loop import BLOCK, Loop
 from redbike.loop.queues import Queues
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
-from redbike.store.store import Store
+from redbike.worker.ends import Ends
+from redbike.worker.shard import Shard
 from redbike.worker.source import NAP, Source
 
-log = logging.getLogger("redbike.worker")
-
 T = TypeVar("T")
-RETRY = 0.5  # seconds after which a shard that was away is asked again
-
-
-class Shard:
-    """One shard, as a worker sees it."""
-
-    def __init__(self, number: int, store: Store, source: Source) -> None:
-        self.number, self.store, self.source = number, store, source
-        self.is_away = False
-        self.wakeup: Wakeup | None = None
-        self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
-        self.token = ""  # the key of the list of which this worker has had a token last
-
-    def begin_to_wait(self, names: Sequence[str], loop: Loop) -> int:
-        """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
-        queues = {self.store.keys.wake(name): name for name in names}
-        if self.wakeup is None or queues != self.queues:
-            self.give_up()
-            self.wakeup = Wakeup(self.store.client, [self.store.keys.halt, *queues], loop.stopping)
-            self.queues = queues
-        return self.wakeup.begin()
-
-    def pass_on(self) -> None:
-        """Give the token back that this worker has had: nothing was taken for it. Raise `Unreachable`."""
-        if self.token in self.queues:
-            with translate_errors():
-                self.store.client.lpush(self.token, "1")
-
-    def give_up(self) -> None:
-        """Give back the connection on which it waits."""
-        if self.wakeup:
-            self.wakeup.close()
-        self.wakeup = None
 
 
 class ShardedSource(Source):
     """Takes jobs from all shards, and ends their runs. One thread uses it."""
 
-    def __init__(self, sources: Sequence[Source], loop: Loop, queues: Queues) -> None:
-        self._shards = [Shard(number, each.store, each) for number, each in enumerate(sources)]
-        self._loop, self._queues = loop, queues
+    def __init__(self, sources: Sequence[Source], loop: Loop, queues: Queues, ends: Ends) -> None:
+        self._shards = [Shard(number, each, loop, ends) for number, each in enumerate(sources)]
+        self._loop, self._queues, self._ends = loop, queues, ends
         self._next = 0  # the shard whose turn it is
         self._taken = self._shards[0]  # the shard from which something was taken last
         self._looked_at = 0.0  # when all of them were asked last, by the monotonic clock
@@ -109,20 +71,7 @@ class ShardedSource(Source):
     def _pass_over(self, shard: Shard, error: Unreachable) -> None:
         """Take nothing from a shard until it answers again."""
         shard.give_up()
-        if not shard.is_away:
-            shard.is_away = True
-            log.warning("the jobs of the shard %s wait: %s", shard.store.keys.prefix, error)
-            threading.Thread(target=self._look_after, args=(shard,), name="redbike-shard", daemon=True).start()
-
-    def _look_after(self, shard: Shard) -> None:
-        while not self._loop.stopping.wait(RETRY):
-            try:
-                shard.store.timeline.read_clock()
-            except RedbikeError:
-                continue
-            log.warning("the shard %s answers again", shard.store.keys.prefix)
-            break
-        shard.is_away = False
+        shard.pass_over(error)
 
     def wait(self) -> list[Run]:
         """Block until a shard may have something, and return what was taken from it."""
@@ -149,7 +98,7 @@ class ShardedSource(Source):
         for shard in self._shards:
             if not shard.is_away:
                 try:
-                    number = shard.begin_to_wait(names, self._loop)
+                    number = shard.begin_to_wait(names)
                 except Unreachable as error:
                     self._pass_over(shard, error)
                     continue
@@ -208,26 +157,40 @@ class ShardedSource(Source):
         return found
 
     def finish(self) -> None:
-        """Give back what was taken by takes whose replies were lost."""
+        """Tell the shards of all ends that are owed, and give back what was taken but not begun."""
+        began = time.monotonic()
         for shard in self._shards:
-            try:
-                shard.source.give_back()
-            except Unreachable as error:
-                log.warning("what was taken from the shard %s may count as lost: %s", shard.store.keys.prefix, error)
+            shard.finish(began)
+
+    def list_owed(self) -> list[EndedRun]:
+        """Return the ends that wait for shards that are away."""
+        return [each for shard in self._shards for each in shard.owed]
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
-        """Give back runs that have not begun."""
-        return self._loop.retry_until_up(lambda _: self._loop.store.runs.release(runs), patience)
+        """Give back runs of one tag that have not begun; a shard that is away has them back once it answers."""
+        ((shard, _),) = self._group(runs, lambda run: run.jobid)
+        try:
+            return shard.source.release(runs, patience=0.0)
+        except Unreachable as error:
+            shard.pass_over(error)
+            shard.source.leave(runs)
+            return ["queue"] * len(runs)
 
     @property
     def fresh_until(self) -> float:
         """Until when the runs that were taken last are surely this worker's, by the monotonic clock."""
         return self._taken.source.fresh_until
 
-    def keep_own(self, runs: list[Run]) -> list[Run]:
-        """Return those of `runs` that are still this worker's."""
-        groups = self._group(runs, lambda run: run.jobid)
-        return list(chain.from_iterable(shard.source.keep_own(own) for shard, own in groups))
+    def keep_own(self, runs: list[Run], patience: float | None = None) -> list[Run]:
+        """Return those of `runs` that are still this worker's; those of a shard that is away are left to it."""
+        kept = list[Run]()
+        for shard, own in self._group(runs, lambda run: run.jobid):
+            try:
+                kept += shard.source.keep_own(own, patience=0.0)
+            except Unreachable as error:
+                shard.pass_over(error)
+                shard.source.leave(own)
+        return kept
 
     def _group(self, items: Sequence[T], get_jobid: Callable[[T], str]) -> list[tuple[Shard, list[T]]]:
         found: dict[int, list[T]] = {}
@@ -235,10 +198,23 @@ class ShardedSource(Source):
             found.setdefault(self._find(get_jobid(item)), []).append(item)
         return [(self._shards[number], own) for number, own in found.items()]
 
-    def send_ends(self, ended: list[EndedRun]) -> None:
+    def send_ends(self, ended: list[EndedRun], patience: float | None = None) -> None:
         """Let the servers end these runs while the next ones are run."""
         for shard, own in self._group(ended, lambda each: each[0].jobid):
-            shard.source.send_ends(own)
+            if not shard.owe(own):
+                try:
+                    shard.source.send_ends(own, patience=0.0)
+                except Unreachable as error:
+                    shard.pass_over(error, shard.source.drain_unheard())
+
+    def tell(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
+        """End runs, in any thread."""
+        for shard, own in self._group(ended, lambda each: each[0].jobid):
+            if not shard.owe(own):
+                try:
+                    self._ends.end(own, patience=0.0)
+                except Unreachable as error:
+                    shard.pass_over(error, own)
 
     def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
         """End these runs, and take up to `most` jobs of the shard whose turn it is."""
@@ -248,8 +224,13 @@ class ShardedSource(Source):
     def end(
         self, ended: list[EndedRun], then: Callable[[bool], Call] | None = None, patience: float | None = None
     ) -> Reply:
-        """See that these runs, and those that the servers were told of, are ended."""
+        """See that these runs, and those that the servers were told of, are ended; a shard that is away hears later."""
         groups = {shard.number: own for shard, own in self._group(ended, lambda each: each[0].jobid)}
         for shard in self._shards:
-            shard.source.end(groups.get(shard.number, []), patience=patience)
+            own = groups.get(shard.number, [])
+            if not shard.owe(own):
+                try:
+                    shard.source.end(own, patience=0.0)
+                except Unreachable as error:
+                    shard.pass_over(error, [*shard.source.drain_unheard(), *own])
         return []

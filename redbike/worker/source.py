@@ -6,7 +6,7 @@ its answer: it ends these runs while the worker is in the next ones.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Literal
@@ -39,6 +39,7 @@ class Source:
         self._pipeline = store.scripts.pipeline_class(store.client, loop.stopping.is_set)
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
+        self._left: list[Run] = []  # they have not begun, and are to be given back once the server answers
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self.when_idle: Callable[[], None] = lambda: None  # called every `NAP` seconds in which there is no job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
@@ -150,7 +151,11 @@ class Source:
         return [run for run in taken if isinstance(run, Run)]
 
     def give_back(self) -> None:
-        """Give back what was taken by a take whose reply was lost. Raise `Unreachable`."""
+        """Give back what was taken by a take whose reply was lost, and what was left. Raise `Unreachable`."""
+        while self._left:
+            tag = self._left[0].tag
+            self.store.runs.release([run for run in self._left if run.tag == tag])
+            self._left = [run for run in self._left if run.tag != tag]
         if self._ahead:
             call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
             (reply,) = self._pipeline.run([call])
@@ -158,8 +163,21 @@ class Source:
                 self.store.runs.release(runs)
             self._ahead = ""
 
+    def leave(self, runs: list[Run]) -> None:
+        """Leave runs that have not begun to the next `give_back`: the server does not answer."""
+        self._left += runs
+
     def finish(self) -> None:
         """Leave nothing to be done: the loop is over."""
+
+    def list_owed(self) -> list[EndedRun]:
+        """Return the ends that wait for a server of several."""
+        return []
+
+    def drain_unheard(self) -> list[EndedRun]:
+        """Return the ends that the server was told of without an answer; it is for the caller to tell it again."""
+        unheard, self._unheard = self._unheard, []
+        return unheard
 
     def release(self, runs: list[Run], patience: float | None = None) -> list[str]:
         """Give back runs that have not begun; return the words of ``lua/release.lua``."""
@@ -170,22 +188,29 @@ class Source:
         """Until when runs that have not begun are surely this worker's, and not late, by the monotonic clock."""
         return self._asked + min(STALE, self._queues.shortest_timeout / 2, self._shortest / 2)
 
-    def keep_own(self, runs: list[Run]) -> list[Run]:
-        """Return those of `runs` that are still this worker's, with a new lease if it may have been suspended."""
+    def keep_own(self, runs: list[Run], patience: float | None = None) -> list[Run]:
+        """Return those of `runs` that are still this worker's, with a new lease if it may have been suspended.
+
+        Raise `Unreachable` after `patience` seconds.
+        """
         if not runs or time.monotonic() <= self.fresh_until:
             return runs
         asked = time.monotonic()
-        words = self._loop.retry_until_up(lambda _: self.store.runs.heartbeat(runs))
+        words = self._loop.retry_until_up(lambda _: self.store.runs.heartbeat(runs), patience)
         self._asked = asked
-        now = self._loop.retry_until_up(lambda _: self.store.timeline.read_clock())
+        now = self._loop.retry_until_up(lambda _: self.store.timeline.read_clock(), patience)
         for run, word in zip(runs, words, strict=True):
             run.cancelled = word == "cancelled"
             # Its reply may have been read long after it was sent.
             run.received = min(run.received, time.monotonic() - max(0.0, now - run.start))
         return [run for run, word in zip(runs, words, strict=True) if word in ("ok", "cancelled")]
 
-    def send_ends(self, ended: list[EndedRun]) -> None:
-        """Let the server end these runs while the next ones are run."""
+    def tell(self, ended: Sequence[EndedRun], patience: float | None = None) -> None:
+        """End runs, in any thread. Raise `Unreachable` after `patience` seconds."""
+        self._ends.end(ended, patience)
+
+    def send_ends(self, ended: list[EndedRun], patience: float | None = None) -> None:
+        """Let the server end these runs while the next ones are run. Raise `Unreachable` after `patience` seconds."""
         self._unheard += ended
         if not ended:
             # The thread that splits batches was faster.
@@ -194,7 +219,7 @@ class Source:
             self._pipeline.send(self.store.runs.pack_end(ended))
         except Unreachable:
             # A worker that was killed now would have all of them run again: so no further one before they are ended.
-            self.end([])
+            self.end([], patience=patience)
 
     def end_and_take(self, ended: list[EndedRun], most: int) -> list[Run]:
         """End these runs and take up to `most` jobs, in one round trip."""

@@ -81,10 +81,10 @@ class Worker:
         self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
         self.source = self._open_source()
         self.source.when_idle = self._rest
-        self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.ends, self.heartbeat)
+        self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.heartbeat)
         self.pace = Pace()
         self._pool = Pool(
-            concurrency, self.loop, self.queues, self.source, self.ends, self.runner, self.heartbeat, self.batches,
+            concurrency, self.loop, self.queues, self.source, self.runner, self.heartbeat, self.batches,
             self.notifier, self.pace, self.most
         )  # fmt: skip
         more = settings.stop_within, lambda: self._list_left().begun, self._end_at_once, self.presence.unregister
@@ -99,7 +99,7 @@ class Worker:
     def _open_source(self) -> Source:
         given = self.loop, self.queues, self.ends, self.presence
         sources = [Source(shard, *given) for shard in self.store.shards]
-        return sources[0] if len(sources) == 1 else ShardedSource(sources, self.loop, self.queues)
+        return sources[0] if len(sources) == 1 else ShardedSource(sources, self.loop, self.queues, self.ends)
 
     def work(self) -> None:
         """Work until halted."""
@@ -152,7 +152,8 @@ class Worker:
     def _list_left(self) -> Left:
         begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}
         batch = self._batch or self._pool.batch
-        unsaid = [*self._unsaid, *self._pool.list_untold()]
+        unsaid = [*self._unsaid, *self._pool.list_untold(), *self.source.list_owed()]
+        unsaid = list({id(each): each for each in unsaid}.values())
         if batch is None:
             return Left(unsaid, list(begun.values()))
         waiting = list(batch.todo)

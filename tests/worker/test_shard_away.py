@@ -1,5 +1,8 @@
 """Workers of two shards, each on a server of its own, of which one goes away and comes back."""
 
+from collections import Counter
+from functools import partial
+
 import pytest
 
 from redbike.config.settings import Settings
@@ -8,13 +11,16 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.store.agreement import Agreement
 from redbike.store.inspection.fsck import fsck
+from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store, has_new_halt
+from redbike.worker import shard
+from redbike.worker.leaving import Left, hand_back
 from redbike.worker.worker import Worker
-from tests.loops import Doing
+from tests.loops import Doing, beside, join, start
 from tests.servers import DATA, Node, free_ports
-from tests.verbs import set_job
+from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
 
@@ -74,20 +80,27 @@ def jobids(store):
     return [next(name for name in names if store.number_shard(name) == shard) for shard in range(2)]
 
 
+def lose_reply(place, name, node, monkeypatch):
+    """Let the server do what it is asked next by a method of `place`, but go away before its reply has come."""
+    method = getattr(place, name)
+
+    def ask(*given):
+        monkeypatch.setattr(place, name, method)
+        method(*given)
+        node.kill()
+        raise Unreachable("the reply is lost")
+
+    monkeypatch.setattr(place, name, ask)
+
+
 @pytest.mark.parametrize("is_stopping", [False, True])
 def test_what_was_taken_when_the_reply_was_lost_is_given_back(nodes, store, jobids, monkeypatch, is_stopping):
     worker = Worker(store, Doing(), Settings())
     set_job(store, jobids[1], "NOW", "now")
     pipeline = worker.source.list_shards()[1]._pipeline
 
-    def lose(calls, run=pipeline.run):
-        run(calls)
-        nodes[1].kill()
-        raise Unreachable("the reply is lost")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "run", lose)
-        assert worker.source.take(1) == []
+    lose_reply(pipeline, "run", nodes[1], monkeypatch)
+    assert worker.source.take(1) == []
     nodes[1].start()
     assert store.questions.inspect([jobids[1]])[0].running
     if is_stopping:
@@ -100,3 +113,83 @@ def test_what_was_taken_when_the_reply_was_lost_is_given_back(nodes, store, jobi
         assert [run.jobid for run in found] == [jobids[1]]
     worker.close()
     assert not any(list(fsck(shard)) for shard in store.shards)
+
+
+def count_runs(store):
+    return Counter(run.jobid for shard in store.shards for run in shard.past.read_runs(RunSearch()).runs)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_end_that_waits_for_a_shard_holds_up_no_job_of_another(
+    nodes, store, jobids, monkeypatch, concurrency, is_lost
+):
+    doing, ran = Doing(), []
+    worker = Worker(store, doing, Settings(), concurrency)
+    others = [name for name in (f"other{number}:A" for number in range(20)) if store.number_shard(name) == 1][:3]
+    # The thread that tells of ends has the connections of others.
+    place = (worker.source.list_shards()[0]._pipeline, "run") if concurrency == 1 else (worker.ends, "_end_once")
+    doing.acts[jobids[0]] = lambda: lose_reply(*place, nodes[0], monkeypatch) if is_lost else nodes[0].kill()
+    doing.acts |= {name: partial(ran.append, name) for name in others}
+    set_job(store, jobids[0], "NOW", "now")
+    with beside(store, worker.work):
+        wait_until(lambda: nodes[0].process.poll() is not None)
+        for number, name in enumerate(others, 1):
+            set_job(store, name, "NOW", "now")
+            wait_until(lambda number=number: len(ran) == number)
+        assert [run.jobid for run, _ in worker.source.list_owed()] == [jobids[0]]
+        nodes[0].start()
+        wait_until(lambda: not worker.source.list_owed())
+        del doing.acts[jobids[0]]
+        set_job(store, jobids[0], "NOW", "now")
+        wait_until(lambda: count_runs(store) == {jobids[0]: 2} | dict.fromkeys(others, 1))
+    assert not any(list(fsck(shard)) for shard in store.shards)
+
+
+def test_a_worker_that_stops_tells_a_shard_that_is_back_what_it_owes(nodes, store, jobids, monkeypatch):
+    monkeypatch.setattr(shard, "RETRY", 600.0)
+    doing = Doing()
+    worker = Worker(store, doing, Settings())
+    doing.acts[jobids[0]] = nodes[0].kill
+    set_job(store, jobids[0], "NOW", "now")
+    thread = start(worker.work)
+    wait_until(worker.source.list_owed)
+    assert [run.jobid for run, _ in worker._list_left().ended] == [jobids[0]]
+    nodes[0].start()
+    store.halt()
+    join(thread)
+    assert count_runs(store) == {jobids[0]: 1}
+    assert not any(list(fsck(shard)) for shard in store.shards)
+
+
+def test_what_a_shard_has_given_before_it_goes_away_is_given_back(nodes, store, jobids, monkeypatch):
+    monkeypatch.setattr("redbike.worker.source.STALE", -10.0)
+    worker = Worker(store, Doing(), Settings())
+    source = worker.source
+    for jobid in jobids:
+        set_job(store, jobid, "NOW", "now")
+    runs = [run for _ in jobids for run in source.take(1)]
+    nodes[0].kill()
+    assert [run.jobid for run in source.keep_own(runs)] == [jobids[1]]
+    assert source.take(1) == []
+    nodes[0].start()
+    found = []
+    wait_until(lambda: found.extend(source.take(1)) or found)
+    assert [(run.jobid, run.tag != runs[0].tag) for run in found] == [(jobids[0], True)]
+    nodes[0].kill()
+    assert source.release(found) == ["queue"]
+    nodes[0].start()
+    source.finish()
+    assert store.questions.inspect(jobids[:1])[0].queued
+    worker.close()
+
+
+def test_runs_of_other_shards_are_handed_back_while_one_is_away(nodes, store, jobids):
+    for jobid in jobids:
+        set_job(store, jobid, "NOW", "now")
+    runs = [take_one(shard, [("work-A", 10.0)], f"tag{number}") for number, shard in enumerate(store.shards)]
+    nodes[0].kill()
+    hand_back(store, Left(begun=runs), lambda run: Settings(), lambda store: None)
+    nodes[0].start()
+    states = store.questions.inspect(jobids)
+    assert [bool(state.running) for state in states] == [True, False]

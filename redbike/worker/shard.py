@@ -1,0 +1,111 @@
+"""One shard, as a worker of several sees it: where it waits for tokens, and what it is to be told once it is back."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from redbike.connection.refusals import translate_errors
+from redbike.errors import RedbikeError, Unreachable
+from redbike.loop.loop import FAREWELL, Loop, Wakeup
+from redbike.store.next_state import EndedRun
+from redbike.worker.ends import Ends
+from redbike.worker.source import Source
+
+log = logging.getLogger("redbike.worker")
+
+RETRY = 0.5  # seconds after which a shard that was away is asked again
+
+
+class Shard:
+    """A shard. While it is away, it keeps the ends of its runs, and another thread asks it."""
+
+    def __init__(self, number: int, source: Source, loop: Loop, ends: Ends) -> None:
+        self.number, self.store, self.source = number, source.store, source
+        self._loop, self._ends = loop, ends
+        self.is_away = False
+        self.owed: list[EndedRun] = []  # the ends that it is to be told of once it answers
+        self._changing = threading.Lock()  # of these two
+        self._telling = threading.Lock()
+        self.wakeup: Wakeup | None = None
+        self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
+        self.token = ""  # the key of the list of which this worker has had a token last
+
+    def begin_to_wait(self, names: Sequence[str]) -> int:
+        """Wait for tokens of queues from now on; return a descriptor that is readable when there is one."""
+        queues = {self.store.keys.wake(name): name for name in names}
+        if self.wakeup is None or queues != self.queues:
+            self.give_up()
+            self.wakeup = Wakeup(self.store.client, [self.store.keys.halt, *queues], self._loop.stopping)
+            self.queues = queues
+        return self.wakeup.begin()
+
+    def pass_on(self) -> None:
+        """Give the token back that this worker has had: nothing was taken for it. Raise `Unreachable`."""
+        if self.token in self.queues:
+            with translate_errors():
+                self.store.client.lpush(self.token, "1")
+
+    def give_up(self) -> None:
+        """Give back the connection on which it waits."""
+        if self.wakeup:
+            self.wakeup.close()
+        self.wakeup = None
+
+    def pass_over(self, error: Unreachable, owed: Sequence[EndedRun] = ()) -> None:
+        """Ask it for nothing until it answers again, and has been told of the ends that are `owed`. In any thread."""
+        with self._changing:
+            self.owed = [*self.owed, *owed]
+            if self.is_away:
+                return
+            self.is_away = True
+        log.warning("the jobs of the shard %s wait: %s", self.store.keys.prefix, error)
+        threading.Thread(target=self._look_after, name="redbike-shard", daemon=True).start()
+
+    def owe(self, ended: Sequence[EndedRun]) -> bool:
+        """Keep these ends if it is away, and tell whether it is. In any thread."""
+        with self._changing:
+            if self.is_away:
+                self.owed = [*self.owed, *ended]
+            return self.is_away
+
+    def tell_owed(self, patience: float = 0.0) -> None:
+        """Tell it of all ends that are owed. Raise `Unreachable` after `patience` seconds."""
+        with self._telling:
+            while owed := self.owed:
+                self._ends.end(owed, patience)
+                with self._changing:
+                    self.owed = self.owed[len(owed) :]
+
+    def _look_after(self) -> None:
+        while not self._loop.stopping.wait(RETRY):
+            try:
+                self.store.timeline.read_clock()
+            except RedbikeError:
+                continue
+            try:
+                self.tell_owed()
+            except Unreachable:
+                continue
+            except Exception:
+                log.exception("the ends of runs in the shard %s cannot be stored", self.store.keys.prefix)
+                self._loop.stopping.set()
+                return
+            with self._changing:
+                self.is_away = bool(self.owed)
+            if not self.is_away:
+                log.warning("the shard %s answers again", self.store.keys.prefix)
+                return
+
+    def finish(self, began: float) -> None:
+        """Tell it of all that is owed, and give back what was taken but not begun: the worker stops.
+
+        That began at the instant `began` by the monotonic clock, and takes `FAREWELL` seconds for all shards.
+        """
+        try:
+            self.tell_owed(max(0.0, began + FAREWELL - time.monotonic()))
+            self.source.give_back()
+        except RedbikeError as error:
+            names = ", ".join(run.jobid for run, _ in self.owed)
+            said = f"{names}: the end of its run could not be stored, so it will count as lost" if names else ""
+            log.error("%s: %s", said or f"what was taken from {self.store.keys.prefix} may count as lost", error)
