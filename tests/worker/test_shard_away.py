@@ -119,17 +119,15 @@ def count_runs(store):
     return Counter(run.jobid for shard in store.shards for run in shard.past.read_runs(RunSearch()).runs)
 
 
-@pytest.mark.parametrize("concurrency", [1, 3])
-@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize(("concurrency", "is_lost"), [(1, False), (1, True), (3, False)])
 def test_an_end_that_waits_for_a_shard_holds_up_no_job_of_another(
     nodes, store, jobids, monkeypatch, concurrency, is_lost
 ):
     doing, ran = Doing(), []
     worker = Worker(store, doing, Settings(), concurrency)
     others = [name for name in (f"other{number}:A" for number in range(20)) if store.number_shard(name) == 1][:3]
-    # The thread that tells of ends has the connections of others.
-    place = (worker.source.list_shards()[0]._pipeline, "run") if concurrency == 1 else (worker.ends, "_end_once")
-    doing.acts[jobids[0]] = lambda: lose_reply(*place, nodes[0], monkeypatch) if is_lost else nodes[0].kill()
+    lose = partial(lose_reply, worker.source.list_shards()[0]._pipeline, "run", nodes[0], monkeypatch)
+    doing.acts[jobids[0]] = lose if is_lost else nodes[0].kill
     doing.acts |= {name: partial(ran.append, name) for name in others}
     set_job(store, jobids[0], "NOW", "now")
     with beside(store, worker.work):
