@@ -43,7 +43,7 @@ def test_up_logs_objects_which_name_the_process(jobs):
     up.terminate()
     assert up.wait(60) == 0
     entries, others = read(jobs.log())
-    assert others == ["prints bad:A", "prints bad:A"]
+    assert others == ["prints bad:A", "prints bad:A", "redbike: the dispatcher and 2 workers have ended"]
     first, second = [entry for entry in entries if "it broke" in entry["message"]]
     assert first["message"] == "bad:A: ValueError: it broke \x1b[31m\\ud800; it is tried again in 0.25 s"
     assert second["message"] == "bad:A: ValueError: it broke \x1b[31m\\ud800"

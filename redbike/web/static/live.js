@@ -234,7 +234,7 @@
   };
   if (counted) lookLater();
   if (document.querySelector("main [data-away]")) setTimeout(reload, wait());
-  if (bar && document.querySelector("main [data-live]")) begin();
+  if (bar && document.querySelector("main [data-live]:not(#missing)")) begin();
   else if (document.querySelector("time[data-at]")) {
     setClock();
     setInterval(countOn, 1000);

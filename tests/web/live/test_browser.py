@@ -93,7 +93,7 @@ def test_what_is_counted_comes_by_itself_and_leaves_what_one_types(busy, visit, 
     tab = visit(busy.url + place)
     field = tab.get_by_label("Id, part of it, or pattern")
     field.fill("hel")
-    expect(tab.locator("#counting")).to_contain_text("being counted")
+    expect(tab.locator("#counting")).to_contain_text("Counting")
     for _ in range(2):  # the second comes when the first one has been shown
         with tab.expect_request(busy.url + place) as looked:
             pass

@@ -95,7 +95,7 @@ def test_what_people_change_and_runs_that_end_are_heard(page, monkeypatch, clien
 def test_what_happens_arrives_and_what_is_no_event_is_seen_a_little_later(page):
     with watch(page, "queues") as events:
         first = next(events)
-        assert (first.kind, set(first.value)) == ("parts", {"queues", "everything", "clock"})
+        assert (first.kind, set(first.value)) == ("parts", {"queues", "everything", "clock", "missing"})
         page.bike.set("hello:A", "NOW")
         wait_for(events, lambda parts: "work-A" in parts["queues"])
         page.bike.client.flushall()
