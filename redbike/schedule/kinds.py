@@ -211,8 +211,7 @@ class In(At):
     @classmethod
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
         """Make a schedule from a DURATION. Raise `BadSchedule`."""
-        duration = parse_duration(rest.strip())
-        instant = anchor + duration
+        instant = anchor + (duration := parse_duration(rest.strip()))
         if instant >= END_OF_TIME:
             raise BadSchedule(f"bad schedule {quoted(f'IN:{rest}')}: that is after the year 9999")
         schedule = cls(f"{At.keyword}{instant:.6f}".rstrip("0").rstrip("."), instant)
