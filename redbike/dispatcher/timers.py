@@ -28,7 +28,7 @@ def run_timers(store: Store, settings: Settings, timers: Sequence[str], divide: 
         if kind == "queue" and (not name or is_queue_name(name)):
             store.queue_limits.open(name)
         elif kind == "quota" and is_queue_name(name):
-            # Of two dispatchers that have seen the timer, one divides.
+            # If two dispatchers have seen the timer, only the first one divides.
             with suppress(Late):
                 store.quotas.postpone(name, is_first=True)
                 divide(name)

@@ -93,7 +93,7 @@ def _describe_busy(name: str) -> ServerError:
 def _divide(shards: Sequence[Store], name: str, change: Change | None = None, detail: str | None = None) -> None:
     began, kept = time.monotonic(), _read(shards, name, all_of_them=change is not None)
     if _find_parts(kept, len(shards)) is None:
-        # Whoever divides already goes on, as nobody holds the shards anew.
+        # Somebody else may be dividing, and can go on if nobody holds the shards again.
         return
     known, epoch = _find_whole(kept, change), 1 + max((each.epoch for each in kept.values()), default=0)
     found = dict[int, Held]()
@@ -119,9 +119,22 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
         _free(shards, name, epoch, found)
         raise
     quotas = divide(whole, held, before)
-    again = find_pause(whole, quotas, held)
     more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, held, len(shards))}
     more |= {"took": time.monotonic() - began, "detail": detail}
+    _give(shards, name, epoch, whole, held, quotas, more)
+
+
+def _give(
+    shards: Sequence[Store],
+    name: str,
+    epoch: int,
+    whole: Whole,
+    held: Mapping[int, Held],
+    quotas: Mapping[int, Quota],
+    more: Mapping[str, Any],
+) -> None:
+    """Give each shard that is held its part, and what is the same for all of them."""
+    again, detail = find_pause(whole, quotas, held), more["detail"]
     needy = min(held, key=lambda number: (not held[number].waiting, held[number].first))
 
     def give(number: int) -> None:
