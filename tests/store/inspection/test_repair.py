@@ -769,10 +769,11 @@ def busy(bike, number):
 
 
 @pytest.mark.acceptance
-def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
-    busy(farm, 1000)
+@pytest.mark.parametrize(("number", "least"), [(500, 10), pytest.param(1000, 30, marks=pytest.mark.nightly)])
+def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm, number, least):
+    busy(farm, number)
     looks, lines = 0, []
-    while looks < 30 or sum(job.startswith("once") for job in ran(shell)) < 1000:
+    while looks < least or sum(job.startswith("once") for job in ran(shell)) < number:
         lines += farm.repair()
         again = [(f"again{n}:A", "NOW" if (n + looks) % 2 else "CONTINUE") for n in range(20)]
         assert all(ok is True for _, ok in farm.set_many(again))
@@ -784,21 +785,22 @@ def test_a_system_that_is_well_and_busy_is_left_alone(shell, farm):
 
 
 @pytest.mark.acceptance
-def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm):
+@pytest.mark.parametrize(("number", "times"), [(600, 6), pytest.param(2000, 20, marks=pytest.mark.nightly)])
+def test_damage_to_a_busy_system_is_repaired_once_for_each_job(shell, farm, number, times):
     """Entries and places vanish at random while jobs flow; each that was to run once still runs, and only once."""
     generator = random.Random(5)
-    busy(farm, 2000)
+    busy(farm, number)
     keys = farm.store.keys
     lines = []
-    for _ in range(20):
-        once = [f"once{generator.randrange(2000)}:{queue}" for queue in "AB" for _ in range(50)]
+    for _ in range(times):
+        once = [f"once{generator.randrange(number)}:{queue}" for queue in "AB" for _ in range(50)]
         for jobid in once:
             farm.client.lrem(keys.queue(f"work-{jobid[-1]}"), 0, jobid)
         farm.client.zrem(keys.timeline, *once)
         lines += farm.repair()
     assert lines
     assert all(well for _, well in lines)
-    wait_until(lambda: sum(job.startswith("once") for job in ran(shell)) == 2000, timeout=60)
+    wait_until(lambda: sum(job.startswith("once") for job in ran(shell)) == number, timeout=60)
     assert {job: count for job, count in ran(shell).items() if job.startswith("once") and count > 1} == {}
     assert list(farm.fsck()) == []
 

@@ -88,8 +88,8 @@ class ShardedGroups(Groups):
 @pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(1, 4), marks=pytest.mark.acceptance),
-        pytest.param(range(4, 60), marks=pytest.mark.nightly),
+        pytest.param(range(1, 2), marks=pytest.mark.acceptance),
+        pytest.param(range(2, 60), marks=pytest.mark.nightly),
     ],
 )
 def test_random_steps_of_groups_agree_with_the_contract(client, prefix, seeds):
