@@ -190,8 +190,8 @@ def begin(redbike, **settings):
     "seeds",
     [
         range(1),
-        pytest.param(range(1, 8), marks=pytest.mark.acceptance),
-        pytest.param(range(8, 250), marks=pytest.mark.nightly),
+        pytest.param(range(1, 4), marks=pytest.mark.acceptance),
+        pytest.param(range(4, 250), marks=pytest.mark.nightly),
     ],
 )
 def test_random_steps_of_followers_agree_with_the_contract(redbike, seeds):

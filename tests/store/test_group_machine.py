@@ -172,8 +172,8 @@ class Groups(World):
     "seeds",
     [
         range(1),
-        pytest.param(range(1, 9), marks=pytest.mark.acceptance),
-        pytest.param(range(9, 400), marks=pytest.mark.nightly),
+        pytest.param(range(1, 5), marks=pytest.mark.acceptance),
+        pytest.param(range(5, 400), marks=pytest.mark.nightly),
     ],
 )
 def test_random_steps_of_groups_agree_with_the_contract(redbike, seeds):

@@ -733,7 +733,7 @@ Expirers = narrow("Expirers", EXPIRING.split(), "each_process", "each_run_is_tol
     ("machine", "examples"),
     [
         *((Jobs, 4), (Savers, 4), (Expirers, 3)),
-        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 20), (Savers, 40), (Expirers, 14))),
+        *(pytest.param(*each, marks=pytest.mark.acceptance) for each in ((Jobs, 10), (Savers, 20), (Expirers, 7))),
         *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((Jobs, 400), (Savers, 1000), (Expirers, 600))),
     ],
 )
