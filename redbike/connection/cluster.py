@@ -189,6 +189,15 @@ class SlotConnection(redis.Connection):
     def __init__(self, router: Router, **arguments: Any) -> None:
         super().__init__(**arguments)  # type: ignore[no-untyped-call]
         self.router = router
+        self._greets = False  # while it logs in at one of several masters: a suspended one accepts connections
+
+    def on_connect_check_health(self, check_health: bool = True) -> None:
+        """Log in, and so on."""
+        self._greets = self.router.silence is not None
+        try:
+            super().on_connect_check_health(check_health)
+        finally:
+            self._greets = False
 
     def _connect(self) -> Any:
         self.host, self.port = self.router.find()
@@ -200,15 +209,26 @@ class SlotConnection(redis.Connection):
 
     def read_response(self, *arguments: Any, **options: Any) -> Any:
         """Return the next reply; follow the slot if it has moved."""
+        if self._greets:
+            self.expect_reply(ANSWER)
         try:
             return super().read_response(*arguments, **options)
         except MovedError as error:
             self.router.follow(error)
             raise
         except TimeoutError:
-            if self.router.silence is not None:
-                self.router.silence.note((self.host, self.port))
+            self._note_silence()
             raise
+
+    def expect_reply(self, seconds: float) -> None:
+        """Raise `TimeoutError` unless a reply begins within `seconds`."""
+        if not self.can_read(timeout=seconds):
+            self._note_silence()
+            raise TimeoutError(f"{self.host}:{self.port} does not answer within {seconds:g} s")
+
+    def _note_silence(self) -> None:
+        if self.router.silence is not None:
+            self.router.silence.note((self.host, self.port))
 
 
 class SlotSSLConnection(SlotConnection, redis.SSLConnection):

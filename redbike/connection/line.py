@@ -26,6 +26,8 @@ class Line:
     """A connection that one thread keeps: requests may be sent over it before earlier ones have been answered."""
 
     def __init__(self, client: "redis.Redis") -> None:
+        # Seconds within which a reply must begin, if less than the timeout of the connection. For clusters only.
+        self.patience: float | None = None
         self.pending = 0  # requests whose replies have not been received
         self.generation = 0  # how often it has had another connection
         self._pool: Any = client.connection_pool
@@ -64,6 +66,8 @@ class Line:
     def receive(self) -> Any:
         """Return the reply to the oldest pending request; an error reply is returned as an exception, not raised."""
         try:
+            if self.patience is not None:
+                self._connection.expect_reply(self.patience)
             reply = self._connection.read_response(disable_decoding=True)
         except exceptions.ResponseError as error:
             reply = error

@@ -147,7 +147,7 @@ class Pipeline:
     def __init__(self, client: "redis.Redis", is_stopping: Callable[[], bool] = lambda: False) -> None:
         self._client = client
         self._is_stopping = is_stopping
-        self._line = Line(client)
+        self.line = Line(client)
         self._sent: list[Call] = []  # those without an answer
         self._full_until = 0.0  # until when full texts are sent, by the monotonic clock
 
@@ -195,12 +195,12 @@ class Pipeline:
 
     def close(self) -> None:
         """Give the connection back."""
-        self._line.close()
+        self.line.close()
         self._sent = []
 
     def drop(self) -> None:
         """Give the connection up, as nobody is to read the replies that may be left in it."""
-        self._line.drop()
+        self.line.drop()
         self._sent = []
 
     def _repeat_refused(self, sent: list[Call], replies: list[Any]) -> None:
@@ -212,7 +212,7 @@ class Pipeline:
         self._repeat_unserved(sent, replies)
         while any(isinstance(reply, MOVING) for reply in replies) and time.monotonic() < patience:
             # The next request connects again, to the new master. It may not know the scripts either.
-            self._line.drop()
+            self.line.drop()
             time.sleep(PAUSE)
             self._repeat(sent, replies, lambda reply: isinstance(reply, MOVING))
             self._repeat_unserved(sent, replies)
@@ -246,9 +246,9 @@ class Pipeline:
     def _load(self, verbs: Iterable[str]) -> None:
         """Make these scripts known to the server at the end of this line, and to no other."""
         for verb in verbs:
-            self._line.send(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]))
-        for _ in range(self._line.pending):
-            reply = self._line.receive()
+            self.line.send(pack(["SCRIPT", "LOAD", self._choose_text(verb).text]))
+        for _ in range(self.line.pending):
+            reply = self.line.receive()
             if isinstance(reply, Exception):
                 raise reply
 
@@ -257,12 +257,12 @@ class Pipeline:
         return full.plain if full.plain and time.monotonic() > self._full_until else full
 
     def _send(self, call: Call) -> None:
-        self._line.send(pack_call(call, self._choose_text(call.verb)))
+        self.line.send(pack_call(call, self._choose_text(call.verb)))
         self._sent.append(call)
 
     def _receive_all(self) -> tuple[list[Call], list[Any]]:
         sent = self._sent
-        replies = [self._line.receive() for _ in sent]
+        replies = [self.line.receive() for _ in sent]
         self._sent = []
         return sent, replies
 

@@ -5,9 +5,11 @@ import threading
 import time
 from collections.abc import Sequence
 
+from redbike.connection.client import is_in_cluster
 from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
-from redbike.loop.loop import FAREWELL, Loop, Wakeup
+from redbike.loop.loop import FAREWELL, Loop
+from redbike.loop.wakeup import Wakeup
 from redbike.store.next_state import EndedRun
 from redbike.worker.ends import Ends
 from redbike.worker.source import Source
@@ -15,6 +17,7 @@ from redbike.worker.source import Source
 log = logging.getLogger("redbike.worker")
 
 RETRY = 0.5  # seconds after which a shard that was away is asked again
+PATIENCE = 0.5  # seconds after which a master that does not answer counts as away: others have work to do
 
 
 class Shard:
@@ -28,6 +31,8 @@ class Shard:
         self._changing = threading.Lock()  # of these two
         self._telling = threading.Lock()
         self.wakeup: Wakeup | None = None
+        self._patience = PATIENCE if is_in_cluster(self.store.client) else None
+        source.hurry(self._patience)
         self.queues: dict[str, str] = {}  # by the key of their tokens, those for which it waits
         self.token = ""  # the key of the list of which this worker has had a token last
 
@@ -37,6 +42,7 @@ class Shard:
         if self.wakeup is None or queues != self.queues:
             self.give_up()
             self.wakeup = Wakeup(self.store.client, [self.store.keys.halt, *queues], self._loop.stopping)
+            self.wakeup.line.patience = self._patience
             self.queues = queues
         return self.wakeup.begin()
 

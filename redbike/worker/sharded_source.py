@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from redbike.errors import Unreachable
-from redbike.loop.loop import BLOCK, Loop
+from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
+from redbike.loop.wakeup import BLOCK
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply

@@ -48,6 +48,10 @@ class Source:
         """Return what takes jobs from each shard."""
         return [self]
 
+    def hurry(self, patience: float | None) -> None:
+        """Raise `Unreachable` from now on if there is no reply after `patience` seconds."""
+        self._pipeline.line.patience = patience
+
     def close(self) -> None:
         """Give the connection back."""
         self._pipeline.close()

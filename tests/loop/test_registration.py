@@ -296,7 +296,7 @@ def test_a_worker_that_stops_while_redis_is_away_says_nothing_more(bike, say_lat
 
 
 def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
     signed, run_meanwhile = [], Scripts.run_meanwhile
 
     def record(scripts, calls):
@@ -314,7 +314,7 @@ def test_an_idle_worker_is_seen_by_its_takes_alone(bike, monkeypatch):
 
 @pytest.mark.parametrize("loop", ["dispatch", "work"])
 def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, loop):
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.1)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.1)
     monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 0.1)
     monkeypatch.setattr(presence, "INTERVAL", 0.6)
     with beside(bike.store, getattr(bike, loop)):
@@ -329,7 +329,7 @@ def test_a_process_that_redis_has_forgotten_registers_again(bike, monkeypatch, l
 def test_its_entry_follows_its_queues(bike, monkeypatch):
     # It looks which queues there are when it was not woken for a while, and is seen with the next take.
     monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.5)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.5)
     with beside(bike.store, bike.work):
         wait_until(lambda: bike.workers())
         bike.worker.names = ["work-B", "work-C"]

@@ -316,7 +316,7 @@ def test_a_call_that_goes_on_for_long_is_mentioned_once_and_holds_up_no_stop(mak
 
 
 def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.2)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.2)
     monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     bike, tried = make(Slow()), []
     bike.client.hset(bike.store.keys.untold, "x", "y")  # so that it is always told that there is something
@@ -333,7 +333,7 @@ def test_an_outage_does_not_keep_the_thread_busy(make, working, monkeypatch, cap
 def test_a_worker_that_works_tells_of_lost_runs_soon(bike, make, concurrency, monkeypatch):
     # An idle one hears of them by its takes, long before it is to be seen again.
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 600.0)
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 0.3)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 0.3)
     monkeypatch.setattr("redbike.worker.source.NAP", 0.1)
     monkeypatch.setattr("redbike.worker.notify.REST", 0.1)
     with beside(bike.store, Worker(bike.store, bike.worker, bike.settings, concurrency).work):

@@ -7,7 +7,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
-from redbike.loop import loop
+from redbike.loop import wakeup
 from redbike.worker import sharded_source
 from redbike.worker.worker import Worker
 from tests.loops import beside
@@ -51,7 +51,7 @@ def jobids(make):
 
 def test_jobs_of_all_shards_that_come_at_once_wake_as_many_workers(make, jobids, monkeypatch):
     # So whoever has a token that it does not use holds up a job for good.
-    monkeypatch.setattr(loop, "BLOCK", 600)
+    monkeypatch.setattr(wakeup, "BLOCK", 600)
     monkeypatch.setattr(sharded_source, "BLOCK", 600)
     worker = Meeting(4)
     bikes = [make(worker) for _ in range(4)]

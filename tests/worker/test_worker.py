@@ -114,8 +114,8 @@ def test_a_run_that_outlives_its_deadline_ends_by_policy_while_it_still_runs(sto
 @pytest.fixture
 def patient(monkeypatch):
     """A worker that is not woken notices nothing for as long as the test lasts."""
-    monkeypatch.setattr("redbike.loop.loop.BLOCK", 600)
-    monkeypatch.setattr("redbike.loop.loop.SILENCE", 700)
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 600)
+    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 700)
 
 
 @pytest.mark.parametrize(("number", "concurrency"), [(1, 3), (4, 1)])
