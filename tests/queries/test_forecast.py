@@ -142,7 +142,9 @@ def count_one_by_one(bike, start, end, now):
             if told["paused"]["until"] is None:
                 continue
             after = max(now, told["paused"]["until"], told.get("held_for", now))
-            moments += [after] if "held_for" in told else []
+            # What comes due while it is paused runs then, also if it runs now.
+            next_due = schedule.next(told["working_for"]) if told["working"] and not schedule.runs_once else None
+            moments += [after] if "held_for" in told or (next_due is not None and next_due < after) else []
         elif told["next_run"] is not None:
             after = max(told["next_run"], now)
             moments.append(after)
