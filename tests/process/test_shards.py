@@ -167,7 +167,8 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     took = time.monotonic() - began
     # So do processes that begin now.
     for process in shell.started:
-        process.kill()
+        process.terminate()
+    assert [process.wait(30) for process in shell.started] == [0, 0]
     for command in ("dispatch", "work"):
         shell.start(command)
     bike.set(near[0], "IN:1s")
