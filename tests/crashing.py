@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from redbike.store.scripts import SCRIPTS
+from redbike.store.lua_loader import load_all
 
 BEFORE = "crash before"  # the process dies, and this request is not sent
 AFTER = "crash after"  # the request is executed, its reply arrives, and the process dies
@@ -19,7 +19,7 @@ LOST = "reply lost"  # the request is executed, and the connection breaks before
 TWICE = "sent twice"  # the server gets the request twice, and the second reply is read
 FAULTS = (BEFORE, AFTER, LOST, TWICE)
 
-VERBS = {text.digest.encode(): verb for verb, full in SCRIPTS.items() for text in (full, full.plain) if text}
+VERBS = {text.digest.encode(): verb for verb, full in load_all().items() for text in (full, full.plain) if text}
 # Else each connection parses the metadata of redis-py for its version, which takes longer than all the rest.
 SILENT = {"driver_info": None}
 

@@ -20,6 +20,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 
 from redbike.schedule.kinds import Stop
@@ -87,11 +88,21 @@ class Script:
         object.__setattr__(self, "digest", hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest())
 
 
-def _load() -> dict[str, Script]:
+class _Scripts(dict[str, Script]):
+    """The scripts by their names. Each is put together when it is used first: a command uses few of them."""
+
+    def __missing__(self, verb: str) -> Script:
+        script = self[verb] = _make_script(verb, read_files())
+        return script
+
+
+def load_all() -> dict[str, Script]:
+    """Put all scripts together."""
     texts = read_files()
     return {verb: _make_script(verb, texts) for verb in texts if not verb.startswith("_")}
 
 
+@cache
 def read_files() -> dict[str, str]:
     """Return the text of each file of ``lua/``, by its name."""
     folder = resources.files("redbike.store") / "lua"
@@ -159,7 +170,7 @@ def select(parts: str, body: str) -> str:
 
     A statement is left out if it is local, and nothing behind it has one of its names.
     """
-    needed, selected = list_words(body), []
+    needed, selected = set(list_words(body)), []
     for statement in reversed(split_statements(parts)):
         local = re.match(r"local (?:function )?([\w, ]+)", statement)
         if local is None or needed & list_words(local[1]):
@@ -168,10 +179,11 @@ def select(parts: str, body: str) -> str:
     return "".join(reversed(selected))
 
 
-def list_words(text: str) -> set[str]:
+@cache
+def list_words(text: str) -> frozenset[str]:
     """Return the names that a text in Lua uses: no words of comments and strings, and no names of fields."""
     code = re.sub(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", "''", text)
-    return set(re.findall(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*+(?! *=[^=])", code))
+    return frozenset(re.findall(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*+(?! *=[^=])", code))
 
 
-SCRIPTS = _load()
+SCRIPTS = _Scripts()

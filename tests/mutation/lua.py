@@ -103,11 +103,13 @@ def change(line: str) -> Iterator[str]:
 
 def plant(mutant: Mutant) -> set[str]:
     """Make this process send the scripts as the mutant has them; return the verbs of those that differ."""
+    known = texts.load_all()
+    texts.read_files.cache_clear()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(FOLDER, Path(folder) / "lua")
         (Path(folder) / "lua" / mutant.file).write_text(mutant.text)
         with mock.patch.object(texts.resources, "files", return_value=Path(folder)):
-            planted = texts._load()
-    differing = {verb for verb, script in planted.items() if script.text != texts.SCRIPTS[verb].text}
+            planted = texts.load_all()
+    differing = {verb for verb, script in planted.items() if script.text != known[verb].text}
     texts.SCRIPTS.update(planted)
     return differing

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from redbike.store.keys import GIVEN
-from redbike.store.lua_loader import NAMES, PARTS, SCRIPTS, join_parts, list_words, read_files, read_keys, select
+from redbike.store.lua_loader import NAMES, PARTS, join_parts, list_words, load_all, read_files, read_keys, select
 
-FILES = read_files()
+FILES, SCRIPTS = read_files(), load_all()
 KEYS = set(NAMES.values())
 
 STATEMENTS = """-- What all scripts have.

@@ -26,13 +26,14 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.keys import NOTIFIES
 from redbike.store.links import Message
+from redbike.store.lua_loader import load_all
 from redbike.store.moving.shard import OLD as ASIDE
 from redbike.store.moving.shard import Shard
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Quota, Whole
 from redbike.store.records import Progress
 from redbike.store.run import GRACE, LEASE, Run
-from redbike.store.scripts import SCRIPTS, Call
+from redbike.store.scripts import Call
 from redbike.store.store import Store
 from redbike.store.tokens import Token
 from redbike.store.upkeep import Rewind
@@ -359,7 +360,7 @@ def test_the_table_has_every_verb_and_every_script_a_verb(store, sent):
     for verb in VERBS.values():
         queued = STATES["queue"](store)
         verb(store.noted_as(ME), queued or NOBODY)
-    changing = {verb for verb, script in SCRIPTS.items() if "no-writes" not in script.text.partition("\n")[0]}
+    changing = {verb for verb, script in load_all().items() if "no-writes" not in script.text.partition("\n")[0]}
     assert {call.verb for call in sent} & changing == changing
 
 
