@@ -14,6 +14,7 @@ from pathlib import Path
 OURS = ("REDBIKE_", "REDIS_URL", "LC_", "LANG", "SUDO_", "XDG_", "NOTIFY_", "WATCHDOG_", "LISTEN_")
 OURS += ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TERM", "CI", "EDITOR", "VISUAL", "PAGER", "MAILTO")
 OF_PYTHON = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONSAFEPATH")
+OF_PYTHON += ("PYTHONDONTWRITEBYTECODE",)  # each process would compile all modules again
 # What tests of the package may be told: see CONTRIBUTING.rst.
 TOLD = ("REDBIKE_SERVER", "REDBIKE_RANDOM")
 MARK = "REDBIKE_OF_TEST"  # in the environment of what a test starts
