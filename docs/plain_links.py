@@ -18,6 +18,7 @@ from sphinx.util.logging import getLogger
 log = getLogger(__name__)
 ROOT = Path(__file__).parent
 # The files beside the folder docs/ that are pages of the site, too.
+_anchors: dict[str, set[str]] = {}  # of each page that another one has named
 OUTSIDE = {"../README": "readme", "../CONTRIBUTING": "contributing", "../CHANGELOG": "changelog"}
 
 
@@ -49,10 +50,13 @@ class PlainLinks(SphinxPostTransform):
         node["internal"] = True
 
     def _list_anchors(self, name: str) -> set[str]:
-        tree = self.env.get_doctree(name)
-        # Such as ``redbike.WorkerClass``, which Sphinx made from the code.
-        kinds = (nodes.section, addnodes.desc_signature)
-        return {each for kind in kinds for node in tree.findall(kind) for each in node["ids"]}
+        if name not in _anchors:
+            # To read a page again takes a fifth of a second.
+            tree = self.env.get_doctree(name)
+            # Such as ``redbike.WorkerClass``, which Sphinx made from the code.
+            kinds = (nodes.section, addnodes.desc_signature)
+            _anchors[name] = {each for kind in kinds for node in tree.findall(kind) for each in node["ids"]}
+        return _anchors[name]
 
 
 class PlainImages(SphinxTransform):
