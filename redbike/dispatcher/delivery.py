@@ -6,6 +6,7 @@ are no more. So one that is away holds up neither the dispatcher nor the other s
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ log = logging.getLogger("redbike.dispatcher")
 
 LOOKS = 5.0  # seconds after which it looks for messages, whatever it was told
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds until a shard is tried again that did not answer
+# Seconds for which messages are kept that no replica confirms: longer than a cluster mostly takes to replace a master.
+LONGEST_LAG = 30.0
+LAGS = "no replica of the master of %s confirms for %g s what followers hear: if it takes over now, they may miss that"
 FAREWELL = 0.5  # seconds for which messages are still delivered when the process is to stop
 
 
@@ -69,22 +73,27 @@ class Delivery:
             return False
 
     def _retry(self, shard: int) -> None:
-        """Deliver all messages to a shard, as soon as it answers."""
-        pause, is_away = FIRST_PAUSE, False
+        """Deliver all messages to a shard, as soon as it answers, and until a replica of its master has them."""
+        pause, is_away, lags_since = FIRST_PAUSE, False, math.inf
         while not self._loop.stopping.is_set():
+            waits = time.monotonic() - lags_since < LONGEST_LAG
             try:
-                deliver(self._shards, self._number, shard)
+                is_done = deliver(self._shards, self._number, shard, waits)
             except RedbikeError as error:
                 if not is_away:
                     log.warning("the followers in %s wait for their parents: %s", self._name(shard), error)
-                is_away = True
+                is_away, lags_since = True, math.inf
                 self._shards[shard].scripts.drop_idle_connections()
-                self._loop.stopping.wait(pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
             else:
                 if is_away:
                     log.warning("the followers in %s get news of their parents again", self._name(shard))
-                return
+                if not waits:
+                    log.warning(LAGS, self._name(shard), LONGEST_LAG)
+                if is_done:
+                    return
+                is_away, lags_since = False, min(lags_since, time.monotonic())
+            self._loop.stopping.wait(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _name(self, shard: int) -> str:
         return self._shards[shard].keys.prefix

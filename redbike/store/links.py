@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from redbike.store.group_counts import COUNTED, GroupCounts
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import decode, encode
+from redbike.store.scripts import Pipeline
 from redbike.text.group_names import MARK as GROUP
 from redbike.text.group_names import is_jobid
 
@@ -47,6 +48,8 @@ def find_subscribers(followers: str) -> tuple[int, ...]:
 
 class Links(Part):
     """What one shard knows of followers and parents in others, and its messages to them."""
+
+    alone_until = 0.0  # until when its master is taken to have no replica, by the monotonic clock
 
     def subscribe(self, shard: int, jobids: Iterable[str]) -> None:
         """Let another shard hear of the ends of these jobs. A follower there is to be set within a minute."""
@@ -86,13 +89,14 @@ class Links(Part):
         found = self._namespace.ask("zrange", self._namespace.keys.followers, *bounds, bylex=True, offset=0, num=most)
         return list(map(decode, found))
 
-    def deliver(self, shard: int, messages: Sequence[Message]) -> tuple[str, list[str]]:
-        """Receive messages of another shard, one at least, in their order.
+    def deliver(self, shard: int, messages: Sequence[Message], over: Pipeline | None = None) -> tuple[str, list[str]]:
+        """Receive messages of another shard, one at least, in their order; `over` that connection, if it is given.
 
         Return the number of the last one that was received, and the jobs that nobody follows here.
         """
         given = [message._asdict() for message in messages]
-        reply = self._namespace.run("deliver", shard=_name(shard), messages=given)
+        call = self._namespace.pack("deliver", shard=_name(shard), messages=given)
+        reply = over.run([call])[0] if over else self._namespace.scripts.run(call)
         number, *unneeded = map(decode, reply[1:])
         return number, unneeded
 

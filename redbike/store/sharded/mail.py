@@ -1,23 +1,55 @@
-"""Delivers the messages of one shard to another, see `redbike.store.links`."""
+"""Delivers the messages of one shard to another, see `redbike.store.links`.
 
+A message is removed once a replica of the receiver's master has it, too: a replica that takes over without it would
+not get it again. Shards of a single server need no such wait: its replica hears of the delivery before the removal.
+"""
+
+import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
+
+from redbike.store.sharded.pipeline import ReplicatedPipeline
 
 if TYPE_CHECKING:
     from redbike.store.store import Store
 
-
-def deliver(shards: Sequence["Store"], source: int, shard: int) -> None:
-    """Deliver all messages of the shard `source` to another one. Others may do the same at the same time."""
-    while messages := shards[source].links.read_mail(shard):
-        while messages:
-            number, unneeded = shards[shard].links.deliver(source, messages)
-            shards[source].links.confirm(shard, number, unneeded)
-            messages = [message for message in messages if message.number > number]
+ALONE_FOR = 5.0  # seconds after which a master that had no replica is asked for one again
 
 
-def deliver_all(shards: Sequence["Store"], source: int) -> None:
-    """Deliver all messages of the shard `source`."""
+def deliver(shards: Sequence["Store"], source: int, shard: int, waits: bool = True) -> bool:
+    """Deliver all messages of the shard `source` to another one. Others may do the same at the same time.
+
+    Return False if messages stay, which are to be delivered again: no replica confirms them. If not `waits`, none has
+    to.
+    """
+    sender, receiver = shards[source], shards[shard]
+    waits = waits and sender.client is not receiver.client
+    while messages := sender.links.read_mail(shard):
+        with closing(ReplicatedPipeline(receiver.client, lambda: receiver.scripts.is_stopping())) as pipeline:
+            number, unneeded = "", list[str]()
+            while number != messages[-1].number:
+                # All of them each time: a replica that takes over meanwhile may lack the first ones.
+                number, unneeded = receiver.links.deliver(source, messages, pipeline)
+            if waits and not _is_replicated(receiver, pipeline):
+                return False
+        sender.links.confirm(shard, number, unneeded)
+    return True
+
+
+def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline) -> bool:
+    """Tell whether a replica has what was delivered, or there is none."""
+    now = time.monotonic()
+    if now < receiver.links.alone_until:
+        return True
+    if not pipeline.has_replica():
+        receiver.links.alone_until = now + ALONE_FOR
+        return True
+    return pipeline.is_replicated()
+
+
+def deliver_all(shards: Sequence["Store"], source: int, waits: bool = True) -> None:
+    """Deliver all messages of the shard `source`, see `deliver`."""
     for shard in shards[source].links.list_mail():
         if shard < len(shards):
-            deliver(shards, source, shard)
+            deliver(shards, source, shard, waits)

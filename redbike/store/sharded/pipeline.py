@@ -1,8 +1,15 @@
-"""A pipeline of one of several shards, which share connections."""
+"""Pipelines of one of several shards."""
 
 from collections.abc import Iterable
+from typing import Any
 
+from redis import exceptions
+
+from redbike.connection.line import pack
+from redbike.connection.refusals import translate_errors
 from redbike.store.scripts import Call, Pipeline, Reply
+
+REPLICA_TIMEOUT = 100  # milliseconds for a replica to confirm what its master has
 
 
 class SharedPipeline(Pipeline):
@@ -16,3 +23,36 @@ class SharedPipeline(Pipeline):
             # After an error too: with replies left in it, nobody gets it.
             if not self.unanswered:
                 self.close()
+
+
+class ReplicatedPipeline(Pipeline):
+    """Keeps its connection until it is closed, and can wait for a replica of the server."""
+
+    _generation = 0  # of the connection over which the last script was run
+
+    def run(self, calls: Iterable[Call]) -> list[Reply]:
+        """Run scripts in one round trip, see `Pipeline.run`."""
+        replies = super().run(calls)
+        self._generation = self.line.generation
+        return replies
+
+    def has_replica(self) -> bool:
+        """Tell whether the server has a replica, as far as the user may know that."""
+        found = self._ask("INFO", "replication")
+        return isinstance(found, bytes) and b"state=online" in found
+
+    def is_replicated(self) -> bool:
+        """Wait for `REPLICA_TIMEOUT`, and tell whether a replica has what the last script has changed.
+
+        It is taken to have that if the user may not wait.
+        """
+        reply = self._ask("WAIT", "1", str(REPLICA_TIMEOUT))
+        if isinstance(reply, exceptions.NoPermissionError):
+            return True
+        # Of a new connection, the server does not know what was changed over the old one.
+        return isinstance(reply, int) and reply > 0 and self.line.generation == self._generation
+
+    def _ask(self, *words: str) -> Any:
+        with translate_errors():
+            self.line.send(pack(words))
+            return self.line.receive()

@@ -1,0 +1,168 @@
+"""Messages between shards on two masters: none is lost if a replica takes over that had not heard of it."""
+
+import os
+import signal
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from redbike import Redbike, RoundRobin
+from redbike.connection.client import connect
+from redbike.dispatcher import delivery
+from redbike.dispatcher.delivery import Delivery
+from redbike.loop.loop import Loop
+from redbike.store.agreement import Agreement
+from redbike.store.sharded import mail
+from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.servers import DATA, Node, free_ports
+from tests.waiting import wait_until
+
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        pass
+
+
+class Servers:
+    """Two masters, each with a shard. The second one has a replica."""
+
+    def __init__(self, folder):
+        ports = free_ports(3)
+        self.masters = [Node(folder / str(port), port, *DATA) for port in ports[:2]]
+        self.replica = Node(folder / "replica", ports[2], *DATA, "--replicaof", f"127.0.0.1 {ports[1]}")
+        wait_until(self.has_replica)
+
+    def has_replica(self):
+        replica = self.masters[1].client.info("replication").get("slave0", {})
+        return replica.get("state") == "online"
+
+    def suspend(self):
+        """Stop the replica, once it has all that there is so far."""
+        self.masters[1].client.set("mark", "here")
+        wait_until(lambda: self.replica.client.get("mark") == b"here")
+        os.kill(self.replica.process.pid, signal.SIGSTOP)
+
+    def take_over(self):
+        """Replace the second master by its replica, which has lost what it had not read."""
+        self.masters[1].kill()
+        self.replica.kill()
+        self.replica.start()
+        self.replica.client.replicaof("NO", "ONE")
+        self.masters[1] = self.replica
+
+    @contextmanager
+    def open(self):
+        """A program that sets jobs in both shards, and works them."""
+        with ExitStack() as stack:
+            clients = [stack.enter_context(connect(f"redis://127.0.0.1:{node.port}")) for node in self.masters]
+            pairs = zip(clients, name_shards("app", 2), strict=True)
+            stores = [Store(client, prefix, lambda jobid: "work-A") for client, prefix in pairs]
+            store = ShardedStore(stores, Agreement(clients[0], "app", stores))
+            bike = stack.enter_context(Redbike(Worker("A"), "app", clients[0], shards=2))
+            bike._compose(store, store, bike.worker)
+            yield bike
+
+    def stop(self):
+        for node in {*self.masters, self.replica}:
+            node.kill()
+            node.client.close()
+
+
+@pytest.fixture
+def servers(tmp_path):
+    servers = Servers(tmp_path)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def bike(servers):
+    with servers.open() as bike:
+        yield bike
+
+
+@pytest.fixture
+def family(bike):
+    """A parent in the first shard, and its follower in the second one."""
+    names = [f"{number}:A" for number in range(50)]
+    parent, follower = (next(name for name in names if bike.store.number_shard(name) == shard) for shard in range(2))
+    bike.set(parent, "EVERY:1h")
+    bike.enter(follower, f"AFTER:{parent}")
+    return parent, follower
+
+
+def end(bike, parent):
+    bike.run(parent)
+    assert bike.work_one() == parent
+
+
+def deliver(bike):
+    """Deliver what the first shard has for the second one; return whether nothing is left, as told and as it is."""
+    return mail.deliver(bike.store.shards, 0, 1), not bike.store.shards[0].links.read_mail(1)
+
+
+def test_a_replica_that_takes_over_hears_of_what_only_its_master_had(bike, servers, family):
+    parent, follower = family
+    servers.suspend()
+    end(bike, parent)
+    assert deliver(bike) == (False, False)
+    assert bike.dispatch_due() == 1
+    assert bike.tell(follower)["status"].startswith("ENQ"), "it waits for no replica"
+    servers.take_over()
+    with servers.open() as bike:
+        assert bike.tell(follower)["waits_for"] == [parent]
+        assert bike.dispatch_due() == 1
+        assert bike.work_one() == follower
+        assert deliver(bike) == (True, True)
+        assert bike.dispatch_due() == 0
+
+
+def test_a_message_that_was_delivered_often_is_removed_once_a_replica_has_it(bike, servers, family):
+    parent, follower = family
+    servers.suspend()
+    for _ in range(3):
+        end(bike, parent)
+        assert deliver(bike) == (False, False)
+    os.kill(servers.replica.process.pid, signal.SIGCONT)
+    wait_until(lambda: deliver(bike) == (True, True))
+    bike.dispatch_due()
+    assert bike.work_one() == follower
+
+
+def test_a_master_without_replicas_is_seldom_asked_for_one_and_never_waited_for(bike, servers, family, monkeypatch):
+    parent, _ = family
+    servers.replica.kill()
+    wait_until(lambda: not servers.has_replica())
+    servers.masters[1].client.config_resetstat()
+    for _ in range(3):
+        end(bike, parent)
+        assert deliver(bike) == (True, True)
+    calls = servers.masters[1].client.info("commandstats")
+    assert "cmdstat_wait" not in calls
+    assert calls["cmdstat_info"]["calls"] == 1
+    monkeypatch.setattr(bike.store.shards[1].links, "alone_until", 0.0)
+    end(bike, parent)
+    deliver(bike)
+    assert servers.masters[1].client.info("commandstats")["cmdstat_info"]["calls"] == 3
+
+
+@pytest.mark.parametrize("right", ["info", "wait"])
+def test_who_may_not_ask_for_replicas_delivers_all_the_same(bike, servers, family, right):
+    servers.suspend()
+    servers.masters[1].client.execute_command("ACL", "SETUSER", "default", f"-{right}")
+    end(bike, family[0])
+    assert deliver(bike) == (True, True)
+
+
+def test_a_replica_that_does_not_confirm_stops_no_messages_for_ever(bike, servers, family, monkeypatch, caplog):
+    monkeypatch.setattr(delivery, "LONGEST_LAG", 0.5)
+    loop = Loop(bike.store.shards[0])
+    servers.suspend()
+    end(bike, family[0])
+    delivering = Delivery(bike.store.shards, 0, loop)
+    delivering.look()
+    wait_until(lambda: not bike.store.shards[0].links.read_mail(1))
+    wait_until(lambda: not delivering._threads)
+    assert "no replica of the master of {app:01}/2 confirms for 0.5 s" in caplog.text
