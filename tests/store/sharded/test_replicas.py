@@ -1,6 +1,7 @@
 """Messages between shards on two masters: none is lost if a replica takes over that had not heard of it."""
 
 import os
+import runpy
 import signal
 from contextlib import ExitStack, contextmanager
 
@@ -16,6 +17,7 @@ from redbike.store.sharded import mail
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
+from tests.pages import find_block
 from tests.servers import DATA, Node, free_ports
 from tests.waiting import wait_until
 
@@ -166,3 +168,11 @@ def test_a_replica_that_does_not_confirm_stops_no_messages_for_ever(bike, server
     wait_until(lambda: not bike.store.shards[0].links.read_mail(1))
     wait_until(lambda: not delivering._threads)
     assert "no replica of the master of {app:01}/2 confirms for 0.5 s" in caplog.text
+
+
+def test_who_waits_as_the_page_says_learns_whether_a_replica_has_a_set(servers, tmp_path):
+    (tmp_path / "piece.py").write_text(find_block("durability", "bike.set("))
+    with Redbike(RoundRobin("A"), "app", f"redis://127.0.0.1:{servers.masters[1].port}") as bike:
+        assert runpy.run_path(str(tmp_path / "piece.py"), {"bike": bike})["safe"] is True
+        servers.suspend()
+        assert runpy.run_path(str(tmp_path / "piece.py"), {"bike": bike})["safe"] is False
