@@ -9,6 +9,7 @@ With a concurrency of more than one, a pool does that instead (see `pool`).
 """
 
 import logging
+import threading
 import time
 from asyncio import AbstractEventLoop
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.errors import Unreachable
+from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
@@ -44,6 +45,8 @@ from redbike.worker.sharded_source import ShardedSource
 from redbike.worker.source import Source
 
 log = logging.getLogger("redbike.worker")
+
+LIMITS_RETRY = 1.0  # seconds after which limits are set again while a shard is away
 
 
 class Worker:
@@ -120,12 +123,31 @@ class Worker:
         self.leaving.replace_if_wanted()
 
     def _apply_limits(self) -> None:
-        """See that the limits of the worker class count; those that are stored count where a shard is away."""
-        patience = None if len(self.store.shards) == 1 else 0.0
+        """See that the limits of the worker class count; those that are stored count while a shard is away."""
+        if len(self.store.shards) == 1:
+            self.loop.retry_until_up(lambda _: self._set_limits())
+            return
         try:
-            self.loop.retry_until_up(lambda _: apply_limits(self.store, self.worker, self.queues.names()), patience)
+            self._set_limits()
         except Unreachable as error:
             log.warning("the limits of this worker class do not apply yet: %s", error)
+            threading.Thread(target=self._retry_limits, name="redbike-limits", daemon=True).start()
+
+    def _set_limits(self) -> None:
+        apply_limits(self.store, self.worker, self.queues.names())
+
+    def _retry_limits(self) -> None:
+        """Set the limits as soon as all shards answer."""
+        while not self.loop.stopping.wait(LIMITS_RETRY):
+            try:
+                self._set_limits()
+            except Unreachable:
+                continue
+            except RedbikeError as error:
+                log.error("the limits of this worker class do not apply: %s", error)
+            else:
+                log.warning("the limits of this worker class apply now")
+            return
 
     def _loop_until_halted(self) -> None:
         with self.presence:

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from redbike.config.limits import Limit
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.errors import Unreachable
@@ -191,3 +192,20 @@ def test_runs_of_other_shards_are_handed_back_while_one_is_away(nodes, store, jo
     nodes[0].start()
     states = store.questions.inspect(jobids)
     assert [bool(state.running) for state in states] == [True, False]
+
+
+class Limited(Doing):
+    def limits(self):
+        return {"A": Limit(at_once=2)}
+
+
+def test_limits_of_a_worker_class_apply_once_a_shard_answers_that_was_away(nodes, store, jobids, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.worker.LIMITS_RETRY", 0.05)
+    worker = Worker(store, Limited(), Settings())
+    nodes[1].kill()
+    with beside(store, worker.work):
+        wait_until(lambda: "the limits of this worker class do not apply yet" in caplog.text)
+        assert not list(store.shards[0].queue_limits.list_all())
+        nodes[1].start()
+        wait_until(lambda: "the limits of this worker class apply now" in caplog.text)
+        assert [limits.at_once for limits in store.queue_limits.list_all()] == [2]
