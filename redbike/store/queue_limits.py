@@ -97,13 +97,17 @@ class QueueLimiter(Part):
         at_once: int | Unlimited | None = None,
         rate: tuple[int, int] | Unlimited | None = None,
         by_code: bool = False,
+        epoch: int | None = None,
     ) -> bool:
         """Limit the queue `name`. None leaves a limit as it is, False takes it back.
 
         `rate` is a number of jobs, and the seconds in which so many may be taken. A limit `by_code` does not replace
-        one that an operator has set: then False is returned.
+        one that an operator has set: then False is returned. So it is if the division `epoch` does not hold the shard
+        any more.
         """
         given: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
+        if epoch is not None:
+            given["epoch"] = epoch
         if rate is not None:
             given["rate"] = rate
         detail = describe_limit(name, at_once, rate)

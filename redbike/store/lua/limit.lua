@@ -3,14 +3,16 @@
 -- keys   queue_limits, slots, timers, _write
 -- given  queues: the queue; at_once: a number; rate: {count, seconds}; both false for no limit any
 --        more, and missing for no change; code: whether a worker class asks: then what an operator
---        has set stays
+--        has set stays; epoch: of the division that must still hold this shard, see quota.lua
 -- returns {'ok'}, or {'unchanged'}
 local home, limiter = queue[1], make_limiter(true)
 local limits = limiter.limits_of(home.name)
 local of = limits.of or limits  -- those over all shards
 local before = {of.at_once or 0, of.count or 0, limits.seconds or 0, limits.code}
 local first, last = limiter.range_of_slots(home.name)
-if given.code and (limits.at_once or limits.count) and not limits.code then return {'unchanged'} end
+local is_late = given.epoch and not (limits.epoch == given.epoch and limits.moving)
+local is_kept = given.code and (limits.at_once or limits.count) and not limits.code
+if is_late or is_kept then return {'unchanged'} end
 limits.of, limits.parts, limits.epoch, limits.moving, limits.wanted, limits.moved = nil
 limits.took = nil
 if given.at_once ~= nil then limits.at_once = given.at_once or nil end

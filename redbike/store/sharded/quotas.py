@@ -53,21 +53,8 @@ def _limit(
     whole = change(known)
     if whole == known and (by_code or not any(each.moving for each in held.values())):
         return False
-    if whole.is_open:
-        _remove(shards, name)
-        return True
     _set(shards, name, change, describe_limit(name, at_once, rate))
     return True
-
-
-def _remove(shards: Sequence[Store], name: str) -> None:
-    """Remove the limits; again if somebody who divided meanwhile has given a shard its part of them."""
-    for _ in range(TRIES):
-        for number in range(len(shards)):
-            _noting(shards, number).queue_limits.limit(name, False, False)
-        if not any(each.epoch for each in _read(shards, name, all_of_them=True).values()):
-            return
-    raise _describe_busy(name)
 
 
 def divide_anew(shards: Sequence[Store], name: str) -> None:
@@ -108,20 +95,25 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
         if before is None:
             _free(shards, name, epoch, found)
             return
-        if whole.is_open:
-            for number in found:
-                shards[number].queue_limits.limit(name, False, False)
-            return
         if change is not None and whole.at_once is not None:
             ask_all(found, lambda number: shards[number].queue_limits.count_flying(name))
-        held = ask_all(found, lambda number: shards[number].quotas.look(name, epoch))
+        held = {} if whole.is_open else ask_all(found, lambda number: shards[number].quotas.look(name, epoch))
     except (Late, Unreachable):
         _free(shards, name, epoch, found)
         raise
+    if whole.is_open:
+        return _remove(shards, name, epoch, found, detail)
     quotas = divide(whole, held, before)
     more = {"wanted": is_wanting(quotas, held), "parts": _write_parts(before, quotas, held, len(shards))}
     more |= {"took": time.monotonic() - began, "detail": detail}
     _give(shards, name, epoch, whole, held, quotas, more)
+
+
+def _remove(shards: Sequence[Store], name: str, epoch: int, held: Iterable[int], detail: str | None) -> None:
+    """Remove the limits in all shards that are held. Raise `Late` if somebody else holds one by now."""
+    for number in sorted(held):
+        if not _noting(shards, number, detail).queue_limits.limit(name, False, False, epoch=epoch):
+            raise Late(name)
 
 
 def _give(

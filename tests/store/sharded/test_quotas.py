@@ -26,16 +26,16 @@ class Death(BaseException):
     """The process that divides is killed."""
 
 
-class Quotas:
-    """What divides in one shard, with something done before each of its requests."""
+class Watched:
+    """A part of a shard, with something done before each of its requests."""
 
-    def __init__(self, shard, before):
-        self._shard, self._before = shard, before
+    def __init__(self, shard, part, before):
+        self._shard, self._part, self._before = shard, part, before
 
     def __getattr__(self, name):
         def call(*given, **named):
             self._before(self._shard)
-            return getattr(self._shard.quotas, name)(*given, **named)
+            return getattr(self._part, name)(*given, **named)
 
         return call
 
@@ -45,7 +45,8 @@ class Shard:
 
     def __init__(self, store, before):
         self._store, self._before = store, before
-        self.quotas = Quotas(store, before)
+        self.quotas = Watched(store, store.quotas, before)
+        self.queue_limits = Watched(store, store.queue_limits, before)
 
     def noted_as(self, who):
         return Shard(self._store.noted_as(who), self._before)
@@ -260,6 +261,25 @@ def test_who_changes_another_limit_at_the_same_time_undoes_none(client, prefix):
         shards = [Shard(shard, change) for shard in world.shards]
         limit_queue(type(world.shards)(shards, world.shards.find, world.shards.note), None, (QUEUE,), {"at_once": 2})
         assert [(limit.at_once, limit.rate) for limit in world.bike.queue_limits()] == [(2, "5/m")]
+
+
+def test_limits_of_an_operator_stay_when_those_of_a_worker_class_are_taken_back_just_then(client, prefix):
+    world = World(client, prefix, random.Random(1))
+    for stops in range(5 * NUMBER):
+        world.bike.limit("A", at_once=None)
+        assert world.bike.store.queue_limits.limit(QUEUE, 2, False, by_code=True)
+        asked = itertools.count()
+
+        def change(shard, asked=asked, stops=stops):
+            if next(asked) == stops:
+                world.bike.limit("A", at_once=5)
+
+        shards = [Shard(shard, change) for shard in world.shards]
+        shards = type(world.shards)(shards, world.shards.find, world.shards.note)
+        limit_queue(shards, None, (QUEUE, False, False), {"by_code": True})
+        if next(asked) > stops:
+            assert [limit.at_once for limit in world.bike.queue_limits()] == [5], stops
+            assert not any(shard.quotas.read(QUEUE).moving for shard in world.shards)
 
 
 def test_a_shard_that_is_away_keeps_the_places_of_its_runs(client, prefix):
