@@ -212,12 +212,15 @@ class Mover:
         for shard in new:
             shard.enter(text, known.token)
         _pass_on_agreed(old, new)
+        undecided = replace(known, is_decided=False).format()
         for shard in old:
+            # A replica that has taken over may not know that it is decided.
+            self._become(undecided, known)
             shard.drop_old(text)
         jobs = sum(int(shard.live.ask("hlen", shard.keys.schedules)) for shard in new)
         detail = f"from {known.number} to {known.to}"
         replace(new[0].live, who=self._who).run("note", action="shards move", detail=detail, request=known.token)
-        self._settle(known, known.to)
+        self._settle(self._become(undecided, known), known.to)
         return Moved(known.number, known.to, jobs)
 
     def _take_back(self, known: Division) -> Moved:

@@ -108,3 +108,43 @@ def test_whoever_is_suspended_while_others_move_them_changes_nothing(client, pre
         assert dump_all(world, now.number) == expected, where
         assert len(list(world.open(now.number).jobs())) == 13, where
         assert list(world.open(now.number).fsck()) == [], where
+
+
+class Rollback(Faults):
+    """Before the request number `at` since it was decided, the server of the prefix loses the decision.
+
+    So it may if a replica takes over. That happens only while nothing of what is old has gone.
+    """
+
+    def __init__(self, client, prefix, at):
+        super().__init__()
+        self._client, self._prefix, self.left = client, prefix, at
+
+    def next(self, commands):
+        text = self._client.hget(f"{self._prefix}-agreed", "shards")
+        if self.left and b"=>" in text and len(self._client.keys(f"*{self._prefix}*old-schedules")) == 2:
+            self.left -= 1
+            if not self.left:
+                self._client.hset(f"{self._prefix}-agreed", "shards", text.replace(b"=>", b">"))
+        return super().next(commands)
+
+
+def test_nothing_old_goes_while_the_server_of_the_prefix_does_not_know_that_it_is_decided(client, prefix):
+    world = World(client, prefix)
+    for number in range(4):
+        world.open(2).set(f"job-{number}:A", "EVERY:1h")
+    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
+    for at in range(1, 99, 3):
+        client.flushdb()
+        for key, value in dumped.items():
+            client.restore(key, 0, value)
+        rollback = Rollback(client, prefix, at)
+        with contextlib.suppress(RedbikeError):
+            world.move(1, faulty(client, rollback))
+        with contextlib.suppress(BadConfig):
+            world.move(2)
+        world.move(1)
+        assert len(list(world.open(1).jobs())) == 4, at
+        if rollback.left:
+            break
+    assert at > 3
