@@ -61,6 +61,15 @@ def test_a_limit_is_kept_and_told_as_what_it_is(client, prefix, server_url, limi
     assert bike.set("a:A", "@hourly")
 
 
+def test_one_connection_suffices_to_set_jobs_in_all_shards(client, prefix, server_url, monkeypatch):
+    monkeypatch.setattr("redbike.connection.client.CONNECTION_TIMEOUT", 0.2)
+    pairs = [(f"job{number}:A", "EVERY:1h") for number in range(20)]
+    with Redbike(RoundRobin("A"), prefix, f"{server_url}?max_connections=1", shards=4) as bike:
+        bike.sync(pairs[:10], group="rows", prune=True)
+        assert all(answer is True for _, answer in bike.set_many(pairs[10:]))
+        assert len(list(bike.jobs())) == 20
+
+
 @pytest.mark.acceptance
 def test_a_worker_that_is_given_too_few_ends_and_says_so(shell):
     (shell.folder / "jobs.py").write_text("from redbike import RoundRobin as Worker\n")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from redbike.connection.line import has_room
 from redbike.store.alerts import Known
 from redbike.store.blackouts import OF_JOB
 from redbike.store.jobs import Answers, Refused
@@ -143,6 +144,9 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
                 own = [jobs[each] for each in places.get(shard, ())]
                 calls = [also[each] for each in scripts.get(shard, ())]
                 parts[shard] = stack.enter_context(ask(shards[shard])(own, *more, **named, also=calls))
+                if not has_room(shards[shard].client):
+                    # There may be only one connection for all shards.
+                    stack.close()
             yield answers
         for part in parts.values():
             refused += part.refused
