@@ -3,8 +3,9 @@
 It grows only with the number of those that alert if they are late.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from redbike.loop.alerts.late import Late, find_late
 from redbike.queries.running import Running, list_running
@@ -22,6 +23,15 @@ from redbike.store.upkeep import Rewind
 NAMED = 5  # dead jobs whose failures are read
 
 
+class Unplaced(NamedTuple):
+    """A job that is due, and whose queue a dispatcher could not name. It tries that `again`, every two seconds."""
+
+    jobid: str
+    why: str
+    due: float  # epoch seconds
+    again: float
+
+
 @dataclass(frozen=True, slots=True)
 class Glance:
     """All queues and processes, and how many jobs are where."""
@@ -32,7 +42,7 @@ class Glance:
     is_paused: bool  # everything is
     dead: Dead
     lacking: Sequence[tuple[str, str]] = ()  # jobs that are to run, and whose command no worker of their queue has
-    unplaced: Sequence[tuple[str, str]] = ()  # (job id, why) of those that are due, and whose queue nobody can name
+    unplaced: Sequence["Unplaced"] = ()
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
     late: Sequence[Late] = ()  # jobs that have not begun, or not ended, in the time that their options give them
     refusal: Refusal | None = None  # why the server takes no changes
@@ -80,7 +90,8 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     limited = store.queue_limits.list_all()
     is_paused = any(each.queue == "" and each.pause and each.pause.holds(total.now) for each in limited)
     dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
-    lacking, unplaced = list(_find_lacking(store, processes)), list(_find_unplaced(store, processes))
+    lacking, unplaced = list(_find_lacking(store, processes)), list(find_unplaced(store, processes))
+    total = add_unplaced(total, unplaced, max_lag)
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
     late = find_late(store, timezone)
     return Glance(total, processes, queues, is_paused, dead, lacking, unplaced, rewinds, late, refusal)
@@ -97,12 +108,23 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
             yield job.jobid, queue
 
 
-def _find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:
-    """Yield (job id, why) for each due job that dispatchers could not place, if it is still to be placed."""
-    unplaced = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
-    for job in store.questions.inspect(sorted(unplaced)) if unplaced else ():
-        if job.due is not None and RetryState.parse(job.retry_state).due is not None and not job.pause:
-            yield job.jobid, unplaced[job.jobid]
+def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplaced]:
+    """Yield the jobs that `processes` could not place, 20 of each at most, if they are still to be placed."""
+    told = dict(pair for each in processes if each.state == "alive" for pair in each.unplaced)
+    for job in store.questions.inspect(sorted(told)) if told else ():
+        due = RetryState.parse(job.retry_state).due
+        if job.due is not None and due is not None and not job.pause:
+            yield Unplaced(job.jobid, told[job.jobid], due, job.due)
+
+
+def add_unplaced(total: Total, unplaced: Iterable[Unplaced], max_lag: float = 0.0) -> Total:
+    """Count these as due too, if they have been for more than `max_lag` seconds.
+
+    Until they are tried again, the timeline does not tell that.
+    """
+    dues = [each.due for each in unplaced if each.again > total.now and each.due < total.now - max_lag]
+    firsts = dues if total.first_due is None else [*dues, total.first_due]
+    return replace(total, due=total.due + len(dues), first_due=min(firsts, default=None))
 
 
 def find_jobs(store: Store, text: str) -> Sequence[Job]:

@@ -159,8 +159,8 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
 
 
 def _check_unplaced(found: Glance) -> Iterator[str]:
-    for jobid, why in found.unplaced:
-        yield f"{jobid} is due, but a dispatcher cannot name its queue: {why}"
+    for each in found.unplaced:
+        yield f"{each.jobid} is due, but a dispatcher cannot name its queue: {each.why}"
 
 
 def _check_commands(found: Glance) -> Iterator[str]:

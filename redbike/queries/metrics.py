@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from redbike.errors import ServerError
 from redbike.loop.alerts.late import find_late
+from redbike.queries.glance import add_unplaced, find_unplaced
 from redbike.store.enums import Outcome, Skip
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
@@ -106,7 +107,8 @@ class _Collection:
         """Yield all of them. Raise `ServerError`."""
         assert self.store is not None
         store = self.store
-        total = store.totals.read()
+        processes = store.workers.list_all()
+        total = add_unplaced(store.totals.read(), find_unplaced(store, processes))
         yield from self._describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
         text = "Jobs that have not begun, or not ended, in the time that their options give them."
         yield self.make("redbike_late_jobs", text, len(find_late(store, self.timezone)))
@@ -118,10 +120,10 @@ class _Collection:
         shown = {queue.queue for queue in queues[:MOST_QUEUES]}
         yield from self._describe_queues(queues, shown, total.now)
         yield from self._describe_counts(store.counts.read(), shown)
-        seen = Counter[tuple[str, str]]((process.kind, process.state) for process in store.workers.list_all())
+        seen = Counter[tuple[str, str]]((process.kind, process.state) for process in processes)
         text = "Dispatchers and workers; a lost one is known for a day."
-        processes = GaugeMetricFamily("redbike_processes", text, labels=["prefix", "kind", "state"])
-        yield self._add(processes, ((each, seen[each]) for each in product(KINDS, STATES)))
+        family = GaugeMetricFamily("redbike_processes", text, labels=["prefix", "kind", "state"])
+        yield self._add(family, ((each, seen[each]) for each in product(KINDS, STATES)))
 
     def _describe_jobs(self, total: Total, dead: int) -> Iterator[Metric]:
         lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)

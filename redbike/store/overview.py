@@ -26,6 +26,7 @@ from redbike.store.questions import Questions, has_tag
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
+from redbike.store.timeline import PUT_OFF, find_put_off
 from redbike.text.parsing import load_json
 
 ROWS = 50  # jobs from which on a page is full
@@ -170,7 +171,7 @@ class JobLister(Part):
     def _read_ranks(self, source: Source, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[RankPage]:
         # What waits for other jobs has no due time yet.
         end = math.nextafter(AWAITED, 0.0) if source.kind == "planned" else math.inf
-        until = self._namespace.read_clock() if source.kind == "due" else end
+        until = self._namespace.read_clock() + PUT_OFF if source.kind == "due" else end
         return read_ranks(Ranks(self._namespace, source.key), last, until, source.kind == "failures", page)
 
     def _select(self, found: Fields, source: Source, search: JobSearch) -> list[str]:
@@ -201,6 +202,7 @@ class JobLister(Part):
         asked = *(("hmget", key) for key in hashes), ("zmscore", keys.timeline), ("zmscore", keys.failure_times)
         *columns, clock = self._namespace.ask_all(*((*each, names) for each in asked), ("time",))
         now, firsts = self._namespace.now or read_time(clock), self._find_firsts(list(filter(is_base, jobids)))
+        firsts |= find_put_off(self._namespace, dict(zip(jobids, columns[len(hashes)], strict=True)), now)
         for jobid, *values in zip(jobids, *columns, strict=True):
             stored = _Stored(*values)
             if jobid in firsts:

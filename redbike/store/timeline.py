@@ -9,9 +9,9 @@ from redbike.schedule.parser import is_one_off
 from redbike.store.blackouts import TIMER
 from redbike.store.enums import Skip
 from redbike.store.keys import OWNER
-from redbike.store.namespace import PAGE, Part, number_queues, read_json, read_time
+from redbike.store.namespace import PAGE, Namespace, Part, number_queues, read_json, read_time
 from redbike.store.processes import ProcessRecord
-from redbike.store.records import RetryState, RunRecord, Waiting, decode, pair_up, parse_number
+from redbike.store.records import RetryState, RunRecord, Waiting, decode, encode, pair_up, parse_number
 from redbike.store.run import CLOCKS_DIFFER, Run
 from redbike.store.scripts import Call, Reply
 
@@ -19,6 +19,8 @@ MOST_DUE = 4 * PAGE  # due jobs in a survey
 MOST_TIMERS = 100  # instants of limits that have come, in a survey
 MOST_COMING = 50  # jobs that are due next in a survey
 MOST_FORGOTTEN = 50  # one-offs that are forgotten in one step
+# Seconds after which a due job is tried again at most: it has no queue, or no worker has its command.
+PUT_OFF = 20.0
 
 DueJob = tuple[str, str, str]  # job id, due time as Redis spells it, name of the queue; "" if it has none
 
@@ -254,3 +256,16 @@ class Timeline(Part):
         clock, dispatched = self._namespace.ask_all(*asked, at_once=False)
         now = self._namespace.now
         return read_time(clock) if now is None else now, dispatched
+
+
+def find_put_off(namespace: Namespace, dues: Mapping[str, float | None], now: float) -> dict[str, float]:
+    """Return of jobs on the timeline, by their instants there, since when those are due that were put off.
+
+    Nobody could name their queue, or no worker has their command: the timeline has when that is tried again.
+    """
+    jobids = [jobid for jobid, due in dues.items() if due is not None and now < due <= now + PUT_OFF]
+    if not jobids:
+        return {}
+    texts = namespace.ask("hmget", namespace.keys.retry_states, list(map(encode, jobids)))
+    found = zip(jobids, (RetryState.parse(decode(text)) for text in texts), strict=True)
+    return {jobid: tried.due for jobid, tried in found if tried.due is not None and not tried.has_begun}

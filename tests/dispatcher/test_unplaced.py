@@ -1,6 +1,7 @@
 """Due jobs for which the dispatcher can name no queue: they are tried again, and whoever looks is told of them."""
 
 import logging
+import re
 
 import pytest
 
@@ -53,6 +54,24 @@ def test_health_and_why_tell_of_a_job_that_no_dispatcher_can_place(store, client
         places.lost.clear()
         wait_until(lambda: (bike.tell("lost:A")["status"] or "").startswith("ENQ"))
         assert problem not in bike.health().problems
+
+
+def test_a_job_that_no_dispatcher_can_place_counts_as_overdue(store, client, prefix, places, monkeypatch):
+    bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=client)
+    monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
+    bike.set("fine:A", "EVERY:1h")
+    bike.set("lost:A", "EVERY:1s")
+    with beside(store, Dispatcher(store, Settings()).dispatch):
+        wait_until(lambda: bike.store.workers.list_all() and bike.store.workers.list_all()[0].unplaced)
+        for _ in range(20):
+            [job] = bike.jobs(overdue=True)
+            assert (job.jobid, job.next_run < store.timeline.read_clock()) == ("lost:A", True)
+        wait_until(lambda: bike.health(max_lag=0.5).metrics["overdue"] == 1)
+        wait_until(lambda: bike.health(max_lag=0.5).metrics["lag"] > 0.5)
+        lag = re.compile(r"^redbike_dispatch_lag_seconds{.*} (.*)$", re.MULTILINE)
+        wait_until(lambda: float(lag.search(bike.metrics())[1]) > 0.5)
+        bike.pause("lost:A")
+        assert list(bike.jobs(overdue=True)) == []
 
 
 def test_it_is_logged_once_and_again_after_a_while(store, caplog, monkeypatch):
