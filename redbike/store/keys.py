@@ -73,7 +73,7 @@ when it ends in order. One that was killed stays for a day.
 does not work here. ``job:ID`` has the queue of a function. ``rules`` is a JSON object that has the instant at which a
 worker with each rule registered last. A rule by which workers name queues is ``stock``, ``functions`` or
 ``package.module:Class``, of a class that has a way of its own. ``told:KIND:NAME`` has the instant at which all shards
-were told of a queue or a token last: see `redbike.store.sharded.steering`.
+were told of a queue or a token last, ``told:?KIND:NAME`` while that is copied: see `redbike.store.sharded.steering`.
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again

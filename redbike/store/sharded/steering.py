@@ -1,7 +1,8 @@
 """What all shards are told, and how one that was away hears of it later.
 
 Each shard notes in ``-agreed`` when it was told last of a queue or a token: so the newest note tells which shard knows
-best, and one that was away takes that over.
+best, and one that was away takes that over. What is copied to a shard may be older than what it is told just then. So
+it is in doubt meanwhile, which its note does not tell: whoever copies may die.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +18,11 @@ from redbike.store.store import Store
 
 NEWER = 1e-6  # seconds between two notes, at least
 FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
+DOUBT = f"{FIELD}?"  # the same of what is in doubt
 
 Copy = Callable[[Store, Store, str], None]  # from one shard to another
+Note = tuple[bool, float]  # whether it is not in doubt, and when the shard was told
+NONE: Note = (False, 0.0)
 
 
 def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route:
@@ -47,7 +51,7 @@ def _read_all(shards: Sequence[Store], field: str) -> Iterator[float]:
     """Yield when those shards that answer were told last."""
     for shard in shards:
         with suppress(Unreachable):
-            yield _read_notes(shard).get(field, 0.0)
+            yield _read_notes(shard).get(field, NONE)[1]
 
 
 def _note(shard: Store, field: str, at: float) -> None:
@@ -73,21 +77,31 @@ def _copy_news(shards: Sequence[Store]) -> list[str]:
             continue
     done = []
     for field in sorted({field for notes in known.values() for field in notes}):
-        newest = max(known, key=lambda number: known[number].get(field, 0.0))
-        at = known[newest][field]
+        newest = max(known, key=lambda number: known[number].get(field, NONE))
+        best = known[newest][field]
         for number, notes in known.items():
-            if notes.get(field, 0.0) < at:
-                kind, _, name = field.removeprefix(FIELD).partition(":")
-                _COPIES[kind](shards[newest], shards[number], name)
-                _note(shards[number], field, at)
-                done.append(f"{shards[number].keys.prefix}: {kind}:{name}")
+            if notes.get(field, NONE) < best:
+                _copy(shards[newest], shards[number], field, best[1])
+                done.append(f"{shards[number].keys.prefix}: {field.removeprefix(FIELD)}")
     return done
 
 
-def _read_notes(shard: Store) -> dict[str, float]:
+def _copy(source: Store, target: Store, field: str, at: float) -> None:
+    kind, _, name = field.removeprefix(FIELD).partition(":")
+    doubt = field.replace(FIELD, DOUBT, 1)
+    _note(target, doubt, at)
+    _COPIES[kind](source, target, name)
+    _note(target, field, at)
+    with translate_errors():
+        target.client.hdel(target.keys.agreed, doubt)
+
+
+def _read_notes(shard: Store) -> dict[str, Note]:
     with translate_errors():
         found = {decode(field): decode(at) for field, at in shard.client.hgetall(shard.keys.agreed).items()}
-    return {field: float(at) for field, at in found.items() if field.startswith(FIELD)}
+    notes = {field: float(at) for field, at in found.items() if field.startswith(FIELD)}
+    doubts = {field.replace(DOUBT, FIELD, 1) for field in notes if field.startswith(DOUBT)}
+    return {field: (field not in doubts, at) for field, at in notes.items() if not field.startswith(DOUBT)}
 
 
 def _copy_pause(source: Store, target: Store, name: str) -> None:

@@ -69,12 +69,12 @@ class Late:
     """A shard to which nobody comes before `act` is done."""
 
     def __init__(self, shard, act):
-        self._shard, self._act = shard, act
+        self._shard, self._act, self._is_done = shard, act, False
 
     def __getattr__(self, name):
-        if name == "queue_limits":
-            self._act, act = (lambda: None), self._act
-            act()
+        if name == "queue_limits" and not self._is_done:
+            self._is_done = True
+            self._act()
         return getattr(self._shard, name)
 
 
@@ -84,6 +84,30 @@ def test_what_is_told_while_a_shard_catches_up_counts(bike):
         bike.pause_queue("A")
     assert len(catch_up([*shards[:2], Late(shards[2], lambda: bike.resume_queue("A"))])) == 2
     assert [look(shard)[0] for shard in shards] == [[]] * 3
+
+
+class Death(BaseException):
+    """The process that copies is killed."""
+
+
+class Dying(Late):
+    """The same; but whoever copies to it dies before it notes that."""
+
+    def __getattr__(self, name):
+        if name == "client" and self._is_done:
+            raise Death
+        return super().__getattr__(name)
+
+
+def test_what_is_told_while_one_copies_who_dies_then_counts(bike):
+    shards = list(bike.store.shards)
+    with Away(bike, 2):
+        bike.pause_queue("A")
+    with pytest.raises(Death):
+        catch_up([*shards[:2], Dying(shards[2], lambda: bike.resume_queue("A"))])
+    assert len(catch_up(shards)) == 1
+    assert [look(shard)[0] for shard in shards] == [[]] * 3
+    assert catch_up(shards) == []
 
 
 def test_the_end_of_a_pause_is_told_too(bike):
