@@ -263,7 +263,7 @@ def _pass_on_news(shards: Sequence[Shard]) -> None:
     stores = [Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in shards]
     for number in range(len(stores)):
         # No replica is waited for: messages do not move.
-        deliver_all(stores, number, waits=False)
+        deliver_all(stores, number, patience=0)
     catch_up(stores)
 
 

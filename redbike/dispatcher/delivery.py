@@ -21,7 +21,8 @@ log = logging.getLogger("redbike.dispatcher")
 
 LOOKS = 5.0  # seconds after which it looks for messages, whatever it was told
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds until a shard is tried again that did not answer
-# Seconds for which messages are kept that no replica confirms: longer than a cluster mostly takes to replace a master.
+LAG = 1.0  # seconds that a replica may need to have what was delivered
+# Seconds for which that is delivered again and again: longer than a cluster mostly takes to replace a master.
 LONGEST_LAG = 30.0
 LAGS = "no replica of the master of %s confirms for %g s what followers hear: if it takes over now, they may miss that"
 FAREWELL = 0.5  # seconds for which messages are still delivered when the process is to stop
@@ -76,9 +77,9 @@ class Delivery:
         """Deliver all messages to a shard, as soon as it answers, and until a replica of its master has them."""
         pause, is_away, lags_since = FIRST_PAUSE, False, math.inf
         while not self._loop.stopping.is_set():
-            waits = time.monotonic() - lags_since < LONGEST_LAG
+            patience = LAG if time.monotonic() - lags_since < LONGEST_LAG else 0.0
             try:
-                is_done = deliver(self._shards, self._number, shard, waits)
+                is_done = deliver(self._shards, self._number, shard, patience)
             except RedbikeError as error:
                 if not is_away:
                     log.warning("the followers in %s wait for their parents: %s", self._name(shard), error)
@@ -87,7 +88,7 @@ class Delivery:
             else:
                 if is_away:
                     log.warning("the followers in %s get news of their parents again", self._name(shard))
-                if not waits:
+                if not patience:
                     log.warning(LAGS, self._name(shard), LONGEST_LAG)
                 if is_done:
                     return

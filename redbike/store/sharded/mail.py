@@ -14,30 +14,31 @@ from redbike.store.sharded.pipeline import ReplicatedPipeline
 if TYPE_CHECKING:
     from redbike.store.store import Store
 
+PATIENCE = 0.1  # seconds for a replica to have what was delivered: somebody waits
 ALONE_FOR = 5.0  # seconds after which a master that had no replica is asked for one again
 
 
-def deliver(shards: Sequence["Store"], source: int, shard: int, waits: bool = True) -> bool:
+def deliver(shards: Sequence["Store"], source: int, shard: int, patience: float = PATIENCE) -> bool:
     """Deliver all messages of the shard `source` to another one. Others may do the same at the same time.
 
-    Return False if messages stay, which are to be delivered again: no replica confirms them. If not `waits`, none has
-    to.
+    Return False if messages stay, which are to be delivered again: no replica has had them after `patience` seconds.
+    With 0 none has to.
     """
     sender, receiver = shards[source], shards[shard]
-    waits = waits and sender.client is not receiver.client
+    waits = patience > 0 and sender.client is not receiver.client
     while messages := sender.links.read_mail(shard):
         with closing(ReplicatedPipeline(receiver.client, lambda: receiver.scripts.is_stopping())) as pipeline:
             number, unneeded = "", list[str]()
             while number != messages[-1].number:
                 # All of them each time: a replica that takes over meanwhile may lack the first ones.
                 number, unneeded = receiver.links.deliver(source, messages, pipeline)
-            if waits and not _is_replicated(receiver, pipeline):
+            if waits and not _is_replicated(receiver, pipeline, patience):
                 return False
         sender.links.confirm(shard, number, unneeded)
     return True
 
 
-def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline) -> bool:
+def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline, patience: float) -> bool:
     """Tell whether a replica has what was delivered, or there is none."""
     now = time.monotonic()
     if now < receiver.links.alone_until:
@@ -45,11 +46,11 @@ def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline) -> bool:
     if not pipeline.has_replica():
         receiver.links.alone_until = now + ALONE_FOR
         return True
-    return pipeline.is_replicated()
+    return pipeline.is_replicated(patience)
 
 
-def deliver_all(shards: Sequence["Store"], source: int, waits: bool = True) -> None:
+def deliver_all(shards: Sequence["Store"], source: int, patience: float = PATIENCE) -> None:
     """Deliver all messages of the shard `source`, see `deliver`."""
     for shard in shards[source].links.list_mail():
         if shard < len(shards):
-            deliver(shards, source, shard, waits)
+            deliver(shards, source, shard, patience)

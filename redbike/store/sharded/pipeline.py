@@ -1,5 +1,6 @@
 """Pipelines of one of several shards."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,8 +9,6 @@ from redis import exceptions
 from redbike.connection.line import pack
 from redbike.connection.refusals import translate_errors
 from redbike.store.scripts import Call, Pipeline, Reply
-
-REPLICA_TIMEOUT = 100  # milliseconds for a replica to confirm what its master has
 
 
 class SharedPipeline(Pipeline):
@@ -41,12 +40,14 @@ class ReplicatedPipeline(Pipeline):
         found = self._ask("INFO", "replication")
         return isinstance(found, bytes) and b"state=online" in found
 
-    def is_replicated(self) -> bool:
-        """Wait for `REPLICA_TIMEOUT`, and tell whether a replica has what the last script has changed.
+    def is_replicated(self, patience: float) -> bool:
+        """Tell whether a replica has what the last script has changed, at the latest after `patience` seconds.
 
         It is taken to have that if the user may not wait.
         """
-        reply = self._ask("WAIT", "1", str(REPLICA_TIMEOUT))
+        # The reply must come before the connection times out.
+        timeout = self._client.connection_pool.connection_kwargs.get("socket_timeout") or math.inf
+        reply = self._ask("WAIT", "1", str(max(1, int(1000 * min(patience, timeout / 2)))))
         if isinstance(reply, exceptions.NoPermissionError):
             return True
         # Of a new connection, the server does not know what was changed over the old one.

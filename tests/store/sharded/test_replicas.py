@@ -35,10 +35,16 @@ class Servers:
         self.masters = [Node(folder / str(port), port, *DATA) for port in ports[:2]]
         self.replica = Node(folder / "replica", ports[2], *DATA, "--replicaof", f"127.0.0.1 {ports[1]}")
         wait_until(self.has_replica)
+        wait_until(self.keeps_log)
 
     def has_replica(self):
         replica = self.masters[1].client.info("replication").get("slave0", {})
         return replica.get("state") == "online"
+
+    def keeps_log(self):
+        """Whether the replica has written all that it began with to its log."""
+        found = self.replica.client.info("persistence")
+        return not (found["aof_rewrite_in_progress"] or found["aof_rewrite_scheduled"])
 
     def suspend(self):
         """Stop the replica, once it has all that there is so far."""
@@ -156,6 +162,14 @@ def test_who_may_not_ask_for_replicas_delivers_all_the_same(bike, servers, famil
     servers.masters[1].client.execute_command("ACL", "SETUSER", "default", f"-{right}")
     end(bike, family[0])
     assert deliver(bike) == (True, True)
+
+
+def test_who_waits_for_a_replica_waits_for_less_than_for_a_reply(bike, servers, family):
+    servers.suspend()
+    end(bike, family[0])
+    with connect(f"redis://127.0.0.1:{servers.masters[1].port}?socket_timeout=0.5") as client:
+        shards = [bike.store.shards[0], Store(client, bike.store.shards[1].keys.prefix, lambda jobid: "work-A")]
+        assert not mail.deliver(shards, 0, 1, patience=1.0)
 
 
 def test_a_replica_that_does_not_confirm_stops_no_messages_for_ever(bike, servers, family, monkeypatch, caplog):
