@@ -6,7 +6,8 @@
 3. All is copied, under other names again, to the new shards. Whoever begins this again begins it anew, under a name of
    its own. Until now it can be taken back.
 4. ``4=>16 ID``: from then on it cannot. In each new shard, the keys get their own names in one step.
-5. What is left in the old shards is deleted, but for the texts, and everybody agrees on the new number.
+5. Once replicas have that too, what is left in the old shards is deleted, but for the texts, and everybody agrees on
+   the new number.
 
 No old shard has a key of a new one: their names have the number. So who comes too late finds nothing but the texts.
 Each step in a shard is one script that compares what is agreed on there, so a process that was suspended meanwhile, and
@@ -28,7 +29,7 @@ from redbike.store.moving.links import check_links, link
 from redbike.store.moving.lists import copy_log, copy_queue
 from redbike.store.moving.merged import merge
 from redbike.store.moving.rules import EMPTY
-from redbike.store.moving.shard import MARK, OLD, Shard, Superseded, delete, list_queues, list_shards
+from redbike.store.moving.shard import MARK, OLD, Shard, Superseded, delete, list_queues, list_shards, wait_for_replicas
 from redbike.store.namespace import Namespace, make_tag
 from redbike.store.records import encode
 from redbike.store.sharded.mail import deliver_all
@@ -37,7 +38,7 @@ from redbike.store.store import Store
 from redbike.store.workers import Workers
 from redbike.text.printable import name_number
 
-PATIENCE, PAUSE = 30.0, 0.2  # seconds for which it waits for one who was archiving, and between two looks
+PATIENCE, PAUSE = 30.0, 0.2  # seconds for which it waits for one who was archiving, or replicas, and between two looks
 MOST_NAMED = 3
 
 
@@ -212,6 +213,7 @@ class Mover:
         for shard in new:
             shard.enter(text, known.token)
         _pass_on_agreed(old, new)
+        wait_for_replicas([self._head, *new], text, PATIENCE)
         undecided = replace(known, is_decided=False).format()
         for shard in old:
             # A replica that has taken over may not know that it is decided.

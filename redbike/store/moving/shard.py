@@ -1,7 +1,9 @@
 """A shard of an old or a new number, whose keys have other names while its jobs are on the move."""
 
 import json
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,11 @@ from redbike.store.moving.rules import STAYING
 from redbike.store.namespace import PAGE, Namespace, split
 from redbike.store.records import decode
 from redbike.store.scripts import GUARD, Call, Scripts
+from redbike.store.sharded.pipeline import ReplicatedPipeline
 from redbike.store.sharded.places import name_shards
 
 OLD = "old"  # under this name the keys stand that the jobs leave
+REPLICA_TIMEOUT = 2.0  # seconds for which a replica is waited for at a time
 MARK = "mark"  # the key that is there while they do
 # The set of queues first: by that the others are found.
 NAMES = ("queues", *(name for name in FIXED if name not in ("queues", "control", *STAYING)))
@@ -56,6 +60,13 @@ class Shard:
         call = Namespace(self.client, self.home, self.scripts).pack("agree", was=was, becomes=becomes)
         return bool(self.scripts.run(call)[0] == "ok")
 
+    def is_replicated(self, agreed: str) -> bool:
+        """Tell whether a replica of its master has, some seconds later, all that was changed; or there is none."""
+        call = Namespace(self.client, self.home, self.scripts).pack("agree", was=agreed, becomes=agreed)
+        with closing(ReplicatedPipeline(self.client)) as pipeline:
+            pipeline.run([call])
+            return not pipeline.has_replica() or pipeline.is_replicated(REPLICA_TIMEOUT)
+
     def leave(self, agreed: str, guard: str) -> None:
         """Let its keys stand under the name `OLD`, and refuse with the text of `guard` who wants them."""
         self._relocate(self.live, self.aside(OLD), agreed, guard=GUARD + guard, guarded=len(NAMES))
@@ -81,6 +92,21 @@ class Shard:
             word = self.scripts.run(Call("relocate", keys, packed))[0]
         if word == "stale":
             raise Superseded("another process moves these jobs")
+
+
+def wait_for_replicas(shards: Sequence[Shard], agreed: str, patience: float) -> None:
+    """Wait for replicas of all masters to have what was changed. Raise `RedbikeError` after `patience` seconds.
+
+    On a single server there is nothing to wait for: its replica has everything in the order in which it was done.
+    """
+    until = time.monotonic() + patience
+    for shard in shards if len({id(shard.client) for shard in shards}) > 1 else ():
+        while not shard.is_replicated(agreed):
+            if time.monotonic() > until:
+                raise RedbikeError(
+                    f"cannot complete the move: no replica of the master of {shard.keys.prefix} has all jobs yet; wait "
+                    "for it, or remove it, and begin again"
+                )
 
 
 def list_shards(client: Any, prefix: str, number: int) -> list[Shard]:
