@@ -28,6 +28,7 @@ from redbike.facade.results import AsyncResults, Reader, run_in_thread, run_unti
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
+from redbike.process.forks import begin_in_forks
 from redbike.schedule.moments import DurationLike, InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
@@ -86,11 +87,14 @@ class AsyncRedbike(Overridable):
 
     def _assemble(self) -> None:
         self._bike: Redbike | None = None
+        self._is_stopped = self._is_closed = False
+        begin_in_forks(self)
+
+    def _begin(self) -> None:
         self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
         self._begun: set[asyncio.Task[Any]] = set()  # calls that perhaps nobody awaits
-        self._is_stopped = self._is_closed = False
 
     def _introduce(self, worker: WorkerClass | None) -> None:
         """Let `Jobs` know who sets their jobs."""
@@ -133,8 +137,7 @@ class AsyncRedbike(Overridable):
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
         """The same, in a thread of its own, for what may wait for long."""
-        bike = await self._call(lambda bike: bike)
-        return await run_in_thread(lambda: action(bike), "redbike-events")
+        return await run_in_thread(partial(action, await self._call(lambda bike: bike)), "redbike-events")
 
     def _discard(self, action: Callable[[], None]) -> None:
         """Run `action` in a thread, soon."""

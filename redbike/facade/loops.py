@@ -22,6 +22,7 @@ from redbike.importers.rows import Source, get_name
 from redbike.loop.lifecycle import OwnLoops, Stay
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import check_concurrency, read_concurrency
+from redbike.process.forks import begin_in_forks
 from redbike.process.signals import StopFlag
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store import rights
@@ -67,12 +68,17 @@ class Loops(Part):
         self.settings, self.client = settings, client
         self._is_own = is_own  # whether `client` was made for this
         self._given_prefix, self._load = given_prefix, load
+        self.make_awaited = make_awaited
+        self.calls = OwnLoops(self._release)
+        begin_in_forks(self)
+
+    def _begin(self) -> None:
         self.one: Worker | None = None
         self.passes: Dispatchers | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
-        self.make_awaited, self._awaiting = make_awaited, threading.Lock()
+        self._awaiting = threading.Lock()
         self._awaited: Awaited | None = None  # what coroutines call
-        self.calls = OwnLoops(self._release)
+        self.calls.forget_all()
 
     @property
     def is_closing(self) -> bool:

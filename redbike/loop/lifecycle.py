@@ -65,7 +65,7 @@ class OwnLoops:
                 raise
             log.warning("stopped while Redis did not answer")
         finally:
-            del self._stays[id(stay)]
+            self._stays.pop(id(stay), None)
             self._release_if_over()
             stay.over.set()
 
@@ -74,6 +74,10 @@ class OwnLoops:
         self._is_stopped = True
         for stay in list(self._stays.values()):
             stay.stop()
+
+    def forget_all(self) -> None:
+        """Forget what runs, in a forked process: it runs in its parent, and shares the flag with that."""
+        self._stays = {}
 
     def close(self, waits: bool) -> None:
         """Stop; release when all calls are over. With `waits`, wait for those of other threads."""

@@ -1,0 +1,80 @@
+"""A forked process has the objects of its parent, and none of the threads that these have there."""
+
+import asyncio
+import os
+import select
+import signal
+
+import pytest
+
+from redbike import AsyncRedbike, Redbike
+from tests import loops
+from tests.loops import Acting
+from tests.proc import is_gone
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+
+
+def fork(action):
+    """Call `action` in a forked process, and return the id of that."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return child
+
+
+def wait_for(child):
+    try:
+        wait_until(lambda: is_gone(child))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_fork_of_a_program_that_has_worked_sends_heartbeats(client, prefix, tmp_path):
+    worker = Acting(timeout=100.0)
+    bike = Redbike(worker, prefix, client)
+    bike.set("first:A", "NOW")
+    assert bike.work_one() == "first:A"
+    worker.act = lambda _: wait_until((tmp_path / "go").exists, timeout=60)
+    bike.set("second:A", "NOW")
+    child = fork(bike.work_one)
+    leases = bike.store.keys.leases
+    wait_until(lambda: client.zcard(leases) == 1)
+    [(tag, until)] = client.zrange(leases, 0, -1, withscores=True)
+    wait_until(lambda: client.zscore(leases, tag) > until)
+    (tmp_path / "go").touch()
+    wait_for(child)
+    assert bike.tell("second:A")["status"].startswith("STP")
+
+
+def test_a_fork_that_closes_its_copy_does_not_touch_the_loops_of_its_parent(client, prefix):
+    bike = Redbike(Acting(), prefix, client)
+    thread = loops.start(bike.work)
+    wait_until(lambda: loops.blocked(client))
+    child = fork(bike.close)
+    wait_for(child)
+    [stay] = bike._loops.calls._stays.values()
+    # A loop that could read from that would spin.
+    assert select.select([stay._flag.fileno()], [], [], 0)[0] == []
+    bike.stop()
+    loops.join(thread)
+
+
+def test_a_fork_of_a_program_in_asyncio_may_go_on_calling(client, prefix):
+    bike = AsyncRedbike(Acting(), prefix, client)
+
+    async def call(jobid):
+        await bike.set(jobid, "NOW")
+        # The thread of the call is idle by then, and that is known.
+        threads = bike._threads
+        await asyncio.to_thread(wait_until, lambda: threads._idle_semaphore._value == len(threads._threads))
+
+    asyncio.run(call("first:A"))
+    child = fork(lambda: asyncio.run(call("second:A")))
+    wait_for(child)
+    assert asyncio.run(bike.tell("second:A"))["status"].startswith("ENQ")
