@@ -51,10 +51,11 @@ class Heartbeat:
     def add(self, run: Run) -> None:
         """Send heartbeats for `run` from now on."""
         self._runs[run.tag, run.jobid] = run
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="redbike-heartbeat", daemon=True)
-            self._thread.start()
         with self._changed:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="redbike-heartbeat", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: the system may have no room for one
             if self._find_due(run) < self._wake_at:
                 self._changed.notify()
 
@@ -180,6 +181,10 @@ class Heartbeat:
             time.sleep(INTERVAL / 4)
         except RedbikeError as error:
             log.error("no heartbeat: %s", error)
+            time.sleep(INTERVAL)
+        except Exception:
+            # Whatever goes wrong with one run, as where no thread can be started: the others need their heartbeats.
+            log.exception("a heartbeat was interrupted")
             time.sleep(INTERVAL)
         if self._runs:
             # A job that goes on after its deadline is not among them.

@@ -13,14 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
-from redbike.errors import Unreachable
+from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.process import leaving
 from redbike.store.next_state import EndedRun, NextState
-from redbike.store.run import Run
+from redbike.store.run import LEASE, Run
+from redbike.text.printable import describe
 from redbike.worker.batch import TOGETHER, Batch, BatchRunner, Pace
 from redbike.worker.heartbeat import Heartbeat
 from redbike.worker.notify import Notifier
@@ -116,10 +118,7 @@ class Pool:
             self._slots.put_back(ended, free)
             raise
         self._slots.free(free - len(runs) - min(1, len(batched)), ended)
-        with self._runner.together():
-            for run in runs:
-                self._queues.advance(run.queue)
-                self._begin(threads, run)
+        self._begin_all(threads, [[run] for run in runs])
         if batched:
             self._run_batches(threads, batched)
 
@@ -135,19 +134,48 @@ class Pool:
                 runs = self._source.wait()
         return self._source.keep_own(runs)
 
-    def _begin(self, threads: ThreadPoolExecutor, run: Run) -> None:
+    def _begin_all(self, threads: ThreadPoolExecutor, offers: Sequence[list[Run]]) -> None:
+        """Begin the runs that are on offer, each in a list; who pops one has it. If one cannot begin, give back all."""
+        try:
+            with self._runner.together():
+                for offer in offers:
+                    self._queues.advance(offer[0].queue)
+                    self._begin(threads, offer)
+        except BaseException as error:
+            log.error("no job can begin, so this worker ends after those that run: %s", describe(error))
+            # As where the system has no room for a thread. The executor keeps what it was given all the same.
+            left = [offer.pop() for offer in offers if offer]
+            self._slots.free(len(left))
+            with suppress(RedbikeError):  # then they count as lost
+                self._source.release(left, LEASE)
+            raise
+
+    def _begin(self, threads: ThreadPoolExecutor, offer: list[Run]) -> None:
         """Begin a run, in the context of the worker: a new thread has none."""
-        context = contextvars.copy_context()
+        context, run = contextvars.copy_context(), offer[0]
         if self._runner.is_async(run.base):
             self._heartbeat.add(run)
             context.run(self._runner.start, run, self._end)
+            offer.clear()
         else:
-            threads.submit(context.run, self._run_to_its_end, run)
+            threads.submit(context.run, self._run_to_its_end, offer)
 
-    def _run_to_its_end(self, run: Run) -> None:
-        self._heartbeat.add(run)
+    def _run_to_its_end(self, offer: list[Run]) -> None:
+        try:
+            run = offer.pop()
+        except IndexError:
+            return
         began = time.monotonic()
-        next_state = self._runner.run(run)
+        try:
+            self._heartbeat.add(run)
+            next_state = self._runner.run(run)
+        except BaseException:
+            # The others would wait for this one.
+            log.exception("%s: its run could not be ended, so it will count as lost", run.jobid)
+            self._heartbeat.remove(run)
+            self._slots.free(1)
+            self._loop.stopping.set()
+            return
         self._pace.note(1, time.monotonic() - began)
         self._end(run, next_state)
 

@@ -64,3 +64,21 @@ def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_ali
     heartbeat.stop()
     assert read_lease() is None
     assert list(fsck(store)) == []
+
+
+def test_an_error_about_one_run_costs_no_other_its_heartbeats(store, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+    for name in "AB":
+        set_job(store, f"job:{name}", "EVERY:1h@0", "now")
+    runs = take_many(store, [("work-A", 0.2), ("work-B", 1000.0)], [1, 2], "tag", 2)
+
+    def fail(run):
+        raise RuntimeError("can't start new thread")
+
+    heartbeat = Heartbeat(store, fail, fail)
+    for run in runs:
+        heartbeat.add(run)
+    wait_until(lambda: "can't start new thread" in caplog.text)
+    lease = store.client.zscore(store.keys.leases, "tag")
+    wait_until(lambda: store.client.zscore(store.keys.leases, "tag") > lease)
+    heartbeat.stop()

@@ -10,7 +10,8 @@ import pytest
 from redbike import AsyncRedbike, Jobs, Redbike, current_run
 from redbike.worker import pool
 from redbike.worker.slots import Slots
-from tests.loops import beside
+from tests import loops
+from tests.loops import Acting, beside
 from tests.waiting import wait_until
 
 PROGRAM = contextvars.ContextVar("program", default="")
@@ -239,3 +240,54 @@ def test_tasks_that_are_cancelled_before_they_begin_give_their_slots_back(run_al
     bike = run_all(jobs, 30)
     assert count_ok(bike) >= 20
     assert count_ok(bike) + len(list(bike.failures())) == 30
+
+
+@pytest.fixture
+def full(client, prefix):
+    """Works four jobs at once, where the system has no room for one more thread; what that raises is in a list."""
+    raised, held = [], threading.Event()
+    worker = Acting(
+        lambda jobid: threading.stack_size(2**47) and None if jobid == "fill:A" else held.wait(60) and None,
+        timeout=100.0,
+    )
+    bike = Redbike(worker, prefix, client)
+
+    def work():
+        try:
+            bike.work(4)
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    bike.set("fill:A", "NOW")
+    thread = loops.start(work)
+    wait_until(lambda: count_ok(bike) == 1)
+    yield bike, thread, held, raised
+    threading.stack_size(0)
+
+
+def test_a_worker_that_can_start_no_thread_ends_and_gives_back_what_has_not_begun(client, full, caplog):
+    bike, thread, held, raised = full
+    names = [f"job{number}:A" for number in range(5)]
+    bike.pause_queue("A")
+    for name in names:
+        bike.set(name, "NOW")
+    bike.resume_queue("A")
+    wait_until(lambda: "no job can begin, so this worker ends after those that run" in caplog.text)
+    held.set()
+    loops.join(thread)
+    assert raised == ["can't start new thread"]
+    assert client.hlen(bike.store.keys.running) == 0
+    assert list(bike.fsck()) == []
+    threading.stack_size(0)
+    while bike.work_one():
+        pass
+    assert Counter(bike.worker.worked) == Counter(["fill:A", *names])
+
+
+def test_a_run_that_cannot_begin_ends_its_worker_in_order(full, caplog):
+    bike, thread, held, _ = full
+    held.set()
+    # It needs a thread.
+    bike.set("job:A", "NOW", ping_url="http://127.0.0.1:9/")
+    loops.join(thread)
+    assert "job:A: its run could not be ended, so it will count as lost" in caplog.text
