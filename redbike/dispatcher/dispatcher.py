@@ -51,6 +51,7 @@ OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for th
 ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
 AHEAD = 8  # steps that the server is busy with while the next ones are made
 SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
+OVERDUE = 4.0  # seconds by which a turn is late if this process, or the whole host, was suspended
 
 
 class Dispatcher:
@@ -78,6 +79,7 @@ class Dispatcher:
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
+        self._next_turn = float("inf")  # when the next turn is to begin, by Redis' clock
         self.before_turn: Callable[[], None] = lambda: None
 
     def dispatch(self, after: float | None = None) -> None:
@@ -160,11 +162,21 @@ class Dispatcher:
         for step in late:
             self._pipeline.send(self._pack_dispatch(store, step))
         survey = store.timeline.read_survey(surveyed)
+        self._look_for_gap(survey.now)
         # Redis read its clock in between, so each survey narrows down the offset.
         self._offset = min(max(self._offset, survey.now - self._surveyed_at), survey.now - asked)
         if not survey.due:
             moved += self._pipeline.run([])
         return moved, survey
+
+    def _look_for_gap(self, now: float) -> None:
+        """Look whether the turn is so late that this process was suspended: workers may have been, as in an outage.
+
+        The monotonic clock need not tell that: it stands still while a machine sleeps.
+        """
+        if now > self._next_turn + OVERDUE:
+            self.loop.back_at = time.monotonic()
+        self._next_turn = float("inf")
 
     def _log_enqueued(self, store: Store, steps: Sequence[Sequence[DueJob]], replies: Sequence[Reply]) -> None:
         if steps and _logs_each():
@@ -190,7 +202,7 @@ class Dispatcher:
     def _recover(self, store: Store, survey: Survey) -> bool:
         """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats.
 
-        Return False, and move none, soon after an outage.
+        Return False, and move none, soon after an outage, or after this process was suspended.
         """
         if self.loop.is_settling(SETTLING):
             # Live workers could send no heartbeat either. If they do now, nothing is lost.
@@ -239,6 +251,7 @@ class Dispatcher:
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
+        self._next_turn = until + self._offset
         is_more, is_ripe = True, survey.is_ripe
         while not self.loop.stopping.is_set():
             self.timekeeper.keep(until)

@@ -56,7 +56,7 @@ class Loop:
         self.is_told = False  # a signal or a HALT is to stop the loop
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
         self.when_back: Callable[[], None] = lambda: None
-        self._back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
+        self.back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
         self._wakeups: dict[tuple[str, ...], Wakeup] = {}
         self.token = ""  # the last one that it has consumed
@@ -113,7 +113,7 @@ class Loop:
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
             else:
                 if self._out:
-                    self._out, self._back_at = False, time.monotonic()
+                    self._out, self.back_at = False, time.monotonic()
                     log.warning("Redis is back")
                     self.when_back()
                 watchdog.feed()
@@ -127,7 +127,7 @@ class Loop:
 
     def is_settling(self, seconds: float) -> bool:
         """Tell whether Redis is back from an outage for less than so many seconds."""
-        return self._out or time.monotonic() - self._back_at < seconds
+        return self._out or time.monotonic() - self.back_at < seconds
 
     def _endure(self, error: Unreachable, pause: float) -> None:
         if not self._out or time.monotonic() - self._told_at >= REMINDER:
