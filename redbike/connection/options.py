@@ -14,6 +14,7 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS
 from redbike.connection.urls import PORTS, split_url
 from redbike.errors import BadConfig, quoted
 from redbike.text.parsing import is_number
+from redbike.text.paths import make_absolute, make_absolute_socket
 from redbike.text.printable import suggest
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
@@ -65,6 +66,14 @@ NAMES = sorted({*_TYPES, *_PARSED})
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
 # Ignored and not refused, as other programs may use the same URL. Only the loops retry.
 _IGNORED = {"retry_on_error", "retry_on_timeout"}
+# They are opened at each connection, perhaps in another folder: a job may have changed that.
+_PATHS = {
+    "ssl_ca_certs": make_absolute,
+    "ssl_ca_path": make_absolute,
+    "ssl_certfile": make_absolute,
+    "ssl_keyfile": make_absolute,
+    "unix_socket_path": make_absolute_socket,
+}
 
 
 def convert(name: str, value: Any) -> Any:
@@ -75,7 +84,7 @@ def convert(name: str, value: Any) -> Any:
     if is_number(value):
         return _check_limits(name, value)
     if not isinstance(value, str) or _TYPES.get(name) is str:
-        return value
+        return _PATHS[name](value) if name in _PATHS and value and isinstance(value, str) else value
     if _TYPES.get(name) in (int, float):
         try:
             number = _TYPES[name](value)

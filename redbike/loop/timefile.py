@@ -13,6 +13,8 @@ import stat
 import time
 from pathlib import Path
 
+from redbike.text.paths import make_absolute
+
 log = logging.getLogger("redbike.timefile")
 
 # A line without its end may be torn. But ten digits are what redbike 0.13.1 writes, and the first ten digits of a line
@@ -27,6 +29,7 @@ class Timefile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
+        self._place = make_absolute(os.fspath(path))
         self._complaints: dict[str, float] = {}  # when each was logged, by the monotonic clock
 
     def read(self, now: float) -> float | None:
@@ -45,7 +48,7 @@ class Timefile:
 
     def find_problem(self, now: float) -> str:
         """Return why the file cannot be used, with its path; "" if it can, or if a dispatcher can make it."""
-        folder = os.path.dirname(os.path.realpath(self.path))
+        folder = os.path.dirname(os.path.realpath(self._place))
         try:
             _, wrong = self._read_content(now)
         except FileNotFoundError:
@@ -64,7 +67,7 @@ class Timefile:
 
     def write(self, until: float) -> bool:
         """Replace the file by one that holds `until`; return False if that cannot be done."""
-        path = Path(os.path.realpath(self.path))
+        path = Path(os.path.realpath(self._place))
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         if path.exists() and not path.is_file():
             # `os.replace` would replace a device as readily as a file.
@@ -87,7 +90,7 @@ class Timefile:
     def _format_content(self) -> bytes | None:
         """Return the first bytes of the file; None if it is no regular file."""
         # Not blocking: a FIFO without a writer would hold us for ever.
-        handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        handle = os.open(self._place, os.O_RDONLY | os.O_NONBLOCK)
         try:
             return os.read(handle, 64) if stat.S_ISREG(os.fstat(handle).st_mode) else None
         finally:

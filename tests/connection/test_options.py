@@ -107,3 +107,14 @@ def test_what_other_programs_want_of_the_same_url_does_not_change_ours():
     assert built["encoding"] == "utf-8"
     assert "retry_on_timeout" not in built
     assert built["retry"].get_retries() == 0
+
+
+def test_a_relative_path_names_the_same_file_when_a_job_has_changed_the_folder(server, tmp_path, monkeypatch):
+    (tmp_path / "s").symlink_to(server.socket)
+    monkeypatch.chdir(tmp_path)
+    files = {"ssl_ca_certs": "ca.pem", "ssl_certfile": "cert.pem", "ssl_keyfile": "key.pem"}
+    with connect({"unix_socket_path": "s"}) as client, connect({"ssl": True, **files}) as encrypted:
+        monkeypatch.chdir("/")
+        assert client.ping()
+        found = encrypted.connection_pool.connection_kwargs
+    assert {name: found[name] for name in files} == {name: str(tmp_path / file) for name, file in files.items()}

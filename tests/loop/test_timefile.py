@@ -133,3 +133,12 @@ def test_what_stands_where_it_is_drafted_is_not_written_to(path, tmp_path, kind)
     assert victim.read_text() == "precious"
     assert not path.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_relative_one_stays_where_it_is_when_a_job_has_changed_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    timefile = Timefile("kept")
+    monkeypatch.chdir("/")
+    assert timefile.write(NOW)
+    assert (tmp_path / "kept").is_file()
+    assert timefile.read(NOW) == NOW
