@@ -193,7 +193,7 @@ def is_limited(store, other):
     assert store.runs.release(runs[1:]) == ["queue"]
     for run in [*runs[:1], *flying]:
         assert end(store, run, NextState("stop"), run.start).detail == "stopped"
-    apply_limits(store, SimpleNamespace(), ["work-B"])
+    apply_limits(store, SimpleNamespace(limits=dict), ["work-B"])
     assert not other.client.exists(other.keys.queue_limits, other.keys.slots)
     assert take_one(other, [("work-B", 500.0)], "rest").jobid == "limited3:B"
 

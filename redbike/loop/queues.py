@@ -153,8 +153,11 @@ class Queues:
 def apply_limits(store: Store, worker: Any, names: Collection[str]) -> None:
     """Set the limits of the queues `names`, as ``limits()`` of `worker` says, unless an operator has set others.
 
-    Log those of other queues. Raise `BadConfig` if ``limits()`` fails or returns anything but limits.
+    Without that method, those stay that other worker classes of these queues have set. Log those of other queues. Raise
+    `BadConfig` if ``limits()`` fails or returns anything but limits.
     """
+    if getattr(worker, "limits", None) is None:
+        return
     wanted = _find_queues(store, worker, read_limits(worker))
     kept = {limits.queue for limits in store.queue_limits.list_all()}
     for name in {*wanted, *kept.intersection(names)}:

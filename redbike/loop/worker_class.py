@@ -32,7 +32,8 @@ class WorkerClass(Protocol):
       least once for each, in any thread, also for those of workers that were lost. It may be a coroutine function.
     - ``concurrency``: An attribute: how many jobs to run at once in a process if ``--concurrency`` is not given.
     - ``limits() -> dict[str, Limit]``: Return limits by the names of queues; with stock workers, ``A`` will do for
-      ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others.
+      ``work-A``. A worker sets them in Redis when it starts, for all workers, unless an operator has set others. An
+      empty dict removes what a class has set before. Without this method, limits stay as they are.
     - ``revision``: An attribute: something else whenever `timeout` returns something else than before. Without it,
       `timeout` is called again only for other names of queues.
     - ``strict``: An attribute: True to take from a queue only while those that are named before it have no job.

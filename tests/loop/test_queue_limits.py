@@ -120,10 +120,11 @@ def test_two_limits_for_one_queue_are_refused(store):
 def test_limits_that_the_class_names_no_more_go_and_those_of_an_operator_stay(store):
     store.queue_limits.limit("work-B", at_once=7)
     apply_limits(store, Limited({QUEUE: Limit(at_once=3), "work-B": Limit(rate="1/s")}), [QUEUE, "work-B"])
-    assert store.queue_limits.list_all() == [QueueLimits(QUEUE, at_once=3), QueueLimits("work-B", at_once=7)]
-    apply_limits(store, Limited({}), [QUEUE, "work-B"])
-    assert store.queue_limits.list_all() == [QueueLimits("work-B", at_once=7)]
+    both = [QueueLimits(QUEUE, at_once=3), QueueLimits("work-B", at_once=7)]
+    assert store.queue_limits.list_all() == both
     apply_limits(store, Quiet(), [QUEUE, "work-B"])
+    assert store.queue_limits.list_all() == both, "another class of these queues, which says nothing of limits"
+    apply_limits(store, Limited({}), [QUEUE, "work-B"])
     assert store.queue_limits.list_all() == [QueueLimits("work-B", at_once=7)]
 
 
