@@ -117,7 +117,11 @@ class Watch:
                 time.sleep(left)
             elif not batch.closed:
                 batch.split = True
-                self._split(batch)
+                try:
+                    self._split(batch)
+                except Exception:
+                    # Later batches need this thread: until they are split, their runs have no heartbeats.
+                    log.exception("jobs that were taken together cannot be divided")
 
     def _next(self) -> Batch | None:
         """Wait for a batch that is neither closed nor split, and return it; None when stopped."""

@@ -323,3 +323,18 @@ def test_what_was_taken_long_before_it_came_is_begun_only_if_it_is_still_its_own
     state = store.questions.inspect([other.jobid])[0]
     assert (state.tag, state.inflight_ms > 0) == ("other", True)
     worker.batches.watch.stop()
+
+
+def test_later_batches_are_split_after_an_error_in_one(caplog):
+    split = []
+
+    def fail(batch):
+        split.append(batch)
+        raise RuntimeError("can't start new thread")
+
+    watch = Watch(fail)
+    for number in (1, 2):
+        watch.begin(Batch([]))
+        wait_until(lambda number=number: len(split) == number)
+    watch.stop()
+    assert caplog.text.count("RuntimeError: can't start new thread") == 2
