@@ -1,6 +1,6 @@
 """Find the IANA zone that a calendar means: by its name, by a name of Microsoft, or by the rules of a VTIMEZONE."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -51,8 +51,10 @@ class ZoneNames:
         if tzid not in self._found:
             if len(self._found) == _MOST_ZONES:
                 raise BadSchedule(f"unknown time zone {quoted(tzid)}: the calendar has more than {_MOST_ZONES} zones")
-            named = (name for name in self._list_names(tzid) if _exists(name))
-            self._found[tzid] = next(named, None) or self._find_equal(tzid)
+            named = [name for name in self._list_names(tzid) if _exists(name)]
+            # EST of IANA has no summer time: an abbreviation means what the calendar defines.
+            defined = self._find_equal(tzid, named) if tzid.isupper() else None
+            self._found[tzid] = defined or next(iter(named), None) or self._find_equal(tzid)
         found = self._found[tzid]
         if found is None:
             why = "no zone of IANA has its rules" if self._definitions.get(tzid) else "the calendar does not define it"
@@ -69,8 +71,8 @@ class ZoneNames:
             parts = clean.split("/")
             yield from ("/".join(parts[start:]) for start in range(max(1, len(parts) - 3), len(parts)))
 
-    def _find_equal(self, tzid: str) -> str | None:
-        """Return the first zone that has the offsets of a definition."""
+    def _find_equal(self, tzid: str, named: Sequence[str] = ()) -> str | None:
+        """Return the first zone that has the offsets of a definition, one of `named` if possible."""
         try:
             changes = sorted(_list_changes(self._definitions.get(tzid, ()), self._now))
         except (BadSchedule, OverflowError):
@@ -85,7 +87,7 @@ class ZoneNames:
         # Of several zones with these rules, one whose city the name has: "(UTC+01:00) Amsterdam, Berlin, Bern".
         names = [*self._known.values(), *sorted(available_timezones())]
         names.sort(key=lambda name: name.rpartition("/")[2].replace("_", " ") not in tzid)
-        return next((name for name in (*fixed, *names) if _exists(name) and _agrees(name, samples)), None)
+        return next((name for name in (*named, *fixed, *names) if _exists(name) and _agrees(name, samples)), None)
 
 
 def _list_changes(parts: Iterable[Onsets], now: int) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,10 @@ BERLIN = (
     Onsets("16011028T030000", 7200, 3600, ("RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10",)),
     Onsets("16010325T020000", 3600, 7200, ("RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3",)),
 )
+NEW_YORK = (
+    Onsets("20071104T020000", -14400, -18000, ("RRULE:FREQ=YEARLY;BYDAY=1SU;BYMONTH=11",)),
+    Onsets("20070311T020000", -18000, -14400, ("RRULE:FREQ=YEARLY;BYDAY=2SU;BYMONTH=3",)),
+)
 
 
 @pytest.mark.parametrize("now", ["2026-01-15", "2026-07-15"])
@@ -25,6 +29,10 @@ BERLIN = (
         ("/example.org/20260101/Europe/Berlin", (), "Europe/Berlin"),
         ("/America/Argentina/Buenos_Aires", (), "America/Argentina/Buenos_Aires"),
         ("W. Europe Standard Time", BERLIN, "Europe/Berlin"),
+        ("EST", NEW_YORK, "America/New_York"),
+        ("EST", (Onsets("16010101T000000", -18000, -18000, ()),), "EST"),
+        ("EST", (), "EST"),
+        ("CET", BERLIN, "CET"),
         ("Here", (), None),
         ("(UTC+01:00) Amsterdam, Bern", BERLIN, "Europe/Amsterdam"),
         ("Fixed", (Onsets("16010101T000000", 31500, 31500, ()),), "Australia/Eucla"),
