@@ -22,7 +22,7 @@ class Worker(RoundRobin):
 """
 A_WORKER = "jobs:Worker('A')"
 # Neither the loop nor the dispatcher looks for anything by itself.
-ASLEEP = set_lines(loop__BLOCK=600, loop__SILENCE=700, dispatcher__LONGEST_SLEEP=600.0)
+ASLEEP = set_lines(wakeup__BLOCK=600, wakeup__SILENCE=700, dispatcher__LONGEST_SLEEP=600.0)
 
 
 def test_set_tell_unset(shell):
