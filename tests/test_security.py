@@ -263,9 +263,11 @@ def dispatches(bike, helper):
     for tag in ("one", "two"):
         run = take_one(other, [("work-A", 500.0)], tag)
         helper.client.delete(store.keys.inflight(tag))
+    helper.client.hset(store.keys.failures, "old:A", '{"jobid": "old:A"}')
+    helper.client.zadd(store.keys.failure_times, {"old:A": 1.0})
     with heard(helper):
         Dispatcher(store, settings).dispatch_due(run.start + 2 * LEASE)
-    assert len(list(helper.failures())) == 1
+    assert {failure["jobid"] for failure in helper.failures()} == {"0:A", "1:A"}, "these are dead"
     set_job(other.at(1000.0), "late:A", "EVERY:100@0.0", 1050.0)
     store.timeline.advance(1000.0)
     Dispatcher(store, settings).timekeeper.skip_missed()

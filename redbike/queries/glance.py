@@ -89,7 +89,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     processes = store.workers.list_all()
     limited = store.queue_limits.list_all()
     is_paused = any(each.queue == "" and each.pause and each.pause.holds(total.now) for each in limited)
-    dead = store.past.find_dead(NAMED) if total.failing else Dead([], [])
+    dead = store.past.find_dead(NAMED) if total.failing else Dead({}, [])
     lacking, unplaced = list(_find_lacking(store, processes)), list(find_unplaced(store, processes))
     total = add_unplaced(total, unplaced, max_lag)
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
@@ -137,7 +137,7 @@ def find_jobs(store: Store, text: str) -> Sequence[Job]:
 def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "UTC") -> View:
     """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
     glance = read_glance(store, max_lag, timezone=timezone)
-    first, known = glance.dead.failures, set(glance.dead.jobids)
+    first, known = glance.dead.failures, glance.dead.times
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]
     # The last runs of those that are due next are not told if they are not archived.

@@ -117,7 +117,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "waiting": sum(queue.waiting for queue in queues),
         "in_flight": sum(queue.in_flight for queue in queues),
         "failing": total.failing,
-        "dead": len(found.dead.jobids),
+        "dead": len(found.dead.times),
         "dispatchers": kinds["dispatcher"],
         "workers": kinds["worker"],
         "lost": len(lost),
@@ -131,7 +131,7 @@ def _check_dead(dead: Dead) -> Iterator[str]:
     for failure in dead.failures[:MOST]:
         error = f": {failure.error}" if failure.error else ""
         yield f"{failure.jobid} has failed for good, and its schedule does not go on{error}"
-    if (more := len(dead.jobids) - MOST) > 0:
+    if (more := len(dead.times) - MOST) > 0:
         yield f"and {more:,} more of that kind"
 
 

@@ -109,7 +109,7 @@ class _Collection:
         store = self.store
         processes = store.workers.list_all()
         total = add_unplaced(store.totals.read(), find_unplaced(store, processes))
-        yield from self._describe_jobs(total, len(store.past.find_dead(0).jobids) if total.failing else 0)
+        yield from self._describe_jobs(total, len(store.past.find_dead(0).times) if total.failing else 0)
         text = "Jobs that have not begun, or not ended, in the time that their options give them."
         yield self.make("redbike_late_jobs", text, len(find_late(store, self.timezone)))
         rewinds = len(store.rewinds.list_all())

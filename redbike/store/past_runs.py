@@ -25,7 +25,8 @@ NEWEST, NEWEST_BYTES = 300, 64_000  # entries of the journal, and their size, th
 MOST, MOST_BYTES = 1000, 128_000  # entries, and their size, up to which all of them are read if few jobs have runs
 PAGE_TIMEOUT = 0.04  # seconds after which a page looks at no further histories
 PAGE = 100  # histories, or failures, in one request
-MOST_FAILED = 1000  # jobs that have failed, of which is asked which are dead
+MOST_FAILED = 10_000  # newest failures, and oldest ones, of whose jobs is asked which are dead
+TOGETHER = 1000  # of these in one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class FailurePage:
 class Dead(NamedTuple):
     """Jobs that have failed for good though their schedules would go on; the one that failed last is the first."""
 
-    jobids: list[str]
+    times: dict[str, float]  # when each has failed, by its id; epoch seconds
     failures: list[Failure]  # of the first ones
 
 
@@ -155,20 +156,25 @@ class PastRuns:
         return self._list_readable(self._namespace.ask("zrange", key, since, until, **scores))
 
     def find_dead(self, rows: int) -> Dead:
-        """Return the jobs that are dead, of the last `MOST_FAILED` that have failed, and the failures of `rows`."""
-        keys = self._namespace.keys
-        failed = self._namespace.ask("zrange", keys.failure_times, -MOST_FAILED, -1, withscores=True)[::-1]
-        if not failed:
-            return Dead([], [])
-        names = [member for member, _ in failed]
-        hashes = keys.statuses, keys.schedules
+        """Return the jobs that are dead, of the newest and the oldest failures, and the failures of `rows`.
+
+        The failure of a dead job is kept however many newer ones there are: it is one of the oldest then.
+        """
+        key = self._namespace.keys.failure_times
+        failed = self._namespace.ask("zrange", key, -MOST_FAILED, -1, withscores=True)[::-1]
+        if len(failed) == MOST_FAILED:
+            failed += self._namespace.ask("zrange", key, 0, MOST_FAILED - 1, withscores=True)[::-1]
+        names = dict(failed)
+        dead = [(float(names[name]), name) for page in split(names, TOGETHER) for name in self._keep_dead(page)]
+        return Dead({decode(name): score for score, name in dead}, self._fetch_failures(dead[:rows]))
+
+    def _keep_dead(self, names: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield those of some jobs that have failed for good though their schedules would go on."""
+        hashes = self._namespace.keys.statuses, self._namespace.keys.schedules
         statuses, schedules = self._namespace.ask_all(*(("hmget", key, names) for key in hashes))
-        dead = [
-            (score, member)
-            for (member, score), status, text in zip(failed, statuses, schedules, strict=True)
-            if (status or b"").startswith(f"{Event.DIE}:".encode()) and recurs(decode(text))
-        ]
-        return Dead([decode(member) for _, member in dead], self._fetch_failures(dead[:rows]))
+        for name, status, text in zip(names, statuses, schedules, strict=True):
+            if (status or b"").startswith(f"{Event.DIE}:".encode()) and recurs(decode(text)):
+                yield name
 
     def _has_many(self) -> bool:
         """Tell whether very many runs are not archived yet."""

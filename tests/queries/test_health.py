@@ -1,11 +1,14 @@
 """Whether all is well: what counts as a problem, what does not, and the line that says it."""
 
+import re
+
 import pytest
 
 from redbike import BadConfig, BadJobId, Health, Redbike, RoundRobin
 from redbike.cli.tables import choose_jobs
 from redbike.queries.glance import read_view
 from redbike.queries.health import MOST, RECENT, check_health
+from redbike.queries.metrics import Metrics
 from redbike.store.archived import add_runs
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
@@ -84,6 +87,37 @@ def bury(store, jobid, schedule, moment=START):
     run = take_one(store.at(moment), [(QUEUE, 50.0)], f"tag{jobid}")
     failure = {"jobid": jobid, "due": moment, "attempt": 1, "error": "it broke"}
     store.at(moment + 1).runs.end(run, NextState("die", failure=failure))
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise ValueError("no luck")
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_job_that_is_dead_is_told_whatever_else_has_failed_since(client, prefix, shards):
+    with Redbike(Failing("A"), prefix, client, shards=shards, failures_limit=1) as bike:
+        bike.set("billing:A", "EVERY:1h")
+        bike.run("billing:A")
+        assert bike.work_one()
+        fail_others(bike)
+        assert len(list(bike.failures())) == 1 + shards, "that, and the newest of each shard"
+        dead = "billing:A has failed for good, and its schedule does not go on: ValueError: no luck"
+        found = bike.health()
+        assert (found.problems[0], found.metrics["dead"]) == (dead, 1)
+        metrics = Metrics(lambda: bike.store).format()
+        assert re.search(r"^redbike_dead_jobs\{.*\} 1\.0$", metrics, re.MULTILINE)
+        bike.set("billing:A", "EVERY:2h")
+        assert bike.health().metrics["dead"] == 0
+        fail_others(bike)
+        assert len(list(bike.failures())) == shards, "it goes like the others"
+
+
+def fail_others(bike):
+    for _ in bike.set_many((f"hook-{number}:A", "NOW") for number in range(20)):
+        pass
+    while bike.work_one():
+        pass
 
 
 def test_jobs_are_overdue(staffed):

@@ -8,7 +8,9 @@ from redbike.store.cursors import FEW, Cursor
 from redbike.store.entries import NOT_BEGUN, list_last_naming, list_naming, pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from redbike.store.past_runs import MOST, RunSearch
+from redbike.store.past_runs import MOST, MOST_FAILED, RunSearch
+from tests import states
+from tests.states import JOB, NOW, START
 
 MANY = FEW + 100
 
@@ -99,6 +101,17 @@ def test_a_damaged_failure_is_one_all_the_same(store, kept):
     [failure] = store.past.read_failures(None, 10).failures
     assert (failure.jobid, failure.failed, failure.attempt) == ("j:A", 1000.0, None)
     assert isinstance(failure.error, str)
+
+
+def test_dead_jobs_are_found_among_the_newest_and_the_oldest_failures(store):
+    states.dead(store)
+    others = {f"{number}:A": NOW + number for number in range(2 * MOST_FAILED)}
+    store.client.zadd(store.keys.failure_times, others)
+    dead = store.past.find_dead(1)
+    assert dead.times == {JOB: START + 1}
+    assert [(failure.jobid, failure.error) for failure in dead.failures] == [(JOB, "it broke")]
+    store.client.zadd(store.keys.failure_times, {JOB: 2 * NOW + len(others)})
+    assert list(store.past.find_dead(0).times) == [JOB]
 
 
 def test_only_entries_that_name_a_job_are_read_as_a_whole(store):

@@ -60,7 +60,8 @@ def _add_failures(store: Store, found: Found, known: Known) -> None:
     failing = dict(store.alerts.list_failing(MOST_FAILING))
     if not failing:
         return
-    dead = set(store.past.find_dead(0).jobids)
+    dead = store.past.find_dead(0).times
+    failing = dead | failing  # of too many alerts, the last ones are left out
     told = {jobid: Told.parse(known.told.get(JOB + jobid, "")) for jobid in failing}
     # Each may have a long traceback, so what is kept is read only of those that are to be told.
     new = [

@@ -42,8 +42,17 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
   return 'timeline'
 end
 
-local TRIMMED = 1000  -- oldest failures that are dropped, at most
-local function drop_old_failures(most)  -- all but so many
-  local old = call('ZREVRANGE', failure_times, most, most + TRIMMED - 1)
-  if #old > 0 then call('HDEL', failures, unpack(old)) call('ZREM', failure_times, unpack(old)) end
+local function drop_old_failures(most, new)  -- all but `most`, when there are so many new ones
+  -- Behind the limit are as many as are new, those of dead jobs, and more if it was higher before.
+  local old, gone = call('ZREVRANGE', failure_times, most, most + new + 99), {}
+  if #old == 0 then return end
+  local events, texts = call('HMGET', statuses, unpack(old)), call('HMGET', schedules, unpack(old))
+  for i, job in ipairs(old) do
+    -- Nobody would learn of a dead job whose schedule would go on. That of a one-off is STOP.
+    local is_dead = (events[i] or ''):find(DIE, 1, true) == 1 and (texts[i] or STOP) ~= STOP
+    if not is_dead then gone[#gone + 1] = job end
+  end
+  if #gone == 0 then return end
+  call('HDEL', failures, unpack(gone))
+  call('ZREM', failure_times, unpack(gone))
 end

@@ -86,5 +86,5 @@ write()
 
 -- Phase 4: what must not undo that.
 if #gone > 0 then redis.pcall('SPUBLISH', journal, entry) end
-if #failed > 0 then drop_old_failures(given.most) end
+if #failed > 0 then drop_old_failures(given.most, #failed / 2) end
 return {'ok', table.concat(words, ' '), unpack(changed)}

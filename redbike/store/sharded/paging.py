@@ -83,8 +83,10 @@ def find_dead(shards: Shards, ask: Ask, given: Given, named: Named) -> Dead:
     deads: list[Dead] = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     found = (each for dead in deads for each in dead.failures)
     failures = sorted(found, key=lambda each: (each.failed, each.jobid), reverse=True)[: given[0]]
-    jobids = [each.jobid for each in failures] + [jobid for dead in deads for jobid in dead.jobids]
-    return Dead(list(dict.fromkeys(jobids)), failures)
+    times = {each.jobid: each.failed for each in failures}
+    for dead in deads:
+        times |= dead.times
+    return Dead(times, failures)
 
 
 def list_coming(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
+from redbike.loop.alerts.conditions import MOST_FAILING
 from redbike.store.alerts import MOST_LINES, Change
 from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
@@ -92,6 +93,16 @@ def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
     bike.unset("a:A")
     world.look(NOON + EVERY + 700)
     assert (told(pinged), list(fsck(world.store))) == ([], [])
+
+
+def test_a_dead_job_is_told_whatever_else_has_failed_since(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A", place="die")
+    newer = {f"{number}:B": NOON + 1 + number for number in range(MOST_FAILING)}
+    bike.client.zadd(bike.store.keys.failure_times, newer)
+    world.look(NOON + 2 * MOST_FAILING)
+    [message] = told(pinged)
+    assert {alert for alert, jobid in message if jobid == "a:A"} == {"failed", "stopped"}
 
 
 def test_what_people_say_of_a_job_comes_with_its_alerts(world, bike, pinged):
