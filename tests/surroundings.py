@@ -13,6 +13,7 @@ from pathlib import Path
 # Variables of the user that would steer a test. PYTHONPATH stays: an editable copy may be found by it.
 OURS = ("REDBIKE_", "REDIS_URL", "LC_", "LANG", "SUDO_", "XDG_", "NOTIFY_", "WATCHDOG_", "LISTEN_")
 OURS += ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TERM", "CI", "EDITOR", "VISUAL", "PAGER", "MAILTO")
+OURS += ("MAKE", "MFLAGS")
 OF_PYTHON = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONSAFEPATH")
 OF_PYTHON += ("PYTHONDONTWRITEBYTECODE",)  # each process would compile all modules again
 # What tests of the package may be told: see CONTRIBUTING.rst.
