@@ -29,11 +29,21 @@ from redbike.store.moving.links import check_links, link
 from redbike.store.moving.lists import copy_log, copy_queue
 from redbike.store.moving.merged import merge
 from redbike.store.moving.rules import EMPTY
-from redbike.store.moving.shard import MARK, OLD, Shard, Superseded, delete, list_queues, list_shards, wait_for_replicas
+from redbike.store.moving.shard import (
+    MARK,
+    OLD,
+    Shard,
+    Superseded,
+    delete,
+    forget_agreed,
+    list_queues,
+    list_shards,
+    pass_on_agreed,
+    wait_for_replicas,
+)
 from redbike.store.namespace import Namespace, make_tag
-from redbike.store.records import encode
 from redbike.store.sharded.mail import deliver_all
-from redbike.store.sharded.steering import FIELD, catch_up
+from redbike.store.sharded.steering import catch_up
 from redbike.store.store import Store
 from redbike.store.workers import Workers
 from redbike.text.printable import name_number
@@ -203,6 +213,7 @@ class Mover:
         for name in self._queues:
             copy_queue(name, sources, targets)
         copy_log(sources, targets)
+        wait_for_replicas(self._list(known.to), known.format(), PATIENCE)
         return self._become(known.format(), replace(known, is_decided=True))
 
     def _finish(self, known: Division) -> Moved:
@@ -212,8 +223,9 @@ class Mover:
         self._agree(text, text)
         for shard in new:
             shard.enter(text, known.token)
-        _pass_on_agreed(old, new)
+        pass_on_agreed(old, new)
         wait_for_replicas([self._head, *new], text, PATIENCE)
+        forget_agreed(old)
         undecided = replace(known, is_decided=False).format()
         for shard in old:
             # A replica that has taken over may not know that it is decided.
@@ -286,15 +298,3 @@ def _archive(place: Namespace) -> None:
             if time.monotonic() > until:
                 raise RedbikeError(f"cannot move: ended runs in {place.keys.journal} cannot be archived")
             time.sleep(PAUSE)
-
-
-def _pass_on_agreed(old: Sequence[Shard], new: Sequence[Shard]) -> None:
-    """Let the processes of the new shards agree on what those of the old ones did."""
-    for shard in old:
-        for field, text in shard.list_agreed():
-            # All new shards know the same of what all are told.
-            for target in new if not field.startswith(FIELD) else ():
-                target.live.ask("hsetnx", target.keys.agreed, encode(field), encode(text))
-    for shard in old:
-        if fields := [encode(field) for field, _ in shard.list_agreed()]:
-            shard.live.ask("hdel", shard.keys.agreed, *fields)

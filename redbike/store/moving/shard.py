@@ -7,16 +7,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from redbike.connection.client import aim_at_each
+from redbike.connection.client import aim_at_each, is_in_cluster
 from redbike.errors import RedbikeError
 from redbike.store.agreement import LEFT, NUMBER, name_home
 from redbike.store.keys import ASIDE, FIXED, Keys
 from redbike.store.moving.rules import STAYING
 from redbike.store.namespace import PAGE, Namespace, split
-from redbike.store.records import decode
+from redbike.store.records import decode, encode
 from redbike.store.scripts import GUARD, Call, Scripts
 from redbike.store.sharded.pipeline import ReplicatedPipeline
 from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.steering import FIELD
 
 OLD = "old"  # under this name the keys stand that the jobs leave
 REPLICA_TIMEOUT = 2.0  # seconds for which a replica is waited for at a time
@@ -65,7 +66,7 @@ class Shard:
         call = Namespace(self.client, self.home, self.scripts).pack("agree", was=agreed, becomes=agreed)
         with closing(ReplicatedPipeline(self.client)) as pipeline:
             pipeline.run([call])
-            return not pipeline.has_replica() or pipeline.is_replicated(REPLICA_TIMEOUT)
+            return pipeline.is_alone() or pipeline.is_replicated(REPLICA_TIMEOUT)
 
     def leave(self, agreed: str, guard: str) -> None:
         """Let its keys stand under the name `OLD`, and refuse with the text of `guard` who wants them."""
@@ -100,13 +101,29 @@ def wait_for_replicas(shards: Sequence[Shard], agreed: str, patience: float) -> 
     On a single server there is nothing to wait for: its replica has everything in the order in which it was done.
     """
     until = time.monotonic() + patience
-    for shard in shards if len({id(shard.client) for shard in shards}) > 1 else ():
+    for shard in {shard.keys.prefix: shard for shard in shards if is_in_cluster(shard.client)}.values():
         while not shard.is_replicated(agreed):
             if time.monotonic() > until:
                 raise RedbikeError(
                     f"cannot complete the move: no replica of the master of {shard.keys.prefix} has all jobs yet; wait "
                     "for it, or remove it, and begin again"
                 )
+
+
+def pass_on_agreed(old: Sequence[Shard], new: Sequence[Shard]) -> None:
+    """Let the processes of the new shards agree on what those of the old ones did."""
+    for shard in old:
+        for field, text in shard.list_agreed():
+            # All new shards know the same of what all are told.
+            for target in new if not field.startswith(FIELD) else ():
+                target.live.ask("hsetnx", target.keys.agreed, encode(field), encode(text))
+
+
+def forget_agreed(old: Sequence[Shard]) -> None:
+    """Delete what the processes of the old shards agreed on."""
+    for shard in old:
+        if fields := [encode(field) for field, _ in shard.list_agreed()]:
+            shard.live.ask("hdel", shard.keys.agreed, *fields)
 
 
 def list_shards(client: Any, prefix: str, number: int) -> list[Shard]:
