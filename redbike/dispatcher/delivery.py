@@ -6,7 +6,6 @@ are no more. So one that is away holds up neither the dispatcher nor the other s
 """
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds until a shard is tried again t
 LAG = 1.0  # seconds that a replica may need to have what was delivered
 # Seconds for which that is delivered again and again: longer than a cluster mostly takes to replace a master.
 LONGEST_LAG = 30.0
-LAGS = "no replica of the master of %s confirms for %g s what followers hear: if it takes over now, they may miss that"
+LAGS = "no replica of the master of %s has confirmed for %g s: if it takes over now, followers may miss what they hear"
 FAREWELL = 0.5  # seconds for which messages are still delivered when the process is to stop
 
 
@@ -37,6 +36,8 @@ class Delivery:
         self._threads: dict[int, threading.Thread] = {}  # by the shard that each serves
         self._waiting: set[int] = set()  # shards to which there may be more than their thread has seen
         self._changing = threading.Lock()
+        self._lags: dict[int, float] = {}  # since when no replica confirms, by the shard
+        self._warned: set[int] = set()  # of these, those that were logged
 
     def look(self) -> None:
         """Begin to deliver what there is, if the loop was told so, or has not looked for long."""
@@ -75,26 +76,37 @@ class Delivery:
 
     def _retry(self, shard: int) -> None:
         """Deliver all messages to a shard, as soon as it answers, and until a replica of its master has them."""
-        pause, is_away, lags_since = FIRST_PAUSE, False, math.inf
+        pause, is_away = FIRST_PAUSE, False
         while not self._loop.stopping.is_set():
-            patience = LAG if time.monotonic() - lags_since < LONGEST_LAG else 0.0
             try:
-                is_done = deliver(self._shards, self._number, shard, patience)
+                is_done = self._deliver(shard)
             except RedbikeError as error:
                 if not is_away:
                     log.warning("the followers in %s wait for their parents: %s", self._name(shard), error)
-                is_away, lags_since = True, math.inf
+                is_away = True
                 self._shards[shard].scripts.drop_idle_connections()
             else:
                 if is_away:
                     log.warning("the followers in %s get news of their parents again", self._name(shard))
-                if not patience:
-                    log.warning(LAGS, self._name(shard), LONGEST_LAG)
                 if is_done:
                     return
-                is_away, lags_since = False, min(lags_since, time.monotonic())
+                is_away = False
             self._loop.stopping.wait(pause)
             pause = min(LONGEST_PAUSE, 2 * pause)
+
+    def _deliver(self, shard: int) -> bool:
+        """Deliver all; tell whether that is done: a replica has it, or none has confirmed for long."""
+        if deliver(self._shards, self._number, shard, LAG):
+            self._lags.pop(shard, None)
+            self._warned.discard(shard)
+            return True
+        since = self._lags.setdefault(shard, time.monotonic())
+        if time.monotonic() - since < LONGEST_LAG:
+            return False
+        if shard not in self._warned:
+            log.warning(LAGS, self._name(shard), LONGEST_LAG)
+        self._warned.add(shard)
+        return deliver(self._shards, self._number, shard, 0.0)
 
     def _name(self, shard: int) -> str:
         return self._shards[shard].keys.prefix

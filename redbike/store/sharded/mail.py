@@ -43,7 +43,7 @@ def _is_replicated(receiver: "Store", pipeline: ReplicatedPipeline, patience: fl
     now = time.monotonic()
     if now < receiver.links.alone_until:
         return True
-    if not pipeline.has_replica():
+    if pipeline.is_alone():
         receiver.links.alone_until = now + ALONE_FOR
         return True
     return pipeline.is_replicated(patience)

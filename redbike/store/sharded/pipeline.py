@@ -35,10 +35,13 @@ class ReplicatedPipeline(Pipeline):
         self._generation = self.line.generation
         return replies
 
-    def has_replica(self) -> bool:
-        """Tell whether the server has a replica, as far as the user may know that."""
+    def is_alone(self) -> bool:
+        """Tell whether the server that ran the last script is a master without a replica, or the user may not know."""
         found = self._ask("INFO", "replication")
-        return isinstance(found, bytes) and b"state=online" in found
+        if isinstance(found, exceptions.NoPermissionError):
+            return True
+        is_master = isinstance(found, bytes) and b"role:master" in found and b"state=online" not in found
+        return is_master and self.line.generation == self._generation
 
     def is_replicated(self, patience: float) -> bool:
         """Tell whether a replica has what the last script has changed, at the latest after `patience` seconds.
