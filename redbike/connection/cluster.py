@@ -209,9 +209,9 @@ class SlotConnection(redis.Connection):
 
     def read_response(self, *arguments: Any, **options: Any) -> Any:
         """Return the next reply; follow the slot if it has moved."""
-        if self._greets:
-            self.expect_reply(ANSWER)
         try:
+            if self._greets:
+                self.expect_reply(ANSWER)
             return super().read_response(*arguments, **options)
         except MovedError as error:
             self.router.follow(error)
@@ -223,7 +223,6 @@ class SlotConnection(redis.Connection):
     def expect_reply(self, seconds: float) -> None:
         """Raise `TimeoutError` unless a reply begins within `seconds`."""
         if not self.can_read(timeout=seconds):
-            self._note_silence()
             raise TimeoutError(f"{self.host}:{self.port} does not answer within {seconds:g} s")
 
     def _note_silence(self) -> None:

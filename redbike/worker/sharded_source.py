@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from redbike.connection.cluster import get_known_server
 from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
@@ -70,9 +71,12 @@ class ShardedSource(Source):
         return found
 
     def _pass_over(self, shard: Shard, error: Unreachable) -> None:
-        """Take nothing from a shard until it answers again."""
-        shard.give_up()
-        shard.pass_over(error)
+        """Take nothing from a shard until it answers again, nor from the others of its master."""
+        address = get_known_server(shard.store.client)
+        for each in self._shards:
+            if each is shard or (address and not each.is_away and get_known_server(each.store.client) == address):
+                each.give_up()
+                each.pass_over(error)
 
     def wait(self) -> list[Run]:
         """Block until a shard may have something, and return what was taken from it."""
@@ -109,7 +113,8 @@ class ShardedSource(Source):
         return [shard for shard in ready if self._is_woken(shard)]
 
     def _is_woken(self, shard: Shard) -> bool:
-        assert shard.wakeup
+        if shard.wakeup is None:  # another shard of its master did not answer
+            return False
         try:
             key, _ = shard.wakeup.wait(0.0, None)
         except Unreachable as error:
