@@ -31,7 +31,10 @@ class Silence:
         """Count a server as silent until it answers."""
         if address not in self and not self._retired.is_set():
             self._silent[address] = os.getpid()
-            threading.Thread(target=self._ask, args=(address,), name="redbike-silence", daemon=True).start()
+            try:
+                threading.Thread(target=self._ask, args=(address,), name="redbike-silence", daemon=True).start()
+            except RuntimeError:  # there is no room for a thread that would ask it again
+                self._silent.pop(address, None)
 
     def _ask(self, address: Address) -> None:
         while not (self._retired.wait(AGAIN) or self._answers(address)):

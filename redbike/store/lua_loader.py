@@ -186,4 +186,6 @@ def list_words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*+(?! *=[^=])", code))
 
 
+# Now: later, another version may have been installed.
+read_files()
 SCRIPTS = _Scripts()

@@ -146,8 +146,9 @@ class Pool:
             # As where the system has no room for a thread. The executor keeps what it was given all the same.
             left = [offer.pop() for offer in offers if offer]
             self._slots.free(len(left))
-            with suppress(RedbikeError):  # then they count as lost
-                self._source.release(left, LEASE)
+            if left:
+                with suppress(RedbikeError):  # then they count as lost
+                    self._source.release(left, LEASE)
             raise
 
     def _begin(self, threads: ThreadPoolExecutor, offer: list[Run]) -> None:

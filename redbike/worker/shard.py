@@ -66,7 +66,11 @@ class Shard:
                 return
             self.is_away = True
         log.warning("the jobs of the shard %s wait: %s", self.store.keys.prefix, error)
-        threading.Thread(target=self._look_after, name="redbike-shard", daemon=True).start()
+        try:
+            threading.Thread(target=self._look_after, name="redbike-shard", daemon=True).start()
+        except RuntimeError:
+            log.exception("no thread can ask the shard %s, so this worker ends", self.store.keys.prefix)
+            self._loop.stopping.set()
 
     def owe(self, ended: Sequence[EndedRun]) -> bool:
         """Keep these ends if it is away, and tell whether it is. In any thread."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import RedbikeError, ServerError, Unreachable
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.host_queues import HostQueues
 from redbike.loop.loop import Loop
@@ -141,7 +141,7 @@ class Worker:
         while not self.loop.stopping.wait(LIMITS_RETRY):
             try:
                 self._set_limits()
-            except Unreachable:
+            except ServerError:  # or others set limits at the same time
                 continue
             except RedbikeError as error:
                 log.error("the limits of this worker class do not apply: %s", error)
