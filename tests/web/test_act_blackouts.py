@@ -1,6 +1,7 @@
 """Blackouts and tags on the page: set and ended by forms, for jobs, for all that have a tag, and for queues."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -8,7 +9,9 @@ from tests.states import dump
 from tests.verbs import set_job
 from tests.web.test_act import HOURLY, WHO, press, read_log
 
-SATURDAYS = {"every": "0 2 * * sat", "lasting": "2h", "reason": "the <b>disk</b> moves"}
+# Not on the day on which this runs: it would be there at once.
+DAY = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+WEEKLY = {"every": f"0 2 * * {DAY}", "lasting": "2h", "reason": "the <b>disk</b> moves"}
 COMES = r"It is paused from 20\d\d-\d\d-\d\d 02:00:00 UTC, in .*, for 2 h, and so each time\."
 
 
@@ -20,13 +23,13 @@ def jobs(bike):
 
 def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
     assert "End its blackout" not in browser.get("/job?id=hourly:A").text
-    page = press(browser, "/job?id=hourly:A", "Pause this job", **SATURDAYS)
+    page = press(browser, "/job?id=hourly:A", "Pause this job", **WEEKLY)
     assert re.fullmatch(rf"hourly:A: given a blackout\. {COMES}", page.notes[0]), page.notes
     [found] = bike.tell("hourly:A")["blackouts"]
     assert [found[name] for name in ("of", "every", "seconds", "by", "reason")] == [
-        "job", "0 2 * * sat", 7200.0, WHO, SATURDAYS["reason"]
+        "job", WEEKLY["every"], 7200.0, WHO, WEEKLY["reason"]
     ]  # fmt: skip
-    page = browser.send(page, "Pause this job", **SATURDAYS | {"lasting": "3h"})
+    page = browser.send(page, "Pause this job", **WEEKLY | {"lasting": "3h"})
     assert "given this blackout in place of another" in page.notes[0]
     page = browser.send(page, "End its blackout")
     assert (page.notes, bike.tell("hourly:A").get("blackouts")) == (
@@ -39,7 +42,7 @@ def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
 def test_all_jobs_with_a_tag_are_paused_again_and_again(bike, browser):
     for jobid in ("nightly:A", "nightly:B"):
         bike.set(jobid, "EVERY:1h@0", tags="night,eu")
-    page = press(browser, "/jobs?tag=night", "Pause all", "Pause 2 jobs", **SATURDAYS)
+    page = press(browser, "/jobs?tag=night", "Pause all", "Pause 2 jobs", **WEEKLY)
     assert re.fullmatch(rf"Pause 2 jobs: 2 given a blackout\. {COMES}", page.notes[0]), page.notes
     assert [jobid for jobid, _ in bike.get_schedules() if "blackouts" in bike.tell(jobid)] == [
         jobid for jobid, _ in bike.get_schedules(tag="eu")
@@ -48,7 +51,7 @@ def test_all_jobs_with_a_tag_are_paused_again_and_again(bike, browser):
 
 def test_a_queue_has_a_blackout_until_it_is_ended(bike, browser):
     bike.run("hourly:A")
-    page = press(browser, "/queues", "Pause it", **SATURDAYS)
+    page = press(browser, "/queues", "Pause it", **WEEKLY)
     assert re.fullmatch(rf"The queue work-A has a blackout now\. {COMES}", page.notes[0]), page.notes
     assert [queue.queue for queue in bike.queues() if queue.blackout is not None] == ["work-A"]
     for said in ("has no blackout any more", "had no blackout"):
