@@ -192,7 +192,7 @@ class SlotConnection(redis.Connection):
         self._greets = False  # while it logs in at one of several masters: a suspended one accepts connections
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
-        """Log in, and so on."""
+        """Log in. At one of several masters, each reply must begin within `ANSWER` seconds."""
         self._greets = self.router.silence is not None
         try:
             super().on_connect_check_health(check_health)

@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds until a shard is tried again t
 LAG = 1.0  # seconds that a replica may need to have what was delivered
 # Seconds for which that is delivered again and again: longer than a cluster mostly takes to replace a master.
 LONGEST_LAG = 30.0
-LAGS = "no replica of the master of %s has confirmed for %g s: if it takes over now, followers may miss what they hear"
+LAGS = "no replica of the master of %s has confirmed for %g s; if one takes over now, followers miss ends of parents"
 FAREWELL = 0.5  # seconds for which messages are still delivered when the process is to stop
 
 

@@ -70,7 +70,7 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
     ("function", "said"),
     [
         (lambda jobid, data, more: None, "has 'data' and the parameter 'more' without a default: have only one"),
-        (eval("lambda jobid, /: None"), "parameter 'jobid', which cannot be passed by its name"),  # noqa: S307
+        (lambda jobid, /: None, "parameter 'jobid', which cannot be passed by its name"),
         (lambda: (yield), "has a yield"),
         (7, "a job is a function, not 7"),
     ],
