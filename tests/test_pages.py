@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -357,6 +357,8 @@ class Reader:
             assert "redbike-example" not in done.stderr, done.stderr
 
     def run_command(self, line, shown, compared):
+        # A blackout of Saturdays must not be on while this runs on a Saturday.
+        line = line.replace("* * sat'", f"* * {(datetime.now(UTC) + timedelta(days=4)):%a}'")
         _, word, *rest = shlex.split(line)
         if word in LASTING:
             self.start(shlex.split(line)[1:], shown)
