@@ -162,19 +162,8 @@ class Heartbeat:
             for run in list(self._reserved.values()):
                 self._reserve(run)
             for run, word in zip(runs, self._store.runs.heartbeat(runs) if runs else (), strict=True):
-                if word == "ok" or (run.tag, run.jobid) not in self._runs:
-                    continue
-                if word == "cancelled":
-                    if not run.cancelled:
-                        self._cancel(run)
-                    continue
-                if word == "overrun":
-                    # First: nobody is to take its place in between.
-                    self._reserve(run)
-                    self._overrun(run)
-                else:
-                    log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
-                self._drop(run)
+                if word != "ok" and (run.tag, run.jobid) in self._runs:
+                    self._take_note(run, word)
             self._live.look(runs)
         except Unreachable as error:
             log.debug("no heartbeat: %s", error)
@@ -183,12 +172,31 @@ class Heartbeat:
             log.error("no heartbeat: %s", error)
             time.sleep(INTERVAL)
         except Exception:
-            # Whatever goes wrong with one run, as where no thread can be started: the others need their heartbeats.
             log.exception("a heartbeat was interrupted")
             time.sleep(INTERVAL)
         if self._runs:
             # A job that goes on after its deadline is not among them.
             watchdog.feed()
+
+    def _take_note(self, run: Run, word: str) -> None:
+        """Do what the answer to the heartbeat of `run` asks for. Only what the server refuses concerns other runs."""
+        try:
+            if word == "cancelled":
+                if not run.cancelled:
+                    self._cancel(run)
+                return
+            if word == "overrun":
+                # First: nobody is to take its place in between.
+                self._reserve(run)
+                self._overrun(run)
+            else:
+                log.warning("%s: run %s is no longer this worker's", run.jobid, run.tag)
+            self._drop(run)
+        except RedbikeError:
+            raise
+        except Exception:
+            # As where no thread can be started. The next heartbeat tries again.
+            log.exception("%s: run %s goes on, though it is to end: %s", run.jobid, run.tag, word)
 
 
 class Heartbeats(Heartbeat):

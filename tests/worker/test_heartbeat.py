@@ -1,5 +1,7 @@
 """The thread that gives the signs of life; what they do is in test_statemachine.py."""
 
+from redbike.config.settings import Settings
+from redbike.control.jobs import cancel_jobs
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
 from redbike.store.run import LEASE
@@ -81,4 +83,27 @@ def test_an_error_about_one_run_costs_no_other_its_heartbeats(store, monkeypatch
     wait_until(lambda: "can't start new thread" in caplog.text)
     lease = store.client.zscore(store.keys.leases, "tag")
     wait_until(lambda: store.client.zscore(store.keys.leases, "tag") > lease)
+    heartbeat.stop()
+
+
+def test_one_that_cannot_be_ended_hides_no_other_that_is_to_end(store, monkeypatch, caplog):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
+    for name in "AB":
+        set_job(store, f"job:{name}", "EVERY:1h@0", "now")
+    first, second = runs = take_many(store, [("work-A", 1000.0), ("work-B", 1000.0)], [1, 2], "tag", 2)
+    tried, ended = [], []
+
+    def cancel(run):
+        tried.append(run.jobid)
+        if run is first and tried.count(run.jobid) < 3:
+            raise RuntimeError("can't start new thread")
+        ended.append(run.jobid)
+
+    cancel_jobs(store, [run.jobid for run in runs], Settings())
+    heartbeat = Heartbeat(store, lambda run: None, cancel)
+    for run in runs:
+        heartbeat.add(run)
+    wait_until(lambda: {*ended} == {first.jobid, second.jobid})
+    assert ended[0] == second.jobid
+    assert "goes on, though it is to end: cancelled" in caplog.text
     heartbeat.stop()
