@@ -8,6 +8,7 @@ the server replies ``MOVED``, or hangs up: then the connection connects again, t
 import random
 import threading
 import time
+from builtins import TimeoutError as OSTimeoutError
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -201,11 +202,21 @@ class SlotConnection(redis.Connection):
 
     def _connect(self) -> Any:
         self.host, self.port = self.router.find()
+        timeouts = self.socket_timeout, self.socket_connect_timeout
+        if self.router.silence is not None:
+            # A host that is gone rejects nothing, and a suspended master says nothing to a handshake of TLS.
+            self.socket_timeout, self.socket_connect_timeout = (min(each or ANSWER, ANSWER) for each in timeouts)
         try:
-            return super()._connect()  # type: ignore[no-untyped-call]
-        except BaseException:
+            connected = super()._connect()  # type: ignore[no-untyped-call]
+        except BaseException as error:
             self.router.forget()
+            if isinstance(error, (OSTimeoutError, TimeoutError)):
+                self._note_silence()
             raise
+        finally:
+            self.socket_timeout, self.socket_connect_timeout = timeouts
+        connected.settimeout(self.socket_timeout)
+        return connected
 
     def read_response(self, *arguments: Any, **options: Any) -> Any:
         """Return the next reply; follow the slot if it has moved."""

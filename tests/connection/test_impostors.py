@@ -2,16 +2,20 @@
 
 import contextlib
 import socket
+import socketserver
 import threading
+import time
 
 import pytest
+import redis
 
 from redbike import Redbike
 from redbike.connection.check import _check_version
+from redbike.connection.client import aim_at_each, connect
 from redbike.errors import ServerError
 from tests.servers import Node, free_ports
 from tests.verbs import Quiet
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 
 @contextlib.contextmanager
@@ -111,3 +115,54 @@ def test_a_version_that_is_spelled_otherwise_is_read_as_far_as_it_goes(version):
 def test_an_old_version_is_refused_however_it_is_spelled(version):
     with pytest.raises(ServerError, match=r"needs redis 7\.0 or later"):
         _check_version({"redis_version": version})
+
+
+@contextlib.contextmanager
+def vanished():
+    """The address of a host that no longer answers, not even to say that nobody listens."""
+    with socket.socket() as listening, contextlib.ExitStack() as stack:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        while True:
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0.2)
+            try:
+                waiting.connect(listening.getsockname())
+            except TimeoutError:
+                break
+        yield listening.getsockname()
+
+
+@contextlib.contextmanager
+def node_that_names(master):
+    """The address of what says to every question that this is the master of all slots."""
+    host, port = master
+    reply = f"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${len(host)}\r\n{host}\r\n:{port}\r\n".encode()
+
+    class Node(socketserver.BaseRequestHandler):
+        def handle(self):
+            while request := self.request.recv(10_000):
+                self.request.sendall(reply if b"SLOTS" in request else b"+OK\r\n" * request.count(b"*"))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Node) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_address
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_master_whose_host_vanished_costs_a_second_once_where_there_are_several():
+    with vanished() as master, node_that_names(master) as (host, port):
+        client = connect(f"redis+cluster://{host}:{port}?protocol=2")
+        [shard] = aim_at_each(client, ["{app:00}"])
+        for seconds in (3.0, 0.9):
+            began = time.monotonic()
+            with pytest.raises((redis.ConnectionError, redis.TimeoutError)):
+                shard.ping()
+            assert time.monotonic() - began < seconds * SLOWNESS
+        for each in (client, shard):
+            each.close()
