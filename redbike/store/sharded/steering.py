@@ -17,6 +17,7 @@ from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards
 from redbike.store.store import Store
 
 NEWER = 1e-6  # seconds between two notes, at least
+ROUNDS = 10  # times that notes are compared in a row
 FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
 DOUBT = f"{FIELD}?"  # the same of what is in doubt
 
@@ -63,8 +64,12 @@ def catch_up(shards: Sequence[Store]) -> list[str]:
     """Tell each shard what it has not heard of. Return what that was, as ``PREFIX: KIND:NAME``."""
     done = list[str]()
     # What all are told meanwhile may have reached a shard before what is copied to it: then the notes differ again.
-    while told := _copy_news(shards):
+    # Two who copy at the same time may see the doubts of each other: the next time will do then.
+    for _ in range(ROUNDS):
+        told = _copy_news(shards)
         done += told
+        if not told:
+            break
     return done
 
 
