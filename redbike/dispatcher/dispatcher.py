@@ -129,7 +129,9 @@ class Dispatcher:
                 is_more = recovered and len(survey.lost) >= PAGE
                 if not (survey.timers or is_more):
                     self._surveyed = survey
-                    self.timekeeper.note(survey, self._surveyed_at)
+                    if now is None:
+                        # An instant that somebody names may be far ahead.
+                        self.timekeeper.note(survey, self._surveyed_at)
                     return moved
                 before = None
 

@@ -40,9 +40,14 @@ class Timekeeper:
         self._known: float | None = None  # until when all is dispatched, which the server has known, too
         self._survey: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
+        self._ahead: float | None = None  # what Redis' clock said when it was ahead, if that is not kept yet
 
     def note(self, survey: Survey, at: float) -> None:
         """Note that `survey` was made `at` an instant of the monotonic clock, and that all of it is dispatched."""
+        before = self._survey
+        if before and is_ahead(before.now + at - self._surveyed_at, survey.now):
+            # It may have been ahead for a moment only. What came due then is late now, so somebody has to be told.
+            self._ahead = max(before.now, self._ahead or 0.0)
         self._survey, self._surveyed_at = survey, at
 
     def skip_missed(self, after: float | None = None) -> None:
@@ -83,6 +88,9 @@ class Timekeeper:
         until = clock if due is None else min(clock, due)
         if self._timefile:
             self._timefile.write(until)
+        if self._ahead:
+            self._store.timeline.advance(self._ahead)
+            dispatched, self._ahead = max(dispatched or 0.0, self._ahead), None
         was_ahead = dispatched is not None and is_ahead(dispatched, clock)
         # Another dispatcher may have found out that the clock was ahead.
         moments = [each for each in (self._known, dispatched) if each is not None and each >= 0]

@@ -363,7 +363,8 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
 def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dispatcher):
     due = store.timeline.read_dispatched()[0] + 0.05
     set_job(store.at(due - 0.05), "job:A", f"AT:{due}", due, once=True)
-    dispatcher.dispatch_due(due - 0.01)
+    dispatcher.store = store.at(due - 0.01)
+    dispatcher.dispatch_due()
     wait_until(lambda: store.timeline.read_dispatched()[0] > due + 0.05)
     dispatcher.timekeeper.keep_at_exit()
     assert store.timeline.read_dispatched()[1] == pytest.approx(due, abs=1e-5)

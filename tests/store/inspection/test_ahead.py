@@ -92,6 +92,28 @@ def test_a_paused_job_and_another_try_are_brought_back(bike):
     assert bike.tell("tried:A")["next_run"] == pytest.approx(now, abs=60)
 
 
+def test_a_jump_that_is_over_before_the_time_is_kept_is_noted(bike):
+    bike.set("hourly:A", "EVERY:1h")
+    dispatcher = Dispatcher(bike.store, Settings())
+    then = bike.store.timeline.read_clock() + 400 * DAY
+    for dispatcher.store in (bike.store, bike.store.at(then), bike.store):
+        dispatcher.dispatch_due()
+    dispatcher.timekeeper.keep(until=float("inf"))
+    dispatcher.close()
+    [rewind] = bike.store.rewinds.list_all()
+    assert rewind.is_of_clock
+    assert rewind.known - rewind.back == pytest.approx(400 * DAY, abs=60)
+
+
+def test_a_pass_for_a_later_instant_is_no_jump(bike):
+    dispatcher = Dispatcher(bike.store, Settings())
+    for now in (None, bike.store.timeline.read_clock() + 400 * DAY, None):
+        dispatcher.dispatch_due(now)
+        dispatcher.timekeeper.keep_at_exit()
+    dispatcher.close()
+    assert bike.store.rewinds.list_all() == []
+
+
 def test_a_jump_that_is_soon_over_is_left_alone(bike):
     bike.set("fast:A", "EVERY:1s")
     jump(bike, days=(AHEAD - 10) / DAY)
