@@ -14,7 +14,8 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 import redbike
-from redbike.cli import help, manual
+from redbike.cli import help
+from redbike.cli.manual import MANUAL
 from redbike.cli.usage import Usage
 from redbike.config.parameters import OPTIONS
 from redbike.store import keys
@@ -22,7 +23,7 @@ from redbike.store import keys
 
 def list_commands() -> Iterator[str]:
     """Yield a section for each command, with what ``redbike help`` says of it."""
-    usage = Usage(manual.__doc__ or "")
+    usage = Usage(MANUAL)
     for command in usage.lines:
         yield from (command, "-" * len(command), "", "::", "")
         yield from (f"   {line}" for line in help.explain(usage, command).splitlines())

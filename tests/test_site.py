@@ -22,7 +22,7 @@ from redbike import (
     Outcome,
     Redbike,
 )
-from redbike.cli.manual import __doc__ as text
+from redbike.cli.manual import MANUAL as text
 from redbike.cli.usage import Usage
 from redbike.config import limits, options, parameters, ping_urls, settings
 from redbike.config.parameters import OPTIONS

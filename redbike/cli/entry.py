@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from docopt import DocoptExit, docopt
 
-from redbike.cli.manual import __doc__ as MANUAL
+from redbike.cli.manual import MANUAL
 from redbike.cli.messages import BAD, DONE, FAILED, INTERRUPTED, complain, log_to
 from redbike.cli.usage import Usage, UsageError
 from redbike.config.file import Config, load

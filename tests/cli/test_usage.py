@@ -15,7 +15,7 @@ from redbike.cli import main
 from redbike.cli.diagnosis import diagnose
 from redbike.cli.entry import COMMANDS
 from redbike.cli.help import EXAMPLES, OVERVIEW, list_examples
-from redbike.cli.manual import __doc__ as text
+from redbike.cli.manual import MANUAL as text
 from redbike.cli.messages import DONE
 from redbike.cli.usage import Usage
 from redbike.schedule.parser import KEYWORDS
@@ -45,6 +45,12 @@ def test_no_command_or_none_that_is_known_prints_what_helps_and_exits_2(shell):
     said = "redbike: no command 'stauses'; is 'statuses' meant?"
     usage = f"  {USAGE.lines['statuses']}"
     assert done.stderr.splitlines() == [said, "Usage:", usage, "redbike help statuses explains it."]
+
+
+def test_python_may_run_without_docstrings(shell):
+    shell.environment["PYTHONOPTIMIZE"] = "2"
+    done = shell.run("set", "job:A", "NOW")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_the_overview_fits_a_screen_and_names_only_what_is_there():

@@ -9,7 +9,7 @@ from typing import Literal, get_type_hints
 import pytest
 
 from redbike import BadConfig, JobOptions, KeywordSettings, Limit, Limits, Redbike, RoundRobin, Settings
-from redbike.cli.manual import __doc__ as text
+from redbike.cli.manual import MANUAL as text
 from redbike.cli.usage import GENERAL, Usage
 from redbike.config.file import examine, load
 from redbike.config.limits import LIMITS
