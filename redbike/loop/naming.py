@@ -53,11 +53,11 @@ def describe_naming(worker: Any) -> Naming:
     """Return how `worker` names queues."""
     if functions := _get_functions(worker):
         return Naming(frozenset([FUNCTIONS]), functions())
-    kind = type(worker)
+    kind, commands = type(worker), frozenset(worker.name_commands() if knows_commands(worker) else ())
     is_stock = all(getattr(kind, name, None) is getattr(RoundRobin, name) for name in ("queue_for", "name_queue"))
     if is_stock and not {"queue_for", "name_queue"} & getattr(worker, "__dict__", {}).keys():
-        return Naming(frozenset([STOCK]))
-    return Naming(frozenset([f"{kind.__module__}:{kind.__qualname__}"]))
+        return Naming(frozenset([STOCK]), commands=commands)
+    return Naming(frozenset([f"{kind.__module__}:{kind.__qualname__}"]), commands=commands)
 
 
 def list_taken(worker: Any) -> frozenset[str] | None:

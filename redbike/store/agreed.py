@@ -47,6 +47,7 @@ class Naming:
 
     rules: frozenset[str] = frozenset()
     functions: Mapping[str, str] = field(default_factory=dict)  # the queue of each function, by its job id
+    commands: frozenset[str] = frozenset()  # their names, if a worker has commands
 
     def find_queue(self, jobid: str) -> str | None:
         """Return the queue of the function that takes `jobid`; None if no function does."""

@@ -41,7 +41,7 @@ key (after the prefix)    type    content
 ``-log``                  list    what people have changed, newest first: JSON ``[TIME, WHO, ACTION, DETAIL, JOB, …]``
 ``-workers``              hash    owner → ``SINCE ENTRY``: the dispatchers and workers, see below
 ``-seen``                 zset    owner, scored by when the process was seen last
-``-agreed``               hash    what all must agree on: ``protocol``, ``rules``, ``job:ID``, ``told:…``, see below
+``-agreed``               hash    what all must agree on: ``protocol``, ``rules``, ``job:ID`` and so on, see below
 ``-journal``              list    ended runs that are not in ``-history`` yet, oldest first, packed as in entries.py
 ``-history``              hash    job id → its last ended runs, packed as in archived.py
 ``-counts``               hash    ``KIND:LABEL:QUEUE`` → ended runs and what they took, see tally.py
@@ -70,10 +70,11 @@ have, by job id, ``lines``: what may be told of its commands, by name. SINCE is 
 when it ends in order. One that was killed stays for a day.
 
 ``protocol`` is the number of these keys and scripts, `redbike.store.agreed.PROTOCOL`. A process that has another one
-does not work here. ``job:ID`` has the queue of a function. ``rules`` is a JSON object that has the instant at which a
-worker with each rule registered last. A rule by which workers name queues is ``stock``, ``functions`` or
-``package.module:Class``, of a class that has a way of its own. ``told:KIND:NAME`` has the instant at which all shards
-were told of a queue or a token last, ``told:?KIND:NAME`` while that is copied: see `redbike.store.sharded.steering`.
+does not work here. ``job:ID`` has the queue of a function. ``functions`` is a JSON object that has the instant at which
+a worker with each function registered last, by its id; ``rules`` has the same of each rule. A rule by which workers
+name queues is ``stock``, ``functions`` or ``package.module:Class``, of a class that has a way of its own.
+``told:KIND:NAME`` has the instant at which all shards were told of a queue or a token last, ``told:?KIND:NAME`` while
+that is copied: see `redbike.store.sharded.steering`.
 
 **A tombstone** marks an entry in the list of a queue that is no longer valid: the job was unset, stopped or set for
 later. No script searches the list for that entry. It is discarded when its turn comes, or becomes the job's entry again

@@ -17,7 +17,7 @@ from redbike.store.scripts import Reply
 INTERVAL = 6.0  # seconds after which a process is to be seen again
 KEPT = 86400.0  # seconds for which a lost one is known
 REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
-STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again
+STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again; see register.lua
 FORGOTTEN = 100  # lost ones that one script forgets at most
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
@@ -35,7 +35,7 @@ class Workers(Part):
         given: dict[str, Any] = {"since": since} if since else {}
         if naming:
             (rule,) = naming.rules
-            given |= {"rule": rule, "functions": naming.functions, "stale": STALE}
+            given |= {"rule": rule, "functions": naming.functions, "commands": sorted(naming.commands), "stale": STALE}
         reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 

@@ -1,11 +1,14 @@
 """A job has one queue, whoever sets it: how the workers of a prefix name queues is known in Redis."""
 
+import json
 import logging
 
 import pytest
 
 from redbike import Jobs, Redbike, RoundRobin
+from redbike.commands import Commands
 from redbike.errors import BadQueueName
+from redbike.loop.naming import NoWorker
 from redbike.store import agreed, processes, workers
 from tests.loops import beside
 from tests.waiting import wait_until
@@ -149,6 +152,31 @@ def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, mon
     bike = make(make_jobs())
     assert bike.set("mail:anna", "NOW")
     assert find_queue(bike, "mail:anna") == "work-anna"
+
+
+@pytest.mark.parametrize(
+    ("is_commands", "hours", "queue"),
+    [(False, 23, "work-heavy"), (False, 25, "work-A"), (True, 0.3, "work-heavy"), (True, 0.4, "work-A")],
+)
+def test_a_function_that_no_worker_has_any_more_keeps_no_job_for_ever(
+    make, register, tmp_path, is_commands, hours, queue
+):
+    """It is gone sooner if a worker has a command of its name."""
+    (tmp_path / "commands.ini").write_text("[commands]\nbackup = true\n")
+    other = Commands("A", str(tmp_path / "commands.ini")) if is_commands else Stock("A")
+    register(make_jobs())
+    bike = make(other)
+    client, key = bike.client, bike.store.keys.agreed
+    given_at = json.loads(client.hget(key, "functions"))
+    assert given_at.keys() == {"backup", "remind"}
+    client.hset(key, "functions", json.dumps({name: float(at) - 3600 * hours for name, at in given_at.items()}))
+    register(other)
+    assert bike.set("backup:A", "NOW")
+    assert find_queue(bike, "backup:A") == queue
+    assert client.hexists(key, "job:remind") == (hours != 25)
+    register(make_jobs())
+    assert make(NoWorker()).set("backup:B", "NOW")
+    assert find_queue(bike, "backup:B") == "work-heavy"
 
 
 def test_a_dispatcher_without_a_worker_class_moves_jobs_to_where_they_are_worked(make, register, command, shell):

@@ -51,6 +51,20 @@ if given.rule then
     if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
   end
   rules[given.rule] = stamp(now)
+  -- Functions that no worker has given for long, or not of late if a worker has commands of their
+  -- names, are gone: or else jobs would wait for ever for a worker with them.
+  local given_at, commands, gone = object_of(call('HGET', agreed, 'functions')), {}, {}
+  for _, id in ipairs(given.commands) do commands[id] = true end
+  for id in pairs(given.functions) do given_at[id] = stamp(now) end
+  for id, at in pairs(given_at) do
+    if (tonumber(at) or 0) < now - (commands[id] and given.stale or given.kept) then
+      given_at[id], gone[#gone + 1] = nil, 'job:' .. id
+    end
+  end
+  if #gone > 0 then
+    if not next(given_at) then gone[#gone + 1] = 'functions' end
+    change('HDEL', agreed, gone)
+  end
   for id, home in pairs(given.functions) do
     note(fields, 'job:' .. id, home)
     if #fields >= 1000 then
@@ -59,6 +73,7 @@ if given.rule then
     end
   end
   note(fields, 'rules', cjson.encode(rules))
+  if next(given_at) then note(fields, 'functions', cjson.encode(given_at)) end
   change('HSET', agreed, fields)
 end
 return write({'ok', since})
