@@ -10,6 +10,7 @@ from redbike.schedule.parser import parse
 from redbike.store.inspection.fsck import fsck
 from tests.store.inspection.mending import repaired
 from tests.testing.worker import Worker
+from tests.verbs import Quiet
 
 START = 1_790_000_000.0 // 86400 * 86400
 HOURLY = "EVERY:1h@0"
@@ -292,6 +293,45 @@ def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, ca
     bike.run_due(START + 3.5 * HOUR)
     assert [due for job, due in ran if job == "child"] == ([] if catchup == "none" else [3 * HOUR])
     assert bike.tell("child")["skipped"] == {"paused": 3 if catchup == "none" else 2}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    ["set end", "end set end", "other set end", "pause set resume end", "pause set end resume", "pause end resume"],
+)
+def test_a_follower_that_is_changed_during_its_run_hears_of_its_parent(client, prefix, steps):
+    ran, doing = [], iter(steps.split())
+
+    class Changing(RoundRobin):
+        def work(self, jobid):
+            ran.append(jobid)
+            for step in doing if jobid == "child:A" else ():
+                do[step]()
+                other.dispatch_due()
+
+    def end():
+        other.run("parent:A")
+        assert other.work_one() == "parent:A"
+
+    bike, other = (Redbike(worker, prefix, client) for worker in (Changing("A"), Quiet("A")))
+    do = {
+        "set": lambda: other.set("child:A", "AFTER:parent:A any"),
+        "other": lambda: other.set("child:A", "EVERY:1h"),
+        "pause": lambda: other.pause("child:A"),
+        "resume": lambda: other.resume("child:A"),
+        "end": end,
+    }
+    bike.set("parent:A", "STOP")
+    bike.set("child:A", "AFTER:parent:A")
+    bike.run("child:A")
+    bike.work_one()
+    for _ in range(2):
+        bike.dispatch_due()
+        bike.work_one()
+    assert ran == ["child:A"] * 2
+    assert bike.tell("child:A")["status"].startswith("TML")
+    assert "skipped" not in bike.tell("child:A")
+    assert list(bike.fsck()) == []
 
 
 def test_a_file_may_turn_two_jobs_round(redbike):

@@ -32,7 +32,8 @@ local function set_in_flight(job, run, due, same)  -- returns whether nothing ha
   elseif at_once or not same or not due or job.new_jitter then
     local waits_on = due and (due > now or at_once)
     run.next = waits_on and job.once and ONCE or SET
-    wait_until(waits_on and due, job)
+    -- What waits for its parents does so once the run has ended: of what ends before, they know.
+    wait_until(waits_on and (job.once or due < AWAITED) and due, job)
   else
     given_up, unmoved = false, true
   end
