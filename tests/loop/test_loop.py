@@ -117,6 +117,7 @@ def test_what_was_taken_for_a_worker_that_stops_is_given_back(store, worker):
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_worker_that_was_suspended_while_idle_begins_only_what_is_still_its_own(store, worker, monkeypatch, lost):
+    assert worker.source.take(1) == []  # from now on the server has the script
     monkeypatch.setattr("redbike.worker.source.STALE", -10.0)
     answered = worker.source._check_halt
 
