@@ -152,10 +152,14 @@ def test_the_page_has_every_setting_with_its_default():
 
 
 def test_the_page_has_each_option_with_its_kind():
-    rows = re.findall(r"^``([a-z-]+)`` +(\w+)", OPTIONS_PAGE.partition("The server\n")[0], re.MULTILINE)
-    kinds = {"duration": "duration", "count": "number", "share": "share", "choice": "policy", "url": "URL"}
-    kinds |= {"traceparent": "text", "clock": "time", "group": "name", "size": "size", "tags": "tags", "line": "text"}
-    assert dict(rows) == {name: kinds[row.kind] for name, row in OPTIONS.items()} | {"data": "JSON"}
+    section = OPTIONS_PAGE.partition("The server\n")[0]
+    shared = {row.name for row in SETTINGS.values()} & OPTIONS.keys()
+    [named] = re.findall(r"is an option, too, with the same meaning: (.*?)\. ", section, re.DOTALL)
+    assert sorted(re.findall(r"``([a-z-]+)``", named)) == sorted(shared)
+    rows = re.findall(r"^``([a-z-]+)`` +(\w+)", section.partition("\n===")[2], re.MULTILINE)
+    kinds = {"duration": "duration", "traceparent": "text", "clock": "time"}
+    kinds |= {"group": "name", "tags": "tags", "line": "text"}
+    assert dict(rows) == {name: kinds[OPTIONS[name].kind] for name in OPTIONS.keys() - shared} | {"data": "JSON"}
 
 
 def test_the_example_shows_every_setting_with_its_default():
