@@ -232,6 +232,7 @@ class Model:
         somewhere = job.flight or any(place is not None for place in (job.queued, job.timeline, job.held))
         if mode in ("keep", "keep_place") and somewhere and job.schedule == schedule and not new_jitter:
             return
+        waits_again = job.tries.due is not None and (job.timeline, job.held) != (None, None)
         same, job.schedule, job.tries = job.schedule == schedule, schedule, Tries()
         # One that waits elsewhere is set there.
         queue = job.queue if job.queued is not None else queue or queue_of(jobid)
@@ -246,7 +247,7 @@ class Model:
             job.expires_at = due + expires if expires else job.expires_at
             job.skip("withdrawn")
         else:
-            if self._waited(job) or (job.held is not None and job.held <= now):
+            if self._waited(job) or (job.held is not None and job.held <= now) or (waits_again and job.queued is None):
                 job.skip("withdrawn")
             if job.queued is not None:
                 self._bury(jobid)

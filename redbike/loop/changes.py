@@ -21,8 +21,7 @@ def decide_again(run: Run, next_state: NextState, changed: Answer, settings: Set
     """Decide for a job that was set, paused or cancelled during its run: that counts, and not how the run ended."""
     if changed.left.startswith(Left.WAS_CANCELLED):
         return _decide_cancelled_again(run, next_state, changed, settings, now)
-    decided = _decide_changed(run, next_state, changed, settings, now)
-    return replace(decided, outcome=next_state.outcome, error=next_state.error)
+    return replace(_decide_changed(run, next_state, changed, settings, now), error=next_state.error)
 
 
 def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: Settings, now: float) -> NextState:
@@ -30,20 +29,31 @@ def _decide_changed(run: Run, next_state: NextState, changed: Answer, settings: 
     left, _, paused = changed.left.partition(Left.WAS_PAUSED)
     if left.startswith(Left.OWED):
         return decide_owed(run, next_state, changed.detail)
+    is_of_pause = left == Left.NOTHING and changed.detail == run.schedule
+    if is_of_pause:
+        # What came due since the job was paused is for whoever resumes it.
+        return _decide_paused(run, next_state, settings, float(paused) if paused else now)
+    # What would be tried again is of the schedule before.
+    next_state = _give_up_retry(next_state)
     if left.startswith(Left.ANEW):
-        # However this run has ended, what is tried again is of the schedule before.
         moment = left.removeprefix(Left.ANEW).removesuffix(Left.ON_TIMELINE)
         return replace(next_state, place="due", due=float(moment), retry_state="")
     if left.endswith(Left.ON_TIMELINE):
         return replace(next_state, place="stay", due=None, retry_state="")
-    # What came due since the job was paused is for whoever resumes it.
     now = float(paused) if paused else now
-    if left == Left.NOTHING and changed.detail == run.schedule:
-        return _decide_paused(run, next_state, settings, now)
     # The new schedule has no occurrence before it was set, and where the old one would go on is not for it.
     run = replace(run, schedule=changed.detail, options=changed.options, after=max(run.due, run.start))
     decided = decide_rescheduled(run, settings, now, why=next_state.why, failure=next_state.failure)
-    return replace(decided, left=changed.left, retried=next_state.retried)
+    return replace(decided, left=changed.left, retried=next_state.retried, outcome=next_state.outcome)
+
+
+def _give_up_retry(next_state: NextState) -> NextState:
+    """Decide for an occurrence that was to be tried again, and is not: if that was no failure yet, it is one now."""
+    if next_state.failed_try is not None:
+        outcome = Outcome.FAILED if next_state.outcome == Outcome.RETRY else next_state.outcome
+        return replace(next_state, retried=False, failure=next_state.failed_try, outcome=outcome)
+    # Its worker has asked for another run, or was to stop: it has neither failed nor succeeded.
+    return replace(next_state, outcome=Outcome.CANCELLED) if next_state.outcome == Outcome.RETRY else next_state
 
 
 def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: float) -> NextState:
@@ -79,7 +89,7 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     moment = next_state.left.partition(Left.WAS_PAUSED)[0].removeprefix(Left.OWED).removesuffix(Left.ON_TIMELINE)
     asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
     if is_one_off(schedule):
-        return asked_for
+        return asked_for if schedule == run.schedule else _give_up_retry(asked_for)
     if next_state.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
         tried = replace(RetryState.parse(next_state.retry_state), failed=0)

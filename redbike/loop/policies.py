@@ -122,7 +122,7 @@ def _decide_by_error(run: Run, settings: Settings, now: float, failure: dict[str
     if may_retry and run.failures < count_retries(settings):
         pause = compute_pause(run, settings)
         one_more = _format_next_try(run, run.failures + 1, losses=0)
-        return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True)
+        return NextState("due", due=f"+{pause:.6f}", retry_state=one_more, retried=True, failed_try=failure)
     # With `stop_after`, it is the number of failed occurrences that ends the retries of a job.
     goes_on = settings.on_error == "reschedule" or (settings.on_error == "retry" and settings.stop_after)
     if not goes_on:
@@ -166,6 +166,7 @@ def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextSt
     if settings.on_timeout == "requeue":
         retry_state = _format_next_try(run, run.failures, losses=0)
         decided = NextState("due", due=run.due, why="overrun", retry_state=retry_state, retried=True)
+        decided.failed_try = failure
     elif settings.on_timeout == "reschedule":
         decided = _die_at_the_end(decide_rescheduled(run, settings, now, why="overrun", failure=failure))
     else:
@@ -188,7 +189,8 @@ def _decide_without_worker(run: Run, settings: Settings, now: float) -> NextStat
         retry_state = RetryState(run.failures, losses).format()
         rescheduled = decide_rescheduled(run, settings, now, why="lost", retry_state=retry_state, failure=failure)
         return _count_failed(_die_at_the_end(rescheduled), run, settings, failure)
-    return NextState("due", due=run.due, why="lost", retry_state=_format_next_try(run, run.failures, losses))
+    one_more = _format_next_try(run, run.failures, losses)
+    return NextState("due", due=run.due, why="lost", retry_state=one_more, failed_try=failure)
 
 
 def decide_suspect(run: Run) -> NextState:

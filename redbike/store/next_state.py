@@ -21,6 +21,7 @@ class NextState:
     missed: int = 0  # occurrences that were skipped while none ran
     overlapped: int = 0  # and while this one did
     retried: bool = False  # the worker is done and has failed, but that is no failure yet
+    failed_try: dict[str, Any] | None = None  # then, or if it was lost: the failure that it is if it is not tried again
     # What was left behind during the run, as far as this was computed with it: "cancelled+" if the run was
     # cancelled, `next` of the record, "+timeline" if the job is there or held, "+paused:" and the time of its pause.
     left: str = "-"

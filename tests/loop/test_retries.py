@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redbike import Jobs
+from redbike import Again, Jobs, Redbike
 from redbike.config.settings import Settings
 from redbike.loop.policies import decide_failed
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, read_rules
 from redbike.store.run import Run
+from tests.verbs import Quiet
 
 PAUSES = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 3600.0])
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
@@ -141,3 +142,29 @@ def test_the_reason_of_a_stop_is_kept_also_behind_a_long_message():
     decided = decide_failed(run(), OSError("x" * 1000), Settings(), 100.0, ErrorRules(stop_on=(OSError,)))
     assert decided.error.endswith("x (stop_on has OSError)")
     assert decided.failure["error"] == decided.error
+
+
+@pytest.mark.parametrize("text", ["EVERY:2h", "STOP", "NOW", "AT:4102444800"])
+@pytest.mark.parametrize(
+    ("error", "outcome", "when"), [(ValueError("it broke"), "failed", "failed"), (Again(after=1.0), "cancelled", "any")]
+)
+def test_a_try_that_is_not_tried_again_as_its_job_was_set_meanwhile_has_ended(
+    client, prefix, text, error, outcome, when
+):
+    class Setting(Quiet):
+        def work(self, jobid):
+            super().work(jobid)
+            if jobid == "job:A" and len(self.worked) == 1:
+                other.set("job:A", text)
+                raise error
+
+    bike, other = (Redbike(worker, prefix, client) for worker in (Setting("A"), Quiet("A")))
+    bike.set("job:A", "EVERY:1h", retries=2)
+    bike.set("after:A", f"AFTER:job:A {when}")
+    bike.run("job:A")
+    bike.work_one()
+    assert [run["outcome"] for run in bike.tell("job:A")["runs"]] == [outcome]
+    assert [failure["error"] for failure in bike.failures()] == ["ValueError: it broke"] * (outcome == "failed")
+    bike.dispatch_due()
+    assert "after:A" in [bike.work_one() for _ in range(2)]
+    assert list(bike.fsck()) == []

@@ -49,7 +49,9 @@ local function set_idle(job, due, place, same, known)  -- returns whether it sta
   -- In a queue, until the job was paused.
   local waited = held and event_of(call('HGET', statuses, job.id)) == ENQ
   if (waited or place) and due and same then return true end
-  if held and (waited or held <= now) then count(WITHDRAWN, job.id, 1) end
+  -- What waits to be tried again is dropped, too.
+  local is_tried = job.is_tried and not place and (held or call('ZSCORE', timeline, job.id))
+  if held and (waited or held <= now) or is_tried then count(WITHDRAWN, job.id, 1) end
   local home = queue[job.queue]
   if place then
     count(WITHDRAWN, job.id, 1)

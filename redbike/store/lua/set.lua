@@ -27,12 +27,11 @@ for i, job in ipairs(given.jobs) do ids[i] = job.id end
 local entries, before = call('HMGET', queued, unpack(ids)), call('HMGET', schedules, unpack(ids))
 local records, trying = call('HMGET', running, unpack(ids)), call('HLEN', retry_states) > 0
 local paused, stored = fetch_any(pauses, ids), fetch_any(options, ids)
-local linked = fetch_any(following, ids)
+local linked, tried = fetch_any(following, ids), {}
+if trying then tried = call('HMGET', retry_states, unpack(ids)) end
 
-if given.expiring then
-  for id, at in pairs(given.expiring) do
-    if type(at) == 'number' then given.expiring[id] = stamp(now + at) end  -- it is due now
-  end
+for id, at in pairs(given.expiring or {}) do
+  if type(at) == 'number' then given.expiring[id] = stamp(now + at) end  -- it is due now
 end
 
 -- Phase 2: what becomes of each job.
@@ -41,6 +40,7 @@ for i, job in ipairs(given.jobs) do
   local _, home = waiting_of(entries[i])
   local due = job.due == 'now' and now or job.due
   if paused[i] then job.pause = pause_of(paused[i]) end
+  job.is_tried = tried[i] and retry_state_of(tried[i]).due ~= '-'
   local refused, detail = refusal(job, home, stored[i])
   -- It may have these options already.
   job.new_jitter = job.new_jitter and (stored[i] or false) ~= job.options
