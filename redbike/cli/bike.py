@@ -63,7 +63,7 @@ def open_when_up(config: Config, handler: Any = None) -> Redbike:
 def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
     server = find_embedded_server(config)
     if server:
-        start_server(server, "redbike server stop ends it")
+        start_server(server, "redbike server stop ends it", is_named=config.redis is not None)
     client = connect(config.redis)
     try:
         return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())
@@ -73,9 +73,9 @@ def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
         raise
 
 
-def start_server(server: EmbeddedServer, end: str) -> bool:
+def start_server(server: EmbeddedServer, end: str, is_named: bool = True) -> bool:
     """Start the embedded server, and say so, and what its `end` is; return False if it runs already."""
-    is_started = server.start()
+    is_started = server.start() if is_named else server.start_unasked()
     if is_started:
         complain(f"started a server in {os.path.relpath(server.folder)!r}; {end}")
     return is_started

@@ -56,10 +56,11 @@ DEFAULT_LIMIT = redis.ConnectionPool().max_connections  # redis-py's own
 def connect(redis_config: "str | Mapping[str, Any] | redis.Redis | None") -> "redis.Redis":
     """Return a client for a URL, for redis-py's arguments by name, for a client, or (None) for the embedded server.
 
-    Nothing is sent yet, but the embedded server is started. Raise `BadConfig` for invalid settings.
+    Nothing is sent yet, but the embedded server is started. Raise `BadConfig` for invalid settings, and `ServerError`
+    if that cannot be started.
     """
     if redis_config is None:
-        return _connect_embedded("")
+        return _connect_embedded("", is_named=False)
     if isinstance(redis_config, str):
         return _connect_url(redis_config)
     if isinstance(redis_config, Mapping):
@@ -101,9 +102,9 @@ def _connect_url(url: str) -> "redis.Redis":
         raise BadConfig(f"bad url {redact(url)!r}: {error}") from None
 
 
-def _connect_embedded(folder: str) -> "redis.Redis":
+def _connect_embedded(folder: str, is_named: bool = True) -> "redis.Redis":
     server = EmbeddedServer(folder or ".redbike")
-    if server.start():
+    if server.start() if is_named else server.start_unasked():
         log.warning("started a server in %r; redbike server stop ends it", os.path.relpath(server.folder))
     arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **TIMEOUTS}
     return _make_client(_EmbeddedConnection, **arguments)

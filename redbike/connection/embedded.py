@@ -32,11 +32,24 @@ WRITE_TIMEOUT = 3.0  # seconds for the server to write what is in its memory alo
 REPLY_TIMEOUT = 2.0  # seconds for a healthy server to reply
 SILENCE = 10.0  # seconds without an answer after which a server that accepts connections counts as away
 WARN_AFTER = 1.0  # seconds of waiting after which a warning says why
+IN_COMMAND = "REDBIKE_JOBID"  # a variable that each command of a job has
 POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
 
 
 class EmbeddedServer(Launcher):
     """The server of `folder`; `start` makes the folder if needed."""
+
+    def start_unasked(self) -> bool:
+        """Start the server if it does not run, though nobody has named one. Raise `ServerError` in a command of a job.
+
+        That command does not get the URL of the server from which its job comes, and would set jobs where no worker is.
+        """
+        if IN_COMMAND in os.environ and not self.status()["running"]:
+            raise ServerError(
+                f"no server runs in {os.path.relpath(self.folder)!r}, and nothing names one: a command of a job gets "
+                "no REDBIKE_URL; name its server in an env-file, or by --config"
+            )
+        return self.start()
 
     def start(self) -> bool:
         """Start the server, and wait until it answers; return False if it runs already.

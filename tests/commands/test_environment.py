@@ -10,7 +10,9 @@ import pytest
 from redbike import Redbike, RoundRobin
 from redbike.config.file import OF_RUN
 from redbike.config.options import MAX_DATA
-from redbike.errors import CommandFailed
+from redbike.connection.embedded import EmbeddedServer
+from redbike.errors import CommandFailed, ServerError
+from tests.commandline import Shell
 from tests.commands.conftest import a_run
 from tests.waiting import wait_until
 
@@ -90,3 +92,28 @@ def test_on_failure_and_a_real_worker_have_the_data_too(jobs):
     assert (folder / "told").read_text() == (folder / "ran").read_text()
     assert (folder / "told").read_text().split() == [json.dumps("d" * 60_000), "work-A", "1"]
     wait_until(lambda: not list(folder.glob("redbike-data-*")))
+
+
+def test_a_command_that_calls_redbike_starts_no_server_of_its_own(tmp_path, monkeypatch):
+    """It gets no ``REDBIKE_URL``, so what it sets would be where no worker is."""
+    shell = Shell(tmp_path, None)
+    shell.environment["REDBIKE_JOBID"] = "x:A"
+    for line in (("set", "next:A", "NOW"), ("load", "jobs.csv"), ("now", "--", "true")):
+        (tmp_path / "jobs.csv").write_text("next:A,NOW\n")
+        done = shell.run(*line)
+        assert (done.returncode, done.stdout) == (1, ""), line
+        assert "a command of a job gets no REDBIKE_URL; name its server in an env-file" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDBIKE_JOBID", "x:A")
+    monkeypatch.delenv("REDBIKE_URL", raising=False)
+    with pytest.raises(ServerError, match="gets no REDBIKE_URL"):
+        Redbike(RoundRobin("A"))
+    assert not (tmp_path / ".redbike").exists()
+    # One that runs there is that of its worker.
+    server = EmbeddedServer()
+    server.start()
+    try:
+        assert shell.run("set", "next:A", "NOW").returncode == 0
+    finally:
+        server.stop()
