@@ -37,7 +37,7 @@ from redbike.schedule.moments import ZoneLike
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
 from redbike.store.names import check_jobid, check_queue_name
 from redbike.store.run import Run
-from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, JobFunction
+from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, CallOptions, JobFunction
 from redbike.worker.keyword_schedules import make_schedule
 from redbike.worker.signatures import CallSignature, read_signature
 
@@ -49,6 +49,11 @@ Row = tuple[str, str, JobOptions]  # job id, schedule, options
 _OF_WORKERS = (
     *("timeout", "on-timeout", "on-error", "retries", "backoff", "max-backoff", "jitter"),
     *("stop-after", "keep-result", "ping-url"),
+)
+# Those that are stored with each job that a method of the function sets. What is left is about the times of a schedule.
+_OF_CALLS = (
+    *("on-lost", "expires", "start-within", "finish-within", "overlap", "forget-after"),
+    *("history", "output", "tags", "owner", "note"),
 )
 _STOCK = RoundRobin("A")  # it names queues
 
@@ -127,6 +132,7 @@ class Jobs:
         `at` (epoch seconds, ISO 8601, or an aware datetime), or as `schedule` any that `Redbike.set` takes. `tz` is the
         zone of its times; without it that is the setting ``timezone``. Without a schedule, the function works jobs that
         are set elsewhere. `queue` names another queue, as ``A`` for ``work-A``. `options` are those of `Redbike.set`.
+        Those that are not about the times of a schedule hold for the jobs that methods of the function set, too.
 
         Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; without it, all are.
         An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some.
@@ -161,7 +167,7 @@ class Jobs:
             raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
         self._functions[jobid] = made
         kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
-        return kind(plain, jobid, signature, self._bikes)
+        return kind(plain, jobid, signature, self._bikes, _list_of_calls(made.options))
 
     def schedules(self) -> list[Row]:
         """Return (job id, schedule, options) of each function with a schedule, in their order."""
@@ -256,6 +262,12 @@ def _check_own(jobid: str, options: JobOptions) -> None:
     for name in options:
         if name.replace("_", "-") not in _OF_WORKERS:
             raise BadConfig(f"job {jobid!r}: it has no schedule here, so set {name!r} with each of its jobs")
+
+
+def _list_of_calls(options: JobOptions) -> CallOptions:
+    """Return the options that each job has that a method of the function sets."""
+    named = {name.replace("-", "_"): value for name, value in options.items()}
+    return cast(CallOptions, {name: named[name] for each in _OF_CALLS if (name := each.replace("-", "_")) in named})
 
 
 def _list_own(options: Mapping[str, Value | None]) -> dict[str, Value]:

@@ -187,6 +187,27 @@ def test_a_job_is_set_with_any_schedule(bike, calls):
     assert bike.tell("greet:bob")["status"] is None
 
 
+def test_options_of_a_function_with_a_schedule_hold_for_the_jobs_that_it_sets(own):
+    own, bike = own
+    held = {"expires": "1h", "output": "1k", "tags": "money", "owner": "Ann", "start_within": "5m"}
+    of_schedule = {"spread": "10m", "catchup": "all", "grace": "1h", "finish_by": "6:00"}
+
+    @own.job("charge", cron="0 3 * * *", **{"on-lost": "stop"}, **held, **of_schedule, retries=2, data={"name": "all"})
+    def charge(name: str) -> None:
+        pass
+
+    stored = {"on-lost": "stop", "expires": 3600, "output": 1024, "tags": "money", "owner": "Ann", "start-within": 300}
+    assert bike.tell(charge.enqueue("ann"))["options"] == stored
+    later = charge.options(key="x", after="1h", retries=1).enqueue("cat")
+    assert bike.tell(later)["options"] == stored | {"retries": 1}
+    assert bike.tell(charge.set("bob", "@daily", "bob"))["options"] == stored
+    changed = charge.options(on_lost=None, expires="2h")
+    left = {name: value for name, value in stored.items() if name != "on-lost"}
+    assert bike.tell(changed.set("bob", "@daily", "bob"))["options"] == left | {"expires": 7200}
+    # Each decorator has its own, and a function without a schedule has none that are stored.
+    assert "options" not in bike.tell(own.job("plain", retries=2)(charge).enqueue("ann"))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
