@@ -142,7 +142,9 @@ class Queues:
         return True
 
     def _timeout(self, name: str) -> float:
-        seconds = self._worker.timeout(self._hosts.find_base(name) if self._hosts else name)
+        base = self._hosts.find_base(name) if self._hosts else name
+        find = getattr(self._worker, "_find_timeout", None)  # `Jobs` has it: several functions may share a queue
+        seconds = find(base, self._default) if find else self._worker.timeout(base)
         if seconds is None:
             return self._default
         if not is_number(seconds) or not 0.001 <= seconds <= 1e9:

@@ -196,6 +196,14 @@ class Jobs:
         own = [each.own.get("timeout") for each in self._functions.values() if each.queue == queue_name]
         return max((float(seconds) for seconds in own if seconds is not None), default=None)
 
+    def _find_timeout(self, queue_name: str, default: float) -> float | None:
+        """Return `timeout`, where `default` counts for functions of the queue that have none of their own."""
+        longest = self.timeout(queue_name)
+        if longest is None or type(self).timeout is not Jobs.timeout:  # that of a subclass is as it says
+            return longest
+        lacks = any(each.own.get("timeout") is None for each in self._functions.values() if each.queue == queue_name)
+        return max(longest, default) if lacks else longest
+
     def limits(self) -> Mapping[str, Limit]:
         """Return the limits of queues."""
         return self._limits

@@ -9,6 +9,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, BadQueueName, BadSchedule, Jobs, Limit, Redbike, current_run
 from redbike.cli.load import set_schedules
+from redbike.loop.queues import Queues
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_placer, load_worker
 from tests.loops import raising
@@ -179,6 +180,25 @@ def test_queues_are_those_of_stock_workers_unless_they_are_named(jobs):
     assert [jobs.timeout(name) for name in jobs.queue_names()] == [None, 300.0, None]
     # Those who know nothing of the functions find the same queue for what is scheduled in code.
     assert jobs.queue_for("backup") == RoundRobin("A").queue_for("backup")
+
+
+def test_a_short_timeout_of_one_function_does_not_shorten_that_of_others_in_its_queue(jobs):
+    for jobid, given in {"quick": {"timeout": 2}, "long": {"timeout": "1m"}, "plain": {}}.items():
+        jobs.job(f"{jobid}-alone", queue=jobid, **given)(lambda: None)
+        jobs.job(f"{jobid}-mixed", queue=f"{jobid}-mixed", **given)(lambda: None)
+        jobs.job(f"{jobid}-other", queue=f"{jobid}-mixed")(lambda: None)
+    [poll] = Queues(jobs, 10.0).polls()
+    expected = {"quick": 2, "quick-mixed": 10, "long": 60, "long-mixed": 60, "plain": 10, "plain-mixed": 10}
+    assert dict(poll.queues) == {f"work-{name}": seconds for name, seconds in expected.items()}
+
+    class Own(Jobs):
+        def timeout(self, queue_name):
+            return 3
+
+    own = Own()
+    own.job("plain")(lambda: None)
+    [poll] = Queues(own, 10.0).polls()
+    assert poll.queues == [("work-plain", 3)]
 
 
 def test_options_of_a_function_hold_for_its_jobs_unless_they_have_their_own(bike, jobs):
