@@ -12,7 +12,6 @@ from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
-from redbike.config.options import COLUMNS
 from redbike.control.sync.changes import Change, describe_counts
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
@@ -78,10 +77,8 @@ def set_schedules(bike: Redbike, spec: str) -> None:
     if not isinstance(bike.worker, Jobs):
         return
     rows = bike.worker.schedules()
-    defaults = dict.fromkeys(COLUMNS[2:])
     group = quote_spec(spec)
-    pairs = ((jobid, text, {**defaults, **options}) for jobid, text, options in rows)
-    changes = bike.sync(pairs, group=group, take=True)
+    changes = bike.sync(rows, group=group, take=True)
     _report_taken(group, changes.taken)
     complain(f"{group}: {changes if rows else 'none of its functions has a schedule'}")
     for jobid, error in changes.bad.items():

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from redbike.config.limits import Limit
-from redbike.config.options import JobOptions, format_options, parse_options, read_changes
+from redbike.config.options import COLUMNS, JobOptions, format_options, parse_options, read_changes
 from redbike.config.parameters import Value
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, BadQueueName, CommandFailed
@@ -147,6 +147,7 @@ class Jobs:
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
         text = make_schedule(check_jobid(jobid), tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
         own = _list_own(read_changes(options).options)
+        options = _use_underscores(options)
         if text is None:
             _check_own(jobid, options)
         rules = read_rules(retry_on, stop_on, f" of the job {jobid!r}")
@@ -170,10 +171,16 @@ class Jobs:
         return kind(plain, jobid, signature, self._bikes, _list_of_calls(made.options))
 
     def schedules(self) -> list[Row]:
-        """Return (job id, schedule, options) of each function with a schedule, in their order."""
-        # Copies: whoever changes them changes nothing here.
+        """Return (job id, schedule, options) of each function with a schedule, in their order.
+
+        Options and data that it does not have are None: so whoever sets the job resets them.
+        """
+        absent = _use_underscores(dict.fromkeys(COLUMNS[2:]))
         return [
-            (jobid, each.schedule, deepcopy(each.options)) for jobid, each in self._functions.items() if each.schedule
+            # Copies: whoever changes them changes nothing here.
+            (jobid, each.schedule, cast(JobOptions, {**absent, **deepcopy(each.options)}))
+            for jobid, each in self._functions.items()
+            if each.schedule
         ]
 
     def name_queue(self, code: str) -> str:
@@ -272,10 +279,14 @@ def _check_own(jobid: str, options: JobOptions) -> None:
             raise BadConfig(f"job {jobid!r}: it has no schedule here, so set {name!r} with each of its jobs")
 
 
+def _use_underscores(options: Mapping[str, Any]) -> JobOptions:
+    """Return options by their names in Python."""
+    return cast(JobOptions, {name.replace("-", "_"): value for name, value in options.items()})
+
+
 def _list_of_calls(options: JobOptions) -> CallOptions:
     """Return the options that each job has that a method of the function sets."""
-    named = {name.replace("-", "_"): value for name, value in options.items()}
-    return cast(CallOptions, {name: named[name] for each in _OF_CALLS if (name := each.replace("-", "_")) in named})
+    return cast(CallOptions, {name: value for name, value in options.items() if name.replace("_", "-") in _OF_CALLS})
 
 
 def _list_own(options: Mapping[str, Value | None]) -> dict[str, Value]:

@@ -108,7 +108,9 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
     [(_, _, copied)] = jobs.schedules()
     copied["data"]["a"].append(2)
     copied["timeout"] = 5
-    assert jobs.schedules() == [("backup", text, {"data": {"a": [1]}})]
+    [(jobid, schedule, options)] = jobs.schedules()
+    assert (jobid, schedule, options.pop("data")) == ("backup", text, {"a": [1]})
+    assert set(options.values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +222,24 @@ def test_options_of_a_function_hold_for_its_jobs_unless_they_have_their_own(bike
     events = {jobid: event for jobid, event, _ in bike.get_statuses()}
     assert events == {"often": "TML", "once": "DIE", "strict": "DIE", "tried": "TML", "tried:b": "DIE"}
     assert bike.tell("tried")["next_run"] == pytest.approx(bike.store.timeline.read_clock() + 3600, abs=60)
+
+
+def test_what_is_no_more_in_the_code_is_reset_with_the_schedules(client, prefix):
+    def deploy(**given):
+        jobs = Jobs()
+        jobs.job("backup", every="1h", **given)(lambda folder="/srv": None)
+        with Redbike(jobs, prefix, client) as bike:
+            changes = bike.sync(jobs.schedules(), prune=True, group="app:jobs")
+            told = bike.tell("backup")
+            # The command up does the same.
+            assert not set_schedules(bike, "app:jobs")
+            assert bike.tell("backup") == told
+            return str(changes), told.get("options"), told.get("data")
+
+    given = {"timeout": "5m", "on-lost": "stop", "data": {"folder": "/home"}}
+    assert deploy(**given) == ("1 added", {"timeout": 300.0, "on-lost": "stop"}, {"folder": "/home"})
+    assert deploy() == ("1 changed", None, None)
+    assert deploy() == ("1 unchanged", None, None)
 
 
 PROGRAM = """
