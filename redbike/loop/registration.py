@@ -164,7 +164,7 @@ class Presence:
             self._changed.set()
 
     def _is_current(self) -> bool:
-        return self._entry == self._format_entry() and time.monotonic() - self._registered_at < REFRESH
+        return self._entry == self.format_entry() and time.monotonic() - self._registered_at < REFRESH
 
     def _keep_up(self) -> None:
         pause = 0.0
@@ -186,7 +186,7 @@ class Presence:
         workers, asked, complaint = self._loop.store.workers, time.monotonic(), ""
         try:
             if not (self._is_current() and self._renew()):
-                entry = self._format_entry()
+                entry = self.format_entry()
                 self._since = workers.register(self.owner, entry, self._since, self._describe_naming())
                 self._entry, self._registered_at = entry, asked
         except Unreachable:
@@ -214,7 +214,8 @@ class Presence:
         if self._listener and is_any_left:
             self._listener.hear()
 
-    def _format_entry(self) -> str:
+    def format_entry(self) -> str:
+        """Return what is registered: the entry of a `ProcessRecord`."""
         known = {"queues": (), "host": self._host, "pid": os.getpid(), "version": __version__, **self._describe()}
         is_stopping = self._loop.stopping.is_set()
         record = ProcessRecord(0.0, self._kind, is_stopping=is_stopping, settings=self._settings, **known)

@@ -14,6 +14,8 @@ from redbike.config.settings import KeywordSettings, Settings
 from redbike.errors import Again, BadConfig, Overrun, TooManyRuns
 from redbike.facade.redbike import Redbike
 from redbike.importers.rows import Source
+from redbike.loop.every_host import EveryHost
+from redbike.loop.host_queues import LOOK, HostQueues
 from redbike.loop.pings import Pings
 from redbike.loop.queues import Queues, apply_limits
 from redbike.loop.worker_class import WorkerClass
@@ -35,14 +37,24 @@ class SimulatedWorker(Worker):
     def __init__(self, store: Store, worker: WorkerClass, settings: Settings) -> None:
         super().__init__(store, worker, settings)
         seconds = count()
+        self._looks = 0.0  # the clock by which the queues of the host are looked for
+        self.hosts = HostQueues(self.hosts.host, store.queue_limits.find_used, lambda: self._looks)
         # Each look is a second later: so queues that come and go count at once.
-        self.queues = Queues(worker, settings.default_timeout, lambda: float(next(seconds)))
+        self.queues = Queues(worker, settings.default_timeout, lambda: float(next(seconds)), self.hosts)
         self.runner: _Runner = _Runner(worker, settings, self.pings)
         self.runner.saver = self.saver
         self.heartbeat = _Heartbeat(store, self.ends.end_overrun, self.runner.cancel)
         self.ran: Run | None = None  # the last one
         next(self.queues.polls())
         apply_limits(store, worker, self.queues.names())
+
+    def look_for_host(self) -> None:
+        """Ask again, when the next job is taken, which queues of the host are used by now."""
+        self._looks += LOOK
+
+    def register(self) -> None:
+        """Be known as a worker that is alive at this instant."""
+        self.store.workers.register(self.presence.owner, self.presence.format_entry())
 
     def close(self) -> None:
         """End the threads, and give back the connections."""
@@ -169,13 +181,16 @@ class SimulatedRedbike(Redbike):
             self._run_now(runs, limit, reraise)
             moment = self._find_next()
         self._clock.move(end)
+        self._spread(self._find_worker())
         return runs
 
     def _run_now(self, runs: list[Run], limit: int, reraise: bool) -> None:
         """Run what is due at this instant, until nothing is."""
         worker = self._find_worker()
         while True:
+            self._spread(worker)
             self.dispatch_due(self.now)
+            worker.look_for_host()
             before = len(runs)
             while worker.work_one() is not None:
                 run = worker.ran
@@ -190,6 +205,12 @@ class SimulatedRedbike(Redbike):
                     raise TooManyRuns(self._explain(runs, limit))
             if len(runs) == before:
                 return
+
+    def _spread(self, worker: SimulatedWorker) -> None:
+        """Make the jobs for every host what they say; this is the one host that there is."""
+        if self.store.hosts.read_all():
+            worker.register()
+            EveryHost(self.store, self.settings).spread_all()
 
     def _find_worker(self) -> SimulatedWorker:
         if self._worker is None:

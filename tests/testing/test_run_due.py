@@ -17,6 +17,7 @@ from redbike import (
     current_run,
 )
 from redbike.errors import Overrun
+from redbike.text.printable import name_host
 from tests.testing.worker import START, Worker, times
 from tests.waiting import wait_until
 
@@ -67,6 +68,33 @@ def test_what_is_set_counts_from_where_the_clock_stands(redbike):
     for jobid in ("third:A", "fourth:A"):
         bike.set(jobid, "EVERY:10m")
     assert times(bike.run_due(timedelta(minutes=20))) == [4200, 4200, 4800, 4800]
+
+
+def test_jobs_of_the_host_and_of_every_host_run_on_the_one_that_there_is(redbike):
+    bike = redbike(Worker(), now=START, host="web1")
+    bike.set("own:A@web1", f"EVERY:1h@{START}")
+    bike.set("other:A@web2", f"EVERY:1h@{START}")
+    bike.set("all:A@all", f"EVERY:2d@{START}")
+    assert [run.jobid for run in bike.run_due(timedelta(hours=2))] == ["own:A@web1", "own:A@web1"]
+    bike.unset("own:A@web1")
+    days = 86400.0
+    assert times(bike.run_due(timedelta(days=5))) == [2 * days, 4 * days]
+    assert [run.outcome for run in bike.runs("all:A@web1")] == ["ok", "ok"]
+    # Though its worker is idle for days, the host is there whenever a program looks.
+    bike.set("all:A@all", f"EVERY:3d@{START}")
+    bike.set("once:A@all", "NOW")
+    assert bike.tell("all:A@web1").get("paused") is None
+    runs = bike.run_due(timedelta(days=2))
+    assert [run.jobid for run in runs] == ["once:A@web1", "all:A@web1"]
+    assert times(runs)[1:] == [6 * days]
+    bike.unset("all:A@all")
+    assert bike.run_due(timedelta(days=9)) == []
+
+
+def test_without_a_name_the_host_has_that_of_the_system(redbike):
+    bike = redbike(Worker(), now=START)
+    bike.set(f"own:A@{name_host()}", f"EVERY:1h@{START}")
+    assert times(bike.run_due(timedelta(hours=2))) == [3600, 7200]
 
 
 def test_a_job_that_runs_for_ever_is_an_error_and_names_it(redbike):
