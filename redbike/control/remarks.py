@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from redbike.loop.requests import Request
 from redbike.schedule.kinds import Stop
 from redbike.store.inspected import JobState
 from redbike.store.jobs import JobToSet
@@ -23,6 +24,12 @@ def describe_waiting(jobid: str, followers: Sequence[str]) -> str:
 def describe_owner(jobid: str, group: str) -> str:
     """Return that a job which is changed by hand is the row of a file, or of a program."""
     return f"{jobid} is a row of {group}: the next load of the group sets it again, so change the row, too"
+
+
+def log_if_spent(request: Request, job: JobToSet) -> None:
+    """Say that a job of many is never due: its time is past, or its rule has run out, by ``after`` or by itself."""
+    if job.due is None and not (job.error or request.schedule.never_runs):
+        log.warning("%s: nothing is left to run of %r", job.jobid, request.schedule.text)
 
 
 def log_if_past(job: JobToSet, before: JobState, now: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
 from redbike.control.pairs import Pair, Wanted, read_pair
-from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past
+from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past, log_if_spent
 from redbike.errors import BadJobId, BadSchedule, NoSuchJob
 from redbike.loop.every_host import EveryHost
 from redbike.loop.occurrences import find_first_due
@@ -178,7 +178,12 @@ class Setter:
         errors: dict[str, ValueError] = {}
 
         def set_them() -> None:
-            errors.update((each.jobid, each.error) for each in self.set_requests(jobs, from_now).values() if each.error)
+            asked_for = dict(jobs)
+            for job in self.set_requests(jobs, from_now).values():
+                if job.due is None:
+                    log_if_spent(asked_for[job.jobid], job)
+                if job.error:
+                    errors[job.jobid] = job.error
 
         for jobid, schedule, changes, error in chunk:
             try:

@@ -625,3 +625,18 @@ def test_of_a_file_that_cannot_be_read_to_its_end_all_chunks_before_that_are_set
             said.extend(change for change in bike.sync_file(name, prune=True))
         assert {change.difference for change in said} == ({difference} if rows >= 500 else set())
         assert len(stored(bike)) == rows // 500 * 500 + 1
+
+
+@pytest.mark.parametrize("call", ["sync", "set_many"])
+def test_it_is_said_of_a_job_of_many_that_nothing_is_left_to_run(bike, caplog, call):
+    """It is stored, as its rule was good, or its time."""
+    rows = [("past:A", "DTSTART:20200101T000000Z RRULE:FREQ=DAILY;COUNT=3".replace(" ", "\n")), ("off:A", "STOP")]
+    rows.append(("fine:A", "EVERY:1h"))
+    for _ in range(2):
+        list(bike.set_many(rows)) if call == "set_many" else bike.sync(rows)
+    said = [record.getMessage() for record in caplog.records if "nothing is left" in record.getMessage()]
+    assert len(said) == (2 if call == "set_many" else 1)
+    assert said[0].startswith("past:A: nothing is left to run of 'DTSTART:20200101T000000Z")
+    caplog.clear()
+    list(bike.set_many([("once:A", "AT:2030-01-01T00:00:00Z")], after=2_000_000_000))
+    assert "once:A: nothing is left to run of 'AT:" in caplog.text

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from redbike.config.settings import Settings, check_zone
 from redbike.control.blackouts import check_blackout, set_for_jobs
+from redbike.control.remarks import log_if_spent
 from redbike.control.setter import CHUNK, Setter
 from redbike.control.sync.changes import (
     Change,
@@ -198,6 +199,9 @@ class Syncer:
             # A row behind them may have ended the cycle.
             done = list(setter.set_requests(again, from_now, step).values())
         _mark_refused(plans, {job.jobid: job.error for job in done if job.error})
+        for job in done:
+            if job.due is None:
+                log_if_spent(asked_for[job.jobid], job)
         besides.commit(self._store, setter.store)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
