@@ -37,6 +37,7 @@ class RunSearch:
     since: float | None = None  # epoch seconds
     before: tuple[float, str] | None = None  # when a run began, and its job: only those that stand behind it
     pattern: str | None = None  # of ids, for the server
+    matches: Callable[[str], bool] = field(default=lambda jobid: True)  # tells the same of an id
 
     def fits(self, run: PastRun) -> bool:
         """Tell whether `run` is one of them."""
@@ -44,6 +45,7 @@ class RunSearch:
             (run.has_failed or not self.failed)
             and (self.since is None or run.started >= self.since)
             and (self.before is None or (run.started, run.jobid) < self.before)
+            and self.matches(run.jobid)
         )
 
 

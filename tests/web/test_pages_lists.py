@@ -53,6 +53,14 @@ def test_older_runs_are_on_the_next_pages(page, bike):
     assert len(pages) == 3
 
 
+def test_a_pattern_finds_runs_behind_very_many_newer_ones(page, bike):
+    for name, start in (("a", 1000.0), ("b", 2000.0)):
+        add_runs(bike, *((f"{name}{number:03}:A", start + number, "") for number in range(120)))
+    found, pages = list_all(page, "/runs?pattern=a*", "before=")
+    assert (found, len(pages)) == ([f"a{number:03}:A" for number in reversed(range(120))], 2)
+    assert listed(read(page.get("/runs?pattern=c*"))) == []
+
+
 def test_runs_of_very_many_jobs_are_looked_for_job_by_job(page, bike, monkeypatch):
     for module in ("cursors", "past_runs"):
         monkeypatch.setattr(f"redbike.store.{module}.FEW", 100)

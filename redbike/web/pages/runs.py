@@ -24,7 +24,7 @@ def show_runs(site: Site, request: Request) -> Response:
     jobid, failed = request.query_params.get("id", ""), bool(read_text(request, "failed"))
     clock = site.read_clock()
     pattern, (since, said) = read_pattern(request), read_last(request, "since", clock)
-    search = RunSearch(failed, since, _read_before(request), pattern or None)
+    search = RunSearch(failed, since, _read_before(request), pattern or None, compile_pattern(pattern))
     cursor = read_text(request, "cursor")
     page = _read(site, search, jobid, Cursor.parse(cursor) if cursor else None)
     given = {
@@ -55,8 +55,7 @@ def _read(site: Site, search: RunSearch, jobid: str, cursor: Cursor | None) -> R
         return past.read_runs(search, [jobid])
     if cursor is not None:
         return past.read_runs_of_many(search, cursor)
-    page, fits = past.read_runs(search), compile_pattern(search.pattern or "")
-    return page._replace(runs=[run for run in page.runs if fits(run.jobid)])
+    return past.read_runs(search)
 
 
 def _read_before(request: Request) -> tuple[float, str] | None:
