@@ -2,11 +2,14 @@
 
 Of those that a pattern matches the server says which may not be well, see ``lua/triage.lua``. Only the first of these
 are looked at one by one, so that it can be told what is wrong with them.
+
+Who names a job for every host means those that it has on its hosts: it never runs itself.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from redbike.config.options import find_all_of
 from redbike.errors import NoSuchJob
 from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
@@ -14,6 +17,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.archived import read_newest
 from redbike.store.enums import Event, Outcome, Skip
+from redbike.store.every_host import Hosts, is_base, name_job
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
@@ -61,6 +65,8 @@ class NamedJobs:
             yield "", str(error)
             return
         yield from self._inspect(jobids)
+        bases = filter(is_base, jobids)
+        yield from self._check_on_hosts({base: self._store.hosts.read(base) for base in bases})
 
     def _check_many(self, pattern: str) -> Iterator[tuple[str, str]]:
         """Yield each job that is not well, and what is wrong with it, "" if that is not known yet."""
@@ -83,8 +89,20 @@ class NamedJobs:
         ended = (jobid for jobid, run in self._newest.items() if run and run.outcome is not Outcome.OK)
         fits = compile_patterns([pattern])
         yield from self._inspect([jobid for jobid in ended if fits(jobid) and self._is_new(jobid)])
+        bases = {base: hosts for base, hosts in self._store.hosts.read_all().items() if fits(base)}
+        yield from self._check_on_hosts(bases, fits)
         if not number:
             yield "", f"no job matches {pattern!r}"
+
+    def _check_on_hosts(
+        self, bases: Mapping[str, Hosts], is_checked: Callable[[str], bool] = lambda jobid: False
+    ) -> Iterator[tuple[str, str]]:
+        """Yield which jobs of bases are not well on a host, and what is wrong with them, but for those checked."""
+        base_of = {name_job(base, host): base for base, hosts in bases.items() for host in hosts.seen}
+        for job in self._read(jobid for jobid in base_of if not is_checked(jobid)):
+            # A job of that name may be of nobody but its user.
+            if find_all_of(job.options)[0] == base_of[job.jobid] and self._is_new(job.jobid):
+                yield from self._judge(job)
 
     def _is_new(self, jobid: str) -> bool:
         is_new = jobid not in self._seen
@@ -97,13 +115,19 @@ class NamedJobs:
 
     def _inspect(self, jobids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield those jobs that are not well, and what is wrong with them."""
+        for job in self._read(jobids):
+            yield from self._judge(job)
+
+    def _read(self, jobids: Iterable[str]) -> Iterator[JobState]:
         rest = iter(jobids)
         while page := list(islice(rest, TOGETHER)):
-            for job in self._store.questions.inspect(page):
-                newest = self._newest
-                last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
-                if problem := self._check(job, last):
-                    yield job.jobid, f"{job.jobid} {problem}"
+            yield from self._store.questions.inspect(page)
+
+    def _judge(self, job: JobState) -> Iterator[tuple[str, str]]:
+        newest = self._newest
+        last = newest[job.jobid] if job.jobid in newest else read_newest(job.jobid, job.history)
+        if problem := self._check(job, last):
+            yield job.jobid, f"{job.jobid} {problem}"
 
     def _check(self, job: JobState, last: PastRun | None) -> str:
         """Return what is wrong with a job; "" if it has succeeded when it was last to run, or was not due yet."""

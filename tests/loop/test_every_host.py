@@ -83,6 +83,23 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     assert [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)] == before
 
 
+def test_health_of_the_base_is_that_of_its_jobs(farm):
+    farm.bike.set(SECOND, "EVERY:1h")  # that of somebody else
+    farm.bike.set(BASE, "EVERY:1h")
+    farm.bike.set("clean:A", "EVERY:1h")
+    assert "jobs" not in farm.bike.health(BASE).topics
+    for jobid in (FIRST, SECOND, "clean:A"):
+        farm.store.client.hset(farm.store.keys.statuses, jobid, "BAD:1000")
+    for named in ([BASE], ["clean:A@a*"], [BASE, "clean:A@a*"], [BASE, FIRST]):
+        health = farm.bike.health(*named)
+        found = [text for topic, text in zip(health.topics, health.problems, strict=True) if topic == "jobs"]
+        assert found == [f"{FIRST} was never scheduled, as its schedule is bad"], named
+    assert farm.bike.health(BASE, SECOND).topics.count("jobs") == 2
+    assert farm.bike.health("clean:A*").topics.count("jobs") == 3
+    for jobid in (FIRST, SECOND, "clean:A"):
+        farm.store.client.hset(farm.store.keys.statuses, jobid, "TML:1000")
+
+
 def test_set_and_unset_of_the_base(farm):
     farm.bike.set(BASE, "0 3 * * *", retries=2)
     farm.bike.set(BASE, "0 4 * * *", retries=None)
