@@ -186,10 +186,7 @@ class EveryHost:
         """Tell whether a job is to be set on a host."""
         if host in base.jobs:
             return base.is_of(host) and find_all_of(base.jobs[host].options)[1] != base.revision
-        if host not in base.present or inner.never_runs:
-            return False
-        is_new = inner.runs_once and base.state.now - _find_set_at(base.state) < NEW
-        return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.state.now) is not None
+        return host in base.present and would_begin(base.state, inner)
 
     def _make_request(self, base: _Base, inner: Schedule, host: str) -> HostRequest:
         jobid, known, now = name_job(base.jobid, host), base.jobs.get(host), base.state.now
@@ -228,6 +225,14 @@ class EveryHost:
     def _copy_pause(self, jobid: str, pause: Pause) -> None:
         given = pause.to_dict()
         self._store.pauses.pause([jobid], given["until"], given["by"] or "", given["reason"] or "", given["since"])
+
+
+def would_begin(base: JobState, inner: Schedule) -> bool:
+    """Tell whether a host that comes now gets a job of a base; `inner` is the schedule that it would have."""
+    if inner.never_runs:
+        return False
+    is_new = inner.runs_once and base.now - _find_set_at(base) < NEW
+    return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.now) is not None
 
 
 def _find_set_at(state: JobState) -> float:

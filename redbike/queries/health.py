@@ -100,7 +100,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
         "dead": list(_check_dead(found.dead)),
         "dispatchers": [] if kinds["dispatcher"] or not is_known else ["no dispatcher is running"],
         "overdue": list(_check_overdue(overdue, first, now)),
-        "queues": list(_list_some(chain(_check_unplaced(found), _check_queues(found, max_lag)))) if is_known else [],
+        "queues": list(_list_some(_check_places(found, max_lag))) if is_known else [],
         "commands": list(_list_some(_check_commands(found))),
         "lost": list(_list_some(_check_lost(lost, now))) if is_known else [],
         "stuck": list(_list_some(_check_stuck(found.processes))),
@@ -146,6 +146,10 @@ def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str
         yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
 
 
+def _check_places(found: Glance, max_lag: float) -> Iterator[str]:
+    return chain(_check_unplaced(found), _check_queues(found, max_lag), _check_unhosted(found))
+
+
 def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
     now, unworked = found.now, found.unworked
     for queue in found.queues:
@@ -156,6 +160,11 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
             yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
         elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
             yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+
+
+def _check_unhosted(found: Glance) -> Iterator[str]:
+    for jobid, queue in () if found.is_paused else found.unhosted:
+        yield f"{jobid} is to run on every host with a worker of {queue}, and there is none"
 
 
 def _check_unplaced(found: Glance) -> Iterator[str]:

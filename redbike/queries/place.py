@@ -34,6 +34,8 @@ def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
         return f"It has failed for good {when}, and is not scheduled.", False
     if event == Event.STP:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
+    if "hosts" in job and all(each.get("gone") for each in job["hosts"]):
+        return "It runs on no host, as none has a worker of its queue.", True
     if "hosts" in job:
         return "It runs as a job of its own on each host of its queue.", True
     if waits_for := job.get("waits_for"):

@@ -6,8 +6,11 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Jobs, Redbike, RoundRobin
 from redbike.loop.every_host import GONE, EveryHost
+from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
+from redbike.queries.place import describe_job
 from redbike.queries.why.past import Reasons
+from redbike.schedule.clock import Clock
 from redbike.store.inspection.fsck import fsck
 from redbike.store.workers import KEPT
 from tests.verbs import Quiet
@@ -160,6 +163,39 @@ def test_a_host_that_is_back_waits_while_the_base_is_paused(farm):
     assert farm.bike.tell(SECOND)["paused"]
     farm.bike.resume(BASE)
     assert "paused" not in farm.bike.tell(SECOND)
+
+
+def list_queue_problems(farm):
+    """What is wrong with queues, and whether `show` says that the base runs nowhere."""
+    health = check_health(farm.store, [], 60.0, "UTC")
+    problems = [text for topic, text in zip(health.topics, health.problems, strict=True) if topic == "queues"]
+    return problems, "no host" in describe_job(farm.bike.tell(BASE), Clock(farm.now, "UTC"))[0]
+
+
+def test_a_base_without_any_host_is_a_problem(farm):
+    nowhere = [f"{BASE} is to run on every host with a worker of work-A, and there is none"]
+    farm.bike.set(BASE, "EVERY:1h")
+    assert list_queue_problems(farm) == ([], False)
+    farm.leave("web1")
+    farm.leave("web2")
+    farm.come("db1", queue="work-B")
+    farm.spread()
+    assert list_queue_problems(farm) == ([], False), "it may be restarting"
+    farm.now += GONE + 60
+    farm.come("db1", queue="work-B")
+    assert list_queue_problems(farm)[0] == nowhere
+    farm.bike.pause(BASE)
+    assert list_queue_problems(farm)[0] == []
+    farm.bike.resume(BASE)
+    assert list_queue_problems(farm)[0] == nowhere
+    farm.come("web3")
+    assert list_queue_problems(farm)[0] == [], "whether or not a dispatcher has noted it yet"
+    farm.leave("web3")
+    farm.spread(later=KEPT + 1)
+    assert list_queue_problems(farm) == (nowhere, True)
+    for schedule, problems in (("STOP", []), ("AT:1000", []), ("AT:4000000000", nowhere)):
+        farm.bike.set(BASE, schedule)
+        assert list_queue_problems(farm)[0] == problems, schedule
 
 
 def test_what_somebody_has_paused_stays_so(farm):

@@ -426,6 +426,13 @@ def test_a_worker_that_is_alive_counts_whatever_is_configured(bike, check):
     assert check("checkedjobs:Worker('A')")[0] == DONE
 
 
+def test_a_job_on_every_host_counts_by_its_queue_there(bike, check):
+    for schedule in ("0 3 * * *", "STOP", "AT:1000"):
+        bike.set(f"job{schedule[:1]}:B@all", schedule)
+    assert problems(check, "checkedjobs:Worker('A')") == ["no worker works the queue 'work-B': the job 'job0:B@all'"]
+    assert check("checkedjobs:Worker('B')")[0] == DONE
+
+
 def test_a_million_queues_are_counted_together(bike, check):
     list(bike.set_many((f"job:Q{number}", "0 3 * * *") for number in range(MOST_GROUPS + 5)))
     found = problems(check, "checkedjobs:Worker('A')")

@@ -13,9 +13,11 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.queries.check.findings import Finding, Groups, Needed, note
 from redbike.queries.following.family import Family, find_after
 from redbike.queries.following.words import describe_hopeless
-from redbike.schedule.parser import is_follower, parse_stored
+from redbike.schedule.parser import find_inner, is_follower, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
+from redbike.store.every_host import is_base
+from redbike.store.hosts import split_host
 from redbike.store.inspection.fsck import describe_remedy, find_instant_ahead
 from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
@@ -109,6 +111,8 @@ class JobsCheck:
         """Yield why nobody will do a job; what many jobs share is counted."""
         try:
             queue = self._store.queue_for(jobid) if self._names_queues else None
+            # The workers of a base, on whatever host, are those of its queue there.
+            queue = split_host(queue)[0] if queue is not None and is_base(jobid) else queue
         except RedbikeError as error:
             queue = None
             yield Finding(f"{jobid!r}: {error}")
@@ -189,6 +193,8 @@ class JobsCheck:
 def _judge(now: float, text: str) -> int:
     """Return what becomes of a stored schedule. Raise `BadSchedule`."""
     schedule = parse_stored(text)
+    if schedule.is_for_hosts and (inner := find_inner(text)):
+        return GOES_ON if inner.next(now) is not None else STOPPED
     if schedule.runs_once or schedule.is_awaiting or schedule.next(now) is not None:
         return GOES_ON
     return STOPPED if schedule.next(0.0) is None else RUN_OUT
