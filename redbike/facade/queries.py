@@ -223,7 +223,7 @@ class Queries(Part):
         if not is_number(max_lag) or not 0 < max_lag <= MOST_LAG:
             raise BadConfig(f"bad max_lag {quote(max_lag)}: seconds are needed, more than 0 and up to {MOST_LAG:g}")
         settings, checked = self.settings, [check_pattern(text) for text in patterns]
-        return check_health(self.store, checked, max_lag, settings.timezone, settings.grace)
+        return check_health(self.store, checked, max_lag, settings.timezone, settings.grace, settings.history)
 
     def metrics(self) -> str:
         """The metrics for Prometheus, in its text format. Needs the extra ``metrics``.

@@ -75,14 +75,16 @@ class Health:
         return f"; paused: {', '.join(_list_some(iter(self.paused)))}" if self.paused else ""
 
 
-def check_health(store: Store, patterns: Sequence[str], max_lag: float, timezone: str, grace: float = 0.0) -> Health:
+def check_health(
+    store: Store, patterns: Sequence[str], max_lag: float, timezone: str, grace: float = 0.0, history: int = 10
+) -> Health:
     """Return whether all is well, and whether each job that `patterns` name has succeeded when it was last to run.
 
-    No job may be due for more than `max_lag` seconds. `grace` is the setting. Raise `BadJobId`.
+    No job may be due for more than `max_lag` seconds. `grace` and `history` are the settings. Raise `BadJobId`.
     """
     found = read_glance(store, max_lag, with_rates=False, timezone=timezone)
     named = [failure.jobid for failure in found.dead.failures[:MOST]]
-    jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, named)
+    jobs = NamedJobs(store, Clock(found.now, timezone), max_lag, grace, history, named)
     return judge(found, max_lag, _list_some(jobs.check(patterns, MOST)))
 
 

@@ -9,7 +9,7 @@ Who names a job for every host means those that it has on its hosts: it never ru
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from redbike.config.options import find_all_of
+from redbike.config.options import find_all_of, parse_options
 from redbike.errors import NoSuchJob
 from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
@@ -29,12 +29,14 @@ TOGETHER = 20  # jobs that are looked at in one round trip
 
 
 class NamedJobs:
-    """Checks jobs of `store`, but for those that were `told` of already. `grace` is the setting."""
+    """Checks jobs of `store`, but for those that were `told` of already. `grace` and `history` are the settings."""
 
-    def __init__(self, store: Store, clock: Clock, max_lag: float, grace: float, told: Iterable[str] = ()) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, max_lag: float, grace: float, history: int, told: Iterable[str] = ()
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._grace = grace
+        self._grace, self._history = grace, history
         self._latest = clock.now - max_lag  # what should have run by then is late
         self._seen = set(told)
         self._newest: dict[str, PastRun | None] = {}  # runs that are not archived yet
@@ -163,6 +165,8 @@ class NamedJobs:
 
     def _find_skipped(self, job: PassedJob) -> float | None:
         """Return when the last occurrence of a job was due, if that was skipped; else None."""
+        if not parse_options(job.options).get("history", self._history):
+            return None  # no run is kept of it: whether the last one was for that occurrence is not known
         due = self._occurrences.find_after(job)
         # Whoever has set it since may have moved its occurrences: the schedule of before is not known.
         return None if due is None or self._changes.was_set(job.jobid, due) else due

@@ -244,6 +244,17 @@ def test_a_job_whose_last_occurrence_was_skipped(staffed):
     assert check(staffed, JOB).is_well, "that was an earlier one"
 
 
+def test_of_a_job_of_which_no_run_is_kept_nobody_knows_which_occurrence_was_skipped(staffed):
+    set_job(staffed.at(START), JOB, OLD, 1200.0)
+    staffed.client.hset(staffed.keys.skipped, mapping={f"paused:{JOB}": 1, "paused:": 1})
+    assert [check(staffed, name).is_well for name in (JOB, f"{JOB[:-1]}*")] == [False, False]
+    for options, history, is_well in (('{"history":0}', 10, True), ("{}", 0, True), ('{"history":5}', 0, False)):
+        staffed.client.hset(staffed.keys.options, JOB, options)
+        for name in (JOB, f"{JOB[:-1]}*"):
+            health = check_health(staffed.at(NOW), [name], MINUTE, "UTC", history=history)
+            assert health.is_well == is_well, (options, history, name)
+
+
 def test_a_job_that_somebody_has_set_since_it_was_due(staffed):
     noted = staffed.noted_as("me@here")
     set_job(noted.at(1001.0), JOB, OLD, 1200.0)
