@@ -23,7 +23,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.store.archived import read_last_end, read_runs
 from redbike.store.entries import Pending, collect, list_last_naming, list_naming, read_entry
 from redbike.store.enums import Skip
-from redbike.store.history import PastRun, get_end
+from redbike.store.history import PastRun, get_end, read_run
 from redbike.store.namespace import PAGE, Namespace, Part, make_tag, split
 from redbike.store.records import COUNT, decode, encode
 from redbike.store.tally import (
@@ -92,6 +92,13 @@ class Journal(Part):
             entries = list_last_naming(entries, jobids)
         pending = collect(entries, jobids)
         return {jobid: next(iter(own.read(jobid, b"")), None) for jobid, own in pending.items()}
+
+    def find_last(self, jobid: str) -> PastRun | None:
+        """Return the newest run of a job that has ended and is not archived yet, also if none is kept of it."""
+        for entry in list_last_naming(self._read_entries(), [jobid]):
+            for run in reversed(read_entry(entry, {encode(jobid)}) or ()):
+                return None if isinstance(run, str) else read_run(jobid, run.packed, run.worker)
+        return None
 
     def count_recent(self, now: float) -> Counter[str]:
         """Return by queue how many runs have ended in the last minute, or up to `PART` seconds before that."""

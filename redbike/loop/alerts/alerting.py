@@ -120,7 +120,8 @@ class Alerting:
         next(self._upkeep, None)
         known = alerts.read()
         found, gone = find_conditions(self._store, known, self._settings.timezone, self._of_processes)
-        changes = decide(found, gone, known, self._settings.alert_every, partial(has_run_well, self._store))
+        has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
+        changes = decide(found, gone, known, self._settings.alert_every, has_recovered)
         changes += self._missed.look(known.now)
         if changes:
             self._note(changes, known)

@@ -11,10 +11,11 @@ from redbike.loop.alerts.late import find_late
 from redbike.schedule.clock import format_length
 from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, Known, Told
 from redbike.store.archived import read_newest
-from redbike.store.enums import Alert, Outcome
+from redbike.store.enums import Alert, Event, Outcome
 from redbike.store.history import get_end
+from redbike.store.inspected import JobState
 from redbike.store.job import Job
-from redbike.store.records import format_time
+from redbike.store.records import Status, format_time
 from redbike.store.store import Store
 
 MOST_FAILING = 1000  # jobs that have failed last, of which people are told
@@ -103,22 +104,36 @@ def _add_lasting(store: Store, found: Found, known: Known) -> set[str]:
 def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
     """Yield which alerts of a job last until it runs well again."""
     # Somebody has asked for a run of what had failed; or there are too many failures to keep them all.
-    if Alert.FAILED in active and (job.has_failed or job.last_outcome in FAILED):
+    is_to_run = job.last_outcome is None and job.status == Event.ENQ
+    if Alert.FAILED in active and (job.has_failed or job.last_outcome in FAILED or is_to_run):
         yield Alert.FAILED
     if Alert.STOPPED in active and job.is_dead:
         yield Alert.STOPPED
 
 
-def has_run_well(store: Store, jobid: str, since: float) -> bool:
-    """Tell whether a job, of which an alert does not last any more, has begun since then, or has run well.
+def has_run_well(store: Store, failures_limit: int, jobid: str, active: Mapping[str, float]) -> bool:
+    """Tell whether a job, of which no alert lasts any more, has begun since then, or has run well.
 
-    Otherwise it was stopped, or has never run.
+    Otherwise it was stopped, or has never run. `active` says since when each alert has lasted.
     """
+    since = min(active.values())
     [state] = store.questions.inspect([jobid])
     if state.run and state.run.start >= since - 1.0:
         return True  # it was to begin, and has
     run = store.journal.read_newest([jobid]).get(jobid) or read_newest(jobid, state.history)
-    return run is not None and run.outcome is Outcome.OK and get_end(run) >= since - 1.0
+    run = run or store.journal.find_last(jobid)
+    if run is not None:
+        return run.outcome is Outcome.OK and get_end(run) >= since - 1.0
+    # No run is kept of it. Its failure leaves when it has run well, or when there are too many.
+    is_known = Alert.FAILED in active and len(store.alerts.list_failing(failures_limit)) < failures_limit
+    return is_known and _has_ended(state, since)
+
+
+def _has_ended(state: JobState, since: float) -> bool:
+    """Tell whether a job has no failure, and is since then where one goes whose run has ended."""
+    status = Status.parse(state.status)
+    has_place = status is not None and status.event in (Event.TML, Event.STP) and status.time >= since - 1.0
+    return has_place and state.failure is None and state.dropped is None
 
 
 def find_no_dispatcher(since: float, now: float) -> Found:

@@ -5,25 +5,25 @@
 3. ``recovered`` is told whenever something was told before that: nobody is to look for what is well again.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 
 from redbike.loop.alerts.conditions import Condition, Found
 from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
 
-HasRecovered = Callable[[str, float], bool]
+HasRecovered = Callable[[str, Mapping[str, float]], bool]
 
 FLEET = (PROCESS, REWIND, DISPATCHER)
 
 
 def decide(
-    found: Found, gone: Set[str], known: Known, every: float, has_recovered: HasRecovered = lambda jobid, since: True
+    found: Found, gone: Set[str], known: Known, every: float, has_recovered: HasRecovered = lambda jobid, active: True
 ) -> list[Change]:
     """Return the changes of what has been told, with the lines that are told by each.
 
     `gone` are the fields of jobs that are not set any more: of these nothing is told. `has_recovered` tells whether a
-    job is well, of which something was told since then.
+    job is well, of which these alerts were told, each since then.
     """
     names = dict.fromkeys([*(name for name in known.told if name.startswith((JOB, *FLEET))), *found])
     changes = [
@@ -54,7 +54,7 @@ def _decide_one(
     times |= {each.alert: now for each in new}
     lines = [format_alert(each.alert, each.text, each.since, each.due, _find_jobid(name)) for each in new]
     jobid = _find_jobid(name)
-    if told.active and not found and (not jobid or has_recovered(jobid, min(told.active.values()))):
+    if told.active and not found and (not jobid or has_recovered(jobid, told.active)):
         lines += _list_recovered(name, now)
     after = Told(active, times).format()
     # A job without anything that is told may be one that is looked at.

@@ -95,6 +95,57 @@ def test_a_job_that_fails_stops_and_is_well_again(world, bike, pinged):
     assert (told(pinged), list(fsck(world.store))) == ([], [])
 
 
+def end_well(bike, jobid, now):
+    run = take_one(bike.store.at(now), [(QUEUE, 1e6)], f"tag{jobid}")
+    bike.store.at(now).runs.end(run, NextState("next", NOON * 2))
+
+
+@pytest.mark.parametrize("archives", [False, True])
+def test_a_job_of_which_no_run_is_kept_is_well_again(world, bike, pinged, archives):
+    bike.set("a:A", "EVERY:1h", history=0)
+    fail(bike, "a:A")
+    world.look(NOON)
+    bike.run("a:A")
+    world.look(NOON + 100)
+    assert told(pinged) == [[("failed", "a:A")]], "it only waits in its queue"
+    end_well(bike, "a:A", NOON + 200)
+    if archives:
+        list(bike.store.archiver.archive())
+    world.look(NOON + 300)
+    assert told(pinged) == [[("recovered", "a:A")]]
+
+
+def test_a_failure_that_is_one_too_many_is_not_well_again(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h", history=0)
+    fail(bike, "a:A")
+    world.look(NOON)
+    fail(bike, "a:A", now=NOON + 50)
+    limit = Settings().failures_limit
+    others = {f"{number}:B": NOON + 60 + number for number in range(limit)}
+    bike.client.zadd(bike.store.keys.failure_times, others)
+    bike.client.zrem(bike.store.keys.failure_times, "a:A")
+    bike.client.hdel(bike.store.keys.failures, "a:A")
+    list(bike.store.archiver.archive())
+    pinged.posted.clear()
+    world.look(NOON + 2 * limit)
+    assert ("recovered", "a:A") not in [each for message in told(pinged) for each in message]
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_job_of_which_no_run_is_kept_is_not_late_any_more(world, bike, pinged, is_run):
+    bike.set("a:A", "0 12 * * *", start_within="10m", history=0)
+    bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
+    world.look(NOON + 700)
+    assert told(pinged) == [[("late", "a:A")]]
+    if is_run:
+        dispatch(bike.store.at(NOON + 750), [("a:A", repr(NOON), QUEUE)])
+        end_well(bike, "a:A", NOON + 760)
+    else:
+        bike.set("a:A", "0 11 * * *")
+    world.look(NOON + 800)
+    assert told(pinged) == ([[("recovered", "a:A")]] if is_run else [])
+
+
 def test_a_dead_job_is_told_whatever_else_has_failed_since(world, bike, pinged):
     bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A", place="die")

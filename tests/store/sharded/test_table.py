@@ -13,7 +13,7 @@ OF_ONE = {
     "backfills": {"check"},
     "blackouts": {"begin", "inspect", "repair"},
     "hosts": {"list_bad", "scan_bases"},
-    "journal": {"count_recent", "list_bad"},
+    "journal": {"count_recent", "find_last", "list_bad"},
     "groups": {"close", "tell", "list_names"},
     "links": {
         *(
