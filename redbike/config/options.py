@@ -26,8 +26,8 @@ _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # in JSON
 
 
 Labels = dict[str, str | list[str]]  # what people say of a job: its tags, a list, its owner and its note
-PAUSED = "paused"
-COLUMNS = ("jobid", "schedule", *OPTIONS, DATA)  # what is set of a job
+SCHEDULE, PAUSED = "schedule", "paused"
+COLUMNS = ("jobid", SCHEDULE, *OPTIONS, DATA)  # what is set of a job
 BLACKOUT = "blackout"
 ALL_COLUMNS = (*COLUMNS, PAUSED, BLACKOUT)  # of a CSV file that has all of a job
 

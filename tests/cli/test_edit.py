@@ -131,6 +131,43 @@ def test_the_file_is_private_has_only_what_is_named_and_the_editor_is_that_of_vi
     check_refused(shell.run("edit", "--yes", "--tag=gone"), 1, "no job has the tag 'gone'")
 
 
+SATURDAYS = "0 2 * * sat"
+
+
+@pytest.mark.parametrize(
+    ("change", "printed", "schedule", "blackout"),
+    [
+        (lambda row: row.update(timeout="90"), "timeout: default -> 90", "0 9 * * *", (SATURDAYS, 7200)),
+        (
+            lambda row: row.update(schedule="0 8 * * *"),
+            "0 9 * * * -> CRON_TZ=Europe/Berlin 0 8 * * *",
+            "CRON_TZ=Europe/Berlin 0 8 * * *",
+            (SATURDAYS, 7200),
+        ),
+        (
+            lambda row: row.update(blackout=row["blackout"].replace("7200", "3600")),
+            f"paused every {SATURDAYS} for 1 h",
+            "0 9 * * *",
+            (SATURDAYS, 3600),
+        ),
+        (
+            lambda row: row.update(blackout=row["blackout"].replace("sat", "sun")),
+            "paused every CRON_TZ=Europe/Berlin 0 2 * * sun for 2 h",
+            "0 9 * * *",
+            ("CRON_TZ=Europe/Berlin 0 2 * * sun", 7200),
+        ),
+    ],
+)
+def test_a_schedule_that_nobody_touches_stays_in_its_zone(desk, bike, shell, change, printed, schedule, blackout):
+    bike.set("zoned:A", "0 9 * * *")
+    bike.pause("zoned:A", every=SATURDAYS, lasting="2h")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Europe/Berlin\n")
+    done = desk.edit(lambda rows: change(rows["zoned:A"]))
+    assert (done.returncode, done.stdout) == (0, f"changed,zoned:A,{printed}\n"), done.stderr
+    [found] = bike.tell("zoned:A")["blackouts"]
+    assert (dict(bike.get_schedules())["zoned:A"], (found["every"], found["seconds"])) == (schedule, blackout)
+
+
 @pytest.mark.parametrize(
     ("script", "status", "words"),
     [

@@ -42,6 +42,7 @@ class Row(NamedTuple):
     pause: WantedPause | None = None
     blackout: WantedBlackout | None = None
     error: ValueError | None = None  # why it is refused
+    complete: frozenset[str] = frozenset()  # columns whose schedules are as they are stored: in no zone of this host
 
 
 class Change(NamedTuple):

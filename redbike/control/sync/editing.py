@@ -1,14 +1,15 @@
 """Rows of jobs that a person has edited: what has become of them since they were written to a file.
 
 A row is compared with what it was, and not with what is stored: so a row that nobody has touched changes nothing, and
-what somebody else has changed of a job meanwhile is found.
+what somebody else has changed of a job meanwhile is found. A cell that is as it was is not read again: a schedule
+without a zone is in UTC in a cell, and in the zone of this host where a person writes it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from redbike.config.options import ALL_COLUMNS, BLACKOUT, COLUMNS, NO_CHANGES, PAUSED
+from redbike.config.options import ALL_COLUMNS, BLACKOUT, COLUMNS, NO_CHANGES, PAUSED, SCHEDULE
 from redbike.config.settings import Settings
 from redbike.control.blackouts import end_for_jobs
 from redbike.control.jobs import resume_jobs
@@ -21,6 +22,7 @@ from redbike.importers.rows import read_entry, read_rows
 from redbike.store.enums import Difference
 from redbike.store.records import Membership
 from redbike.store.store import Store
+from redbike.text.parsing import load_object
 
 Cells = tuple[str, ...]  # of a job, in the order of `ALL_COLUMNS`
 _PAUSE_STAYS = "edit cannot change a pause: empty the cell to resume the job, or leave it as it was"
@@ -76,6 +78,8 @@ def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) ->
     if before and not differs:
         return
     row = _read(line, found)
+    if before:
+        row = _keep_stored(row, was, differs)
     if PAUSED in differs and was[PAUSED]:
         if cells[PAUSED]:
             row = row._replace(error=row.error or BadConfig(_PAUSE_STAYS))
@@ -83,6 +87,17 @@ def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) ->
     if BLACKOUT in differs and not cells[BLACKOUT]:
         edited.opened.append(found.jobid)
     edited.rows.append(row)
+
+
+def _keep_stored(row: Row, was: Mapping[str, str], differs: set[str]) -> Row:
+    """Return a row that leaves the schedules that nobody has touched as they are stored."""
+    complete = {SCHEDULE} - differs
+    if BLACKOUT not in differs:
+        return row._replace(blackout=None, complete=frozenset(complete))
+    before = load_object(was[BLACKOUT])
+    if row.blackout and before and row.blackout.every == before.get("every"):
+        complete.add(BLACKOUT)
+    return row._replace(complete=frozenset(complete))
 
 
 def _read(line: int, found: FileRow) -> Row:

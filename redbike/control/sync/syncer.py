@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
+from redbike.config.options import BLACKOUT, SCHEDULE
 from redbike.config.settings import Settings, check_zone
 from redbike.control.blackouts import check_blackout, set_for_jobs
 from redbike.control.remarks import log_if_spent
@@ -35,6 +36,7 @@ from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, check_base, parse_to_set
 from redbike.schedule.after import After
 from redbike.schedule.group import Group
+from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
@@ -146,8 +148,11 @@ class Syncer:
             check_stored(row.jobid, stored.options)
             queue = queue_for(row.jobid)
             check_base(row.jobid, queue, row.changes)
-            schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
-            blackout = row.blackout and check_blackout(*row.blackout, zone, now)
+            if SCHEDULE in row.complete:
+                schedule = parse_stored(str(row.schedule))
+            else:
+                schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
+            blackout = row.blackout and check_blackout(*row.blackout, "UTC" if BLACKOUT in row.complete else zone, now)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
         found = compare(row, schedule, stored, wish, now, blackout)
