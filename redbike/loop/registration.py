@@ -14,7 +14,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
@@ -24,7 +26,7 @@ from redbike.loop.loop import FAREWELL, Loop
 from redbike.store.agreed import Naming
 from redbike.store.keys import NOTIFIES
 from redbike.store.namespace import make_owner, make_tag
-from redbike.store.processes import ProcessRecord
+from redbike.store.processes import CUT, ProcessRecord, compute_checksum
 from redbike.store.store import Store
 from redbike.store.workers import INTERVAL, REFRESH
 from redbike.text import __version__
@@ -36,6 +38,7 @@ LATENESS = 0.5  # seconds by which a turn or a take may be late or early
 RETRY = 1.0  # seconds
 LAST_WORD = 2.0  # seconds for which a process that ends waits for its own thread, if the server has answered lately
 MOST_QUEUES, MAX_QUEUES = 50, 2000  # names of queues that are told, and their characters
+MOST_CHECKSUMS = 5000  # of the other ones
 
 
 class Listener(Protocol):
@@ -222,13 +225,21 @@ class Presence:
         return record.format_entry()
 
 
-def shorten(names: list[str]) -> tuple[str, ...]:
+def shorten(names: Sequence[str]) -> tuple[str, ...]:
     """Return the first names; and if they are too many, ``…+N`` for the other ones."""
-    told, size = [], 0
-    for name in names[:MOST_QUEUES]:
-        size += len(name)
-        if size > MAX_QUEUES:
-            break
-        told.append(name if name.isprintable() else repr(name))
+    told = names[: _count_told(names)]
     left = len(names) - len(told)
-    return (*told, *([f"…+{left}"] if left else []))
+    return (*(name if name.isprintable() else repr(name) for name in told), *([f"{CUT}+{left}"] if left else []))
+
+
+@lru_cache(1)
+def sum_others(names: tuple[str, ...]) -> frozenset[str] | None:
+    """Return the checksums of the names that `shorten` does not show as they are; None for none, and for too many."""
+    first = _count_told(names)
+    others = [*(name for name in names[:first] if not name.isprintable()), *names[first:]]
+    return frozenset(map(compute_checksum, others)) if 0 < len(others) <= MOST_CHECKSUMS else None
+
+
+def _count_told(names: Sequence[str]) -> int:
+    sizes = accumulate(len(name) for name in names[:MOST_QUEUES])
+    return sum(1 for size in sizes if size <= MAX_QUEUES)

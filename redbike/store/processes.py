@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
+from zlib import crc32
 
 from redbike.errors import RedbikeError
 from redbike.store.hosts import has_host_queue, name_host_queue
@@ -25,6 +26,8 @@ KNOWN = 10.0  # seconds for which a worker is believed to be there
 TOLD = 60.0  # seconds in which `MOST` different reasons are told
 MOST = 10
 
+CUT = "…"  # what the last one of `queues` begins with if there are others
+CHECKSUMS = re.compile("(?:[0-9a-f]{8})*")
 PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
 
 
@@ -47,6 +50,8 @@ class ProcessRecord:
     stuck: tuple[str, ...] = ()  # jobs whose functions hold a slot after their deadlines
     lines: tuple[tuple[str, str], ...] = ()  # (name, what may be told of it) of its commands
     for_host: bool = False  # it takes the jobs of its queues that are for its host
+    # Of those queues that a long list does not name; None: there are none, or they are too many.
+    checksums: frozenset[str] | None = None
     unplaced: tuple[tuple[str, str], ...] = ()  # (job id, why) of due jobs for which a dispatcher can name no queue
 
     @classmethod
@@ -73,6 +78,9 @@ class ProcessRecord:
         stuck = entry.get("stuck", [])
         if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
             return None
+        sums = entry.get("checksums")
+        if sums is not None and not (isinstance(sums, str) and CHECKSUMS.fullmatch(sums)):
+            return None
         return cls(
             float(found[1]),
             kind,
@@ -88,6 +96,7 @@ class ProcessRecord:
             stuck=tuple(stuck),
             lines=lines,
             for_host=entry.get("for_host") is True,
+            checksums=None if sums is None else frozenset(sums[at : at + 8] for at in range(0, len(sums), 8)),
             unplaced=unplaced,
         )
 
@@ -103,6 +112,7 @@ class ProcessRecord:
             "stuck": self.stuck or None,
             "lines": dict(self.lines) or None,
             "for_host": self.for_host or None,
+            "checksums": None if self.checksums is None else "".join(sorted(self.checksums)),
             "unplaced": dict(self.unplaced) or None,
         }
         entry |= {name: value for name, value in others.items() if value is not None}
@@ -147,6 +157,8 @@ class Process:
     #: (name, command line) of its first commands, without what could be secret
     lines: tuple[tuple[str, str], ...] = ()
     for_host: bool = False  #: whether it takes the jobs of its queues that are for its host
+    #: CRC-32, in hexadecimal, of the queues that a long list does not name; None if there are none, or too many
+    checksums: frozenset[str] | None = None
     #: (job id, why) of due jobs for which a dispatcher can name no queue
     unplaced: tuple[tuple[str, str], ...] = ()
 
@@ -163,6 +175,10 @@ class Process:
     def works(self, queue: str) -> bool:
         """Tell whether it works a queue, or may do so."""
         return may_work(self, queue)
+
+    def surely_works(self, queue: str) -> bool:
+        """Tell whether it works a queue, and is known to."""
+        return find_worked(self, queue) is True
 
     def has_for(self, jobid: str) -> bool:
         """Tell whether it has a function or command for a job, or may have."""
@@ -182,16 +198,31 @@ def make_process(owner: str, record: ProcessRecord, seen: float, now: float, job
 
 
 def list_worked(process: Process | ProcessRecord) -> tuple[str, ...]:
-    """Return the queues of a worker, with those for the jobs of its host."""
+    """Return the queues that a worker names, with those for the jobs of its host."""
     queues, host = process.queues, process.host
     own = (name_host_queue(each, host) for each in queues if has_host_queue(each, host)) if process.for_host else ()
     return (*queues, *own)
 
 
+def find_worked(process: Process | ProcessRecord, queue: str) -> bool | None:
+    """Tell whether a worker works a queue; None if nobody can know, as it has too many."""
+    base = queue.removesuffix(name_host_queue("", process.host)) if process.for_host else queue
+    names = [queue, base] if base != queue and has_host_queue(base, process.host) else [queue]
+    if any(name in process.queues for name in names):
+        return True
+    if process.checksums is not None:
+        return any(compute_checksum(name) in process.checksums for name in names)
+    return None if any(name[:1] == CUT for name in process.queues) else False
+
+
 def may_work(process: Process | ProcessRecord, queue: str) -> bool:
     """Tell whether a worker works a queue, or may do so."""
-    # A long list of queues ends in a mark for the others.
-    return queue in list_worked(process) or any(name[:1] == "…" for name in process.queues)
+    return find_worked(process, queue) is not False
+
+
+def compute_checksum(queue: str) -> str:
+    """Return what a worker that works very many queues says of one that it does not name."""
+    return f"{crc32(queue.encode(errors='surrogatepass')):08x}"
 
 
 class CommandLines:
@@ -212,10 +243,8 @@ class Takers:
 
     def __init__(self, read: Callable[[], Iterable[ProcessRecord]]) -> None:
         self._read = read
-        self._takes: dict[str, frozenset[str] | None] = {}  # by queue; None: any job
-        self._takes_shell_jobs = False  # whether a worker of their queue does
-        self._is_sure = False  # whether the queues of all workers are known, and there is one
-        self._has_workers = False
+        self._workers: list[ProcessRecord] = []
+        self._workers_of: dict[str, list[ProcessRecord]] = {}  # that work a queue, or may do so
         self._read_at = self._told_at = float("-inf")
         self._told: set[str] = set()
 
@@ -233,7 +262,7 @@ class Takers:
     def has_taker(self, jobid: str, queue: str) -> bool:
         """Tell whether a worker takes a job of this queue, as far as anybody knows; without a worker, none does."""
         self._update_if_old(jobid, queue)
-        return self._has_workers and not self._find_reason(jobid, queue)
+        return bool(self._workers) and not self._find_reason(jobid, queue)
 
     def _update_if_old(self, jobid: str, queue: str) -> None:
         now = time.monotonic()
@@ -243,29 +272,27 @@ class Takers:
             self._read_at = now
 
     def _update(self) -> None:
+        self._workers_of = {}
         try:
-            workers = list(self._read())
+            self._workers = list(self._read())
         except RedbikeError:
-            workers = []  # it is only advice: what has set the job tells of the server
-        # A long list of queues ends in a mark for the others.
-        self._is_sure = bool(workers) and not any(name.startswith("…") for each in workers for name in each.queues)
-        self._has_workers = bool(workers)
-        self._takes = {}
-        self._takes_shell_jobs = any(QUEUE in each.queues and TAKER in (each.takes or ()) for each in workers)
-        for each in workers:
-            for name in list_worked(each):
-                known = self._takes.get(name, frozenset())
-                self._takes[name] = None if known is None or each.takes is None else known | each.takes
+            self._workers = []  # it is only advice: what has set the job tells of the server
+
+    def _list_workers(self, queue: str) -> list[ProcessRecord]:
+        if queue not in self._workers_of:
+            self._workers_of[queue] = [each for each in self._workers if may_work(each, queue)]
+        return self._workers_of[queue]
 
     def _find_reason(self, jobid: str, queue: str) -> str:
         """Return why no worker takes the job; "" if one does, or if nobody can know."""
-        if not self._is_sure:
+        if not self._workers:
             return ""
         if is_of_shell(jobid):
-            return "" if self._takes_shell_jobs else f"no worker of its queue {queue!r} {say_need(TAKER)}"
-        if queue not in self._takes:
+            takes_it = any(TAKER in (each.takes or ()) for each in self._list_workers(QUEUE))
+            return "" if takes_it else f"no worker of its queue {queue!r} {say_need(TAKER)}"
+        if not (workers := self._list_workers(queue)):
             return f"no worker works its queue {queue!r}"
-        takes, name = self._takes[queue], jobid.partition(":")[0]
-        if takes is None or jobid in takes or name in takes:
+        name = jobid.partition(":")[0]
+        if any(each.takes is None or jobid in each.takes or name in each.takes for each in workers):
             return ""
         return f"no worker of its queue {queue!r} has a command or function for {name!r}"

@@ -24,7 +24,7 @@ from redbike.loop.loop import Loop
 from redbike.loop.naming import describe_commands, describe_naming, list_taken
 from redbike.loop.pings import Pings
 from redbike.loop.queues import Queues, apply_limits
-from redbike.loop.registration import Presence, shorten
+from redbike.loop.registration import Presence, shorten, sum_others
 from redbike.loop.worker_class import WorkerClass
 from redbike.process import leaving
 from redbike.store.next_state import EndedRun, NextState
@@ -190,8 +190,10 @@ class Worker:
 
     def _describe(self) -> dict[str, Any]:
         """Return what this worker says of itself, see `ProcessRecord`."""
+        names = self.queues.names()
         return {
-            "queues": shorten(self.queues.names()),
+            "queues": shorten(names),
+            "checksums": sum_others(tuple(names)),
             "for_host": True,
             "concurrency": self.concurrency,
             "takes": list_taken(self.worker),

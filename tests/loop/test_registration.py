@@ -13,9 +13,9 @@ from redbike import Process, Redbike
 from redbike.errors import ServerError, Unreachable
 from redbike.loop import registration as presence
 from redbike.loop.loop import FAREWELL
-from redbike.loop.registration import MAX_QUEUES, MOST_QUEUES, shorten
+from redbike.loop.registration import MAX_QUEUES, MOST_CHECKSUMS, MOST_QUEUES, shorten, sum_others
 from redbike.store.inspection.fsck import fsck
-from redbike.store.processes import LOST, MOST_JOBS
+from redbike.store.processes import LOST, MOST_JOBS, ProcessRecord, find_worked
 from redbike.store.run import Poll
 from redbike.store.scripts import Scripts
 from redbike.store.workers import FORGOTTEN, INTERVAL, KEPT, Workers
@@ -217,6 +217,32 @@ def test_names_are_safe_to_show_and_not_too_long(monkeypatch):
     assert shorten(names) == (*names[:MOST_QUEUES], f"…+{1000 - MOST_QUEUES}")
     assert shorten(names[:3]) == ("work-0", "work-1", "work-2")
     assert shorten(["x" * 1000] * 3) == ("x" * 1000,) * (MAX_QUEUES // 1000) + ("…+1",)
+
+
+def make_record(names):
+    names = tuple(names)
+    known = {"for_host": True, "checksums": sum_others(names)}
+    record = ProcessRecord(START, "worker", "web1", 1, shorten(names), "1", **known)
+    read = ProcessRecord.parse(f"{START:.6f} {record.format_entry()}")
+    assert read == record
+    return read
+
+
+def test_it_is_known_which_queues_a_long_list_does_not_name():
+    found = make_record(["strange\u2028", *(f"work-{number}" for number in range(MOST_CHECKSUMS + MOST_QUEUES - 2))])
+    names = [f"work-{number}{host}" for number in (0, MOST_QUEUES, MOST_CHECKSUMS) for host in ("", "@web1")]
+    assert all(find_worked(found, name) for name in [*names, "strange\u2028"])
+    assert [find_worked(found, name) for name in ("work-x", "work-70@web2", "work-x@web1", "@web1")] == [False] * 4
+    assert find_worked(make_record(["work-70@web1"]), "work-70@web1@web1") is False
+    # Nobody knows the others of a list that is longer.
+    longer = make_record(f"work-{number}" for number in range(MOST_CHECKSUMS + MOST_QUEUES + 1))
+    assert [find_worked(longer, name) for name in ("work-0", "work-70", "work-x")] == [True, None, None]
+
+
+@pytest.mark.parametrize("sums", ["1", "0000000G", 7, ["00000000"]])
+def test_checksums_that_are_none_are_damage(sums):
+    assert ProcessRecord.parse(f"{START:.6f} {entry(checksums=sums)}") is None
+    assert ProcessRecord.parse(f"{START:.6f} {entry(checksums='')}").checksums == frozenset()
 
 
 # The take of an idle worker

@@ -12,7 +12,7 @@ from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome, Skip
 from redbike.store.jobs import JobToSet
 from redbike.store.next_state import NextState
-from redbike.store.processes import LOST
+from redbike.store.processes import LOST, compute_checksum
 from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember
@@ -152,6 +152,18 @@ def test_it_is_due_and_no_dispatcher_is_there(store):
     assert why(store) == (
         f"{expected}, but everything is paused since {at(START)} by me, until somebody resumes it (a flood)."
     )
+
+
+def test_it_waits_in_a_queue_of_which_nobody_knows_whether_it_is_worked(store):
+    states.queue(store)
+    register(store, "worker", queues=["work-B", "…+7"])
+    waits = f"It has been due since {at(START)} and waits in {QUEUE}"
+    unknown = "whether a worker works this queue is unknown, as workers have too many queues to name them"
+    assert why(store) == f"{waits}; {unknown}."
+    register(store, "worker", 2, queues=["work-B", "…+7"], checksums=compute_checksum("work-C"))
+    assert why(store) == f"{waits}; {unknown}."
+    register(store, "worker", 3, queues=["work-B", "…+7"], checksums=compute_checksum(QUEUE))
+    assert "; it is the next one, " in why(store)
 
 
 def test_it_waits_in_its_queue(store):

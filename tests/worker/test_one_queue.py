@@ -8,8 +8,10 @@ import pytest
 from redbike import Jobs, Redbike, RoundRobin
 from redbike.commands import Commands
 from redbike.errors import BadQueueName
+from redbike.loop import registration
 from redbike.loop.naming import NoWorker
 from redbike.store import agreed, processes, workers
+from redbike.text.printable import name_host
 from tests.loops import beside
 from tests.waiting import wait_until
 
@@ -213,3 +215,21 @@ def test_it_is_said_that_nobody_takes_a_job(make, caplog):
         list(program.set_many([("a:C", "NOW"), ("a:C", "STOP")]))
         program.sync([("b:D", "NOW")])
         assert [text.split("'")[1] for text in take_said()] == ["work-C", "work-D"]
+
+
+def test_of_a_worker_with_very_many_queues_it_is_known_which_ones_it_works(make, caplog):
+    caplog.set_level(logging.WARNING)
+    program = make(Stock("A"))
+    worker = make(Stock(":".join(f"Q{number}" for number in range(60))))
+    served = ["x:Q0", "x:Q59", f"x:Q0@{name_host()}", f"x:Q59@{name_host()}"]
+    with beside(worker.store, worker.work):
+        wait_until(program.workers)
+        assert len(program.workers()[0].queues) == registration.MOST_QUEUES + 1
+        for jobid in [*served, "x:ZZZ", "x:Q59@nohost"]:
+            program.set(jobid, "EVERY:1h")
+        said = [f"{jobid}: no worker works its queue 'work-{jobid[2:]}'" for jobid in ("x:ZZZ", "x:Q59@nohost")]
+        assert [each.getMessage() for each in caplog.records if each.name == "redbike"] == said
+        found = sorted(text.split("'")[1::2] for each in program.check() if "no worker" in (text := each.text))
+        assert found == [["work-Q59@nohost", "x:Q59@nohost"], ["work-ZZZ", "x:ZZZ"]]
+        program.run("x:ZZZ")
+        assert program.why("x:ZZZ").endswith("and waits in work-ZZZ, but no worker works this queue.")

@@ -3,7 +3,7 @@
 ``fsck`` compares the places of each job with each other. That needs all of them at once, so it is not done here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from redbike.store.inspection.jobs import describe_lateness, is_of_clock
 from redbike.store.inspection.listing import find_wrong_types
 from redbike.store.names import check_known_jobid
 from redbike.store.namespace import DATA_PAGE, PAGE, split
-from redbike.store.processes import Process, list_worked
+from redbike.store.processes import Process
 from redbike.store.records import RETRY_STATE, Pause, RunRecord, Status, Waiting
 from redbike.store.shell import get_taker, say_need
 from redbike.store.store import Store
@@ -74,7 +74,7 @@ class JobsCheck:
 
     def _check_schedules(self, report: Report | None) -> Iterator[Finding]:
         judge = lru_cache(4096)(partial(_judge, self._store.timeline.read_clock()))
-        worked, followers = self._list_worked(), list[str]()
+        knows_worked, followers = self._find_workers(), list[str]()
         with translate_errors():
             total = self._store.client.hlen(self._store.keys.schedules)
         # The job of a backfill says what there is to say of its occurrences.
@@ -91,23 +91,20 @@ class JobsCheck:
             if future == RUN_OUT:
                 yield note(f"{jobid!r}: its rule has run out, it does not run again")
             elif future == GOES_ON:
-                yield from self._check_place(jobid, worked)
+                yield from self._check_place(jobid, knows_worked)
             if is_follower(text):
                 followers.append(jobid)
         yield from self._describe_groups()
         for page in split(followers, PAGE):
             yield from _check_followers(self._store.whole, page)
 
-    def _list_worked(self) -> Collection[str] | None:
-        """Return the queues that are worked; None if nobody knows."""
+    def _find_workers(self) -> bool:
+        """Find the workers that are alive; tell whether anybody knows which queues are worked."""
         processes = self._store.workers.list_all()
-        self._workers = workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
-        alive = {name for each in workers for name in list_worked(each)}
-        # A long list of queues ends in a mark for the others.
-        is_known = self._names_queues and not any(name[:1] == "…" for name in alive)
-        return alive.union(self._queues or ()) if is_known and (workers or self._queues is not None) else None
+        self._workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
+        return self._names_queues and (bool(self._workers) or self._queues is not None)
 
-    def _check_place(self, jobid: str, worked: Collection[str] | None) -> Iterator[Finding]:
+    def _check_place(self, jobid: str, knows_worked: bool) -> Iterator[Finding]:
         """Yield why nobody will do a job; what many jobs share is counted."""
         try:
             queue = self._store.queue_for(jobid) if self._names_queues else None
@@ -124,7 +121,7 @@ class JobsCheck:
                 self._unknown.add(name, jobid)
             elif workers:
                 self._untaken.add(f"{queue}\n{name}", jobid)
-        if queue is not None and worked is not None and queue not in worked:
+        if queue is not None and knows_worked and not workers and queue not in (self._queues or ()):
             self._unworked.add(queue, jobid)
 
     def _list_workers_of(self, queue: str | None) -> Sequence[Process]:

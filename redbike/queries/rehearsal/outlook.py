@@ -72,10 +72,14 @@ class Rehearsal:
     queue_limits: Mapping[str, QueueLimits] = field(default_factory=dict)
     clock_changes: Sequence[tuple[float, str]] = ()  #: when clocks change, and in which zone
 
+    def list_queues(self) -> set[str]:
+        """Return the queues of the chosen jobs."""
+        return {queue for _, queue in [*self.without.loads, *self.changed.loads]}
+
     def find_peaks(self, side: Side) -> list[Peak]:
         """Return the peak of each queue of the chosen jobs, others counted too; the highest first."""
         found = dict[str, Peak]()
-        for queue in {queue for _, queue in [*self.without.loads, *self.changed.loads]}:
+        for queue in self.list_queues():
             found[queue] = max(self._list_quarters(side, queue), key=lambda peak: (peak.runs, -peak.start))
         return sorted(found.values(), key=lambda peak: (-peak.runs, peak.queue))
 

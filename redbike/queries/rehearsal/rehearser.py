@@ -6,7 +6,7 @@ that are not chosen are counted too, if they are few.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -28,7 +28,7 @@ from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
-from redbike.store.processes import Process, list_worked
+from redbike.store.processes import Process
 from redbike.store.queue_limits import Pause
 from redbike.store.store import Store
 
@@ -91,7 +91,7 @@ class Rehearser:
         for side in (rehearsal.without, rehearsal.changed):
             side.finish()
         rehearsal.others = self._count_others({*jobids, *affected})
-        rehearsal.capacities = find_capacities(self._store.workers.list_all())
+        rehearsal.capacities = find_capacities(self._store.workers.list_all(), rehearsal.list_queues())
         rehearsal.clock_changes = list(list_clock_changes(self._now, self._end, sorted(zones)))
         return rehearsal
 
@@ -251,17 +251,14 @@ def _end_of(until: float | None) -> float:
     return math.inf if until is None else until
 
 
-def find_capacities(processes: Sequence[Process]) -> dict[str, Capacity]:
-    """Return what workers can do, by queue. One that works very many queues is not counted for all of them."""
-    workers: dict[str, list[Process]] = {}
-    for process in processes:
-        if process.kind == "worker" and process.state == "alive":
-            for queue in list_worked(process):
-                workers.setdefault(queue, []).append(process)
+def find_capacities(processes: Sequence[Process], queues: Iterable[str]) -> dict[str, Capacity]:
+    """Return what workers can do, for those of `queues` that have any. What each can do counts for all its queues."""
+    workers = [each for each in processes if each.kind == "worker" and each.state == "alive"]
     found = dict[str, Capacity]()
-    for queue, own in workers.items():
-        numbers = [worker.concurrency for worker in own if worker.concurrency is not None]
-        found[queue] = Capacity(len(own), sum(numbers) if len(numbers) == len(own) else None)
+    for queue in queues:
+        if own := [each for each in workers if each.works(queue)]:
+            numbers = [each.concurrency for each in own if each.concurrency is not None]
+            found[queue] = Capacity(len(own), sum(numbers) if len(numbers) == len(own) else None)
     return found
 
 

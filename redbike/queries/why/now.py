@@ -175,6 +175,8 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
         return f"{waits}, but no worker works this queue."
     if lack := _find_lack(situation):
         return f"{waits}, but {lack}."
+    if not any(each.surely_works(situation.queue) for each in workers):
+        return f"{waits}; whether a worker works this queue is unknown, as workers have too many queues to name them."
     if own.at_once is not None and situation.flying >= own.at_once:
         return f"{waits}, which has {name_number(own.at_once, 'job')} in flight, as many as its limit allows."
     before = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"

@@ -20,6 +20,7 @@ from redbike.queries.counting import MINUTE
 from redbike.queries.rehearsal import rehearser as rehearsals
 from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change
 from redbike.queries.rehearsal.rehearser import Rehearser, list_clock_changes
+from redbike.store.processes import compute_checksum
 from tests.chance import ALWAYS_THE_SAME
 from tests.verbs import take_one
 
@@ -321,6 +322,9 @@ class TestWhole:
             bike.store.workers.register(owner, json.dumps(known | more))
         assert rehearse(bike, "run").capacities == {QUEUE: Capacity(2, 11)}
         bike.store.workers.register("Owner004", json.dumps(known))  # of an older version
+        assert rehearse(bike, "run").capacities == {QUEUE: Capacity(3, None)}
+        more = {"queues": ["work-B", "…+1"], "checksums": compute_checksum(QUEUE)}
+        bike.store.workers.register("Owner004", json.dumps(known | more))  # it has many queues
         assert rehearse(bike, "run").capacities == {QUEUE: Capacity(3, None)}
 
     def test_the_peak_counts_other_jobs_and_what_runs_took(self, bike):
