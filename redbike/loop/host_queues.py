@@ -11,7 +11,7 @@ from redbike.errors import RedbikeError
 from redbike.store.hosts import has_host_queue, name_host_queue, split_host
 
 LOOK = 6.0  # seconds after which it asks again which of these queues were ever used
-MOST = 1000  # queues of a worker that have one for its host
+MOST = 1000  # queues that were never used, for whose tokens an idle worker waits; it asks for the others, too
 
 
 class HostQueues:
@@ -35,7 +35,7 @@ class HostQueues:
             return
         self._looked_at = now
         try:
-            self._used.update(self._find_used(self.list_unused(names)))
+            self._used.update(self._find_used(self._list_unused(names)))
         except RedbikeError:
             # The loop that takes jobs finds that out, too.
             return
@@ -44,8 +44,11 @@ class HostQueues:
         """Note that a queue is used: it has a token."""
         self._used.add(queue)
 
-    def list_unused(self, names: Iterable[str]) -> list[str]:
-        """Return the queues for the host beside these ones that were never used, as far as is known."""
+    def list_awaited(self, names: Iterable[str]) -> list[str]:
+        """Return the first queues for the host beside these ones that were never used, as far as is known."""
+        return self._list_unused(names)[:MOST]
+
+    def _list_unused(self, names: Iterable[str]) -> list[str]:
         return [name for name in self._list_own(names) if name not in self._used]
 
     def add(self, names: list[str]) -> list[str]:
@@ -61,5 +64,4 @@ class HostQueues:
         return split_host(name)[0] if name in self._used else name
 
     def _list_own(self, names: Iterable[str]) -> list[str]:
-        distinct = list(dict.fromkeys(names))[:MOST]
-        return [name_host_queue(name, self.host) for name in distinct if has_host_queue(name, self.host)]
+        return [name_host_queue(name, self.host) for name in dict.fromkeys(names) if has_host_queue(name, self.host)]

@@ -58,8 +58,8 @@ class Queues:
         return list(self._timeouts)
 
     def list_awaited(self) -> list[str]:
-        """Return the queues for whose tokens to wait: also those for the host that were never used."""
-        return [*self._timeouts, *(self._hosts.list_unused(self._own) if self._hosts else ())]
+        """Return the queues for whose tokens to wait: also some of those for the host that were never used."""
+        return [*self._timeouts, *(self._hosts.list_awaited(self._own) if self._hosts else ())]
 
     def note_token(self, name: str) -> None:
         """Note that the queue `name` has a token, and so is used."""

@@ -152,9 +152,10 @@ class QueueLimiter(Part):
 
     def find_used(self, names: Iterable[str]) -> list[str]:
         """Return those of these queues that were ever used."""
-        asked = list(names)
-        found = self._namespace.ask("smismember", self._namespace.keys.queues, asked) if asked else ()
-        return [name for name, is_used in zip(asked, found, strict=True) if is_used]
+        pages, key = list(split(names, PAGE)), self._namespace.keys.queues
+        replies = self._namespace.ask_all(*(("smismember", key, page) for page in pages), at_once=False)
+        found = ((page, reply) for page, reply in zip(pages, replies, strict=True))
+        return [name for pair in found for name, is_used in zip(*pair, strict=True) if is_used]
 
     def list_all(self) -> list[QueueLimits]:
         """Return the limits that are not simply open, those of everything first, then by name."""

@@ -4,7 +4,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.commands import Commands
-from redbike.loop.host_queues import LOOK, HostQueues
+from redbike.loop.host_queues import LOOK, MOST, HostQueues
 from redbike.loop.queues import Queues
 from redbike.store.run import Poll
 from redbike.worker.worker import Worker
@@ -75,6 +75,26 @@ def test_a_queue_of_the_host_has_the_turns_of_that_beside_it_and_its_timeout():
     queues.note_token("work-B@web1")
     assert list_names(queues)[-1] == "work-B@web1", "at once"
     assert asked == [["work-A@web1", "work-B@web1"]] * 2, "one question each few seconds"
+
+
+def test_a_worker_of_very_many_queues_takes_the_jobs_of_its_host_from_each(client, prefix):
+    bike = make_bike(client, prefix, "web1", ":".join(f"Q{number}" for number in range(MOST + 200)))
+    first, last = "check:Q0@web1", f"check:Q{MOST + 199}@web1"
+    bike.set(first, "NOW")
+    bike.set(last, "NOW")
+    assert [bike.work_one() for _ in range(3)] == [first, last, None]
+
+
+def test_an_idle_worker_waits_for_the_tokens_of_some_queues_that_were_never_used():
+    names, clock, used = [f"Q{number}" for number in range(MOST + 200)], Clock(), []
+    hosts = HostQueues("web1", lambda names: used, clock)
+    queues = Queues(Quiet(":".join(names)), 10.0, clock, hosts)
+    queues.refresh()
+    assert len(queues.list_awaited()) == 2 * MOST + 200
+    used.append(f"work-{names[-1]}@web1")
+    clock.now += LOOK
+    assert queues.refresh()
+    assert queues.list_awaited()[MOST + 200] == used[0]
 
 
 def test_where_no_job_is_for_a_host_a_worker_looks_into_no_further_queue(client, prefix):
