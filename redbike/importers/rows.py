@@ -9,7 +9,7 @@ The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. 
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -108,15 +108,18 @@ class Row(NamedTuple):
     columns: Mapping[str, str]
 
 
-def read_rows(source: Source, report: Report | None = None) -> Iterator[tuple[int, Row | BadConfig]]:
+def read_rows(
+    source: Source, report: Report | None = None, known: Container[str] = ()
+) -> Iterator[tuple[int, Row | BadConfig]]:
     """Yield (line number, row) for each row of `source`, a file name or an open text or binary file.
 
     `report` hears now and then how many bytes of how many were read of a file with a name. An invalid row yields a
-    `BadConfig`. Raise `BadConfig` for a file that cannot be read, or has an unknown column.
+    `BadConfig`; so does one that seems to be a comment, unless a job is `known` to have that id. Raise `BadConfig` for
+    a file that cannot be read, or has an unknown column.
     """
     try:
         with _open_lines(source, report) as lines:
-            yield from _parse(lines, source)
+            yield from _parse(lines, source, known)
     except OSError as error:
         raise _make_error(source, str(error.strerror or error)) from None
 
@@ -196,7 +199,7 @@ def _check_blocking(file: Any) -> None:
         raise _make_error(file, "it is in non-blocking mode, so its end cannot be detected")
 
 
-def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | BadConfig]]:
+def _parse(lines: Iterator[str], source: Source, known: Container[str]) -> Iterator[tuple[int, Row | BadConfig]]:
     # Strict: if the file ends inside quotes, it was cut off, and its last schedule is incomplete.
     reader = csv.reader(lines, strict=True)
     header = COLUMNS[:2]
@@ -213,7 +216,7 @@ def _parse(lines: Iterator[str], source: Source) -> Iterator[tuple[int, Row | Ba
             header = _read_header(row, source)
         elif line == 1 and {name.strip().lower() for name in row} >= {*COLUMNS[:2]}:
             raise _make_error(source, f"its header {','.join(row)[:80]!r} does not begin with 'jobid,schedule'")
-        elif row and row[0].startswith("# "):
+        elif row and row[0].startswith("#") and row[0] not in known:
             yield line, BadConfig(f"{','.join(row)[:80]!r} seems to be a comment: leave the row out")
         elif len(row) == len(header):
             yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)) if row[2:] else {})

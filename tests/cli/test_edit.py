@@ -243,6 +243,13 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(desk, bike,
     assert bike.tell("report:A")["options"]["retries"] == 3
 
 
+def test_a_job_whose_id_looks_like_a_comment_holds_up_nothing(desk, bike, shell):
+    bike.set("#a:A", HOURLY)
+    done = desk.edit(lambda rows: (rows["report:A"].update(retries="5"), rows["#a:A"].update(retries="5")))
+    assert (done.returncode, done.stderr) == (0, "redbike: 2 changed\n")
+    assert bike.tell("#a:A")["options"] == {"retries": 5}
+
+
 def test_a_row_of_a_file_says_so(desk, bike, shell):
     (shell.folder / "jobs.csv").write_text("filed:A,@daily\n")
     assert shell.run("load", "jobs.csv").returncode == 0

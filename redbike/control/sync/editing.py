@@ -57,7 +57,7 @@ def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
     edited, seen = Edited(), set[str]()
     if not path.read_bytes()[:50].lstrip(b"\xef\xbb\xbf").startswith(",".join(COLUMNS[:2]).encode()):
         raise BadConfig("its first line must be the header, which begins with jobid,schedule")
-    for line, found in read_rows(path):
+    for line, found in read_rows(path, known=exported):
         if isinstance(found, BadConfig):
             edited.rows.append(Row(line, "", "", NO_CHANGES, error=found))
         elif found.jobid in seen:
