@@ -33,9 +33,14 @@ def log_if_spent(request: Request, job: JobToSet) -> None:
 
 
 def log_if_past(job: JobToSet, before: JobState, now: float) -> None:
-    """Say that a one-off is due at once, because its time is past. It may have run already."""
-    if isinstance(job.due, float) and job.due <= now:
-        when = datetime.fromtimestamp(job.due, UTC).isoformat()
+    """Say that a one-off is due at once, because its time is past, or has expired. It may have run already."""
+    if not isinstance(job.due, float) or job.due > now:
+        return
+    when = datetime.fromtimestamp(job.due, UTC).isoformat()
+    if job.expires and job.due + job.expires <= now:
+        expired = datetime.fromtimestamp(job.due + job.expires, UTC).isoformat()
+        log.info("%s: does not run: its time, %s, is past, and it expired at %s", job.jobid, when, expired)
+    else:
         again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
         log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
 

@@ -281,6 +281,17 @@ def test_set_says_that_a_one_off_runs_again(bike, caplog):
     assert [each.getMessage() for each in caplog.records if each.name == "redbike"] == []
 
 
+def test_set_says_that_a_one_off_has_expired(bike, caplog):
+    caplog.set_level("INFO", "redbike")
+    bike.enter("job:A", "AT:2020-01-01T00:00Z", expires="1m")
+    bike.enter("new:A", "AT:2020-01-01T00:00Z", expires=1e9)
+    assert [bike.work_one(), bike.work_one()] == ["job:A", "new:A"]
+    assert [bike.tell(jobid).get("skipped", {}) for jobid in ("job:A", "new:A")] == [{"expired": 1}, {}]
+    said = [each.getMessage() for each in caplog.records if " its time, " in each.getMessage()]
+    expired = "does not run: its time, 2020-01-01T00:00:00+00:00, is past, and it expired at 2020-01-01T00:01:00+00:00"
+    assert said == [f"job:A: {expired}", "new:A: due at once: its time, 2020-01-01T00:00:00+00:00, is past"]
+
+
 def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):
     """Also if its only run has ended before `enter` looks at what became of it."""
     bike = Redbike(Recorder(), prefix, client)
