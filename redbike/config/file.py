@@ -55,7 +55,8 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     servers = _list_servers(parser, path, environ, url)
     # A conflict in the file does not matter where the server is named elsewhere.
     is_elsewhere = len(servers) > 1
-    for problem in (*_list_unknown(parser), *(() if is_elsewhere else _list_conflicts(parser))):
+    conflicts = () if is_elsewhere else _list_conflicts(parser)
+    for problem in (*_check_url(url), *_list_unknown(parser), *conflicts):
         raise BadConfig(problem)
     settings = Settings(**(_get_settings(parser) | _get_variables(environ) | _leave_out_none(overrides)))
     return _make_config(parser, path, settings, servers, _get_variables(environ) | overrides)
@@ -66,7 +67,7 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
     problems: list[str] = []
     good: dict[str, Any] = {}
     parser = _read_leniently(path, problems)
-    problems += [*_list_unknown(parser), *_list_conflicts(parser)]
+    problems += [*_check_url(url), *_list_unknown(parser), *_list_conflicts(parser)]
     given = {name: value for name, value in _get_settings(parser).items() if name in SETTINGS}
     given |= _get_variables(environ) | _leave_out_none(overrides)
     for name, value in given.items():
@@ -192,6 +193,12 @@ def _list_servers(
     place = f"[{REDIS_SECTION}] in {DEFAULT_FILE if path is None else path!r}"
     named = (("--url", url), *_list_variables(environ), (place, _get_server(parser)))
     return [(source, server) for source, server in named if server]
+
+
+def _check_url(url: str | None) -> Iterator[str]:
+    """Yield what is wrong with a URL on the command line that is "", as of an unset variable."""
+    if url == "":
+        yield "bad --url '': the URL of a server is needed"
 
 
 def _get_server(parser: configparser.ConfigParser) -> str | dict[str, str] | None:

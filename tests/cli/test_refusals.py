@@ -77,6 +77,7 @@ WORKER = "from redbike import RoundRobin as Worker\n"
         ("--config=nowhere.conf statuses", "nowhere.conf"),
         ("--config=xml.conf statuses", "bad log-format 'xml': text, json are allowed"),
         ("--url=gopher://x statuses", "gopher://x"),
+        ("--url= set job:A NOW", "bad --url '': the URL of a server is needed"),
         ("--url=redis://h:1/?nosuch=1 schedules", "bad url 'redis://h:1/?nosuch=1': unknown option 'nosuch'"),
     ],
 )

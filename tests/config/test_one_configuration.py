@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from redbike import AsyncRedbike, Redbike, RoundRobin
+from redbike.config.file import examine, load
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
 
@@ -109,3 +110,9 @@ def test_whoever_starts_a_server_says_so(shell, here, caplog):
         with Redbike(RoundRobin("A")):
             assert len(caplog.messages) == 1, "it runs already"
     assert shell.run("server", "stop").returncode == 0
+
+
+def test_check_says_of_an_empty_url_what_every_command_says(here):
+    assert examine(None, {}, url="").problems == ("bad --url '': the URL of a server is needed",)
+    with pytest.raises(BadConfig, match="bad --url ''"):
+        load(None, {}, url="")
