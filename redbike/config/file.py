@@ -56,7 +56,7 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     # A conflict in the file does not matter where the server is named elsewhere.
     is_elsewhere = len(servers) > 1
     conflicts = () if is_elsewhere else _list_conflicts(parser)
-    for problem in (*_check_url(url), *_list_unknown(parser), *conflicts):
+    for problem in (*_check_url(url), *_list_unknown(parser), *_find_quoted(parser).values(), *conflicts):
         raise BadConfig(problem)
     settings = Settings(**(_get_settings(parser) | _get_variables(environ) | _leave_out_none(overrides)))
     return _make_config(parser, path, settings, servers, _get_variables(environ) | overrides)
@@ -67,10 +67,14 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
     problems: list[str] = []
     good: dict[str, Any] = {}
     parser = _read_leniently(path, problems)
-    problems += [*_check_url(url), *_list_unknown(parser), *_list_conflicts(parser)]
-    given = {name: value for name, value in _get_settings(parser).items() if name in SETTINGS}
-    given |= _get_variables(environ) | _leave_out_none(overrides)
+    quoted = _find_quoted(parser)
+    problems += [*_check_url(url), *_list_unknown(parser), *quoted.values(), *_list_conflicts(parser)]
+    given: dict[str, Any] = {name: value for name, value in _get_settings(parser).items() if name in SETTINGS}
+    elsewhere = _get_variables(environ) | _leave_out_none(overrides)
+    given |= elsewhere
     for name, value in given.items():
+        if name in quoted and name not in elsewhere:
+            continue
         try:
             good[name] = check_setting(name, value)
         except BadConfig as error:
@@ -177,6 +181,18 @@ def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:
     for key in parser[SETTINGS_SECTION] if parser.has_section(SETTINGS_SECTION) else ():
         if key not in names:
             yield f"unknown setting {key!r} in [{SETTINGS_SECTION}]{suggest(key, names)}"
+
+
+def _find_quoted(parser: configparser.ConfigParser) -> dict[str, str]:
+    """Return a complaint about each setting with quotes around its value, by its name: they would be a part of that.
+
+    A command that gets alerts is read as by a shell, so quotes have their meaning there.
+    """
+    return {
+        name: f"bad {SETTINGS[name].name} in [{SETTINGS_SECTION}]: leave out the quotes around its value"
+        for name, value in _get_settings(parser).items()
+        if name in SETTINGS and name != "alert" and value[0] in "'\"" and value[0] == value[-1]
+    }
 
 
 def _get_settings(parser: configparser.ConfigParser) -> dict[str, str]:

@@ -178,3 +178,18 @@ def test_the_environment_has_any_setting_and_counts_before_the_file(tmp_path, mo
         assert getattr(read.settings, key) == expected
         assert read.folder is None, "relative files of a worker are not beside the config that does not name it"
     assert getattr(load(None, {variable: ""}).settings, key) == default
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+@pytest.mark.parametrize("sign", ["'", '"'])
+def test_quotes_around_a_value_in_the_file_are_refused(tmp_path, key, sign):
+    path, (given, expected) = tmp_path / "conf", OTHERS[key]
+    path.write_text(f"[redbike]\n{SETTINGS[key].name}: {sign}{given}{sign}\n")
+    if key == "alert":
+        assert getattr(load(str(path), {}).settings, key), "a shell would take them away"
+        return
+    problem = f"bad {SETTINGS[key].name} in [redbike]: leave out the quotes around its value"
+    with pytest.raises(BadConfig, match=re.escape(problem)):
+        load(str(path), {})
+    assert examine(str(path), {}).problems == (problem,)
+    assert getattr(examine(str(path), {f"REDBIKE_{key.upper()}": given}).config.settings, key) == expected
