@@ -226,11 +226,11 @@ def group(events: Iterable[Event]) -> Groups:
 
     One that cannot be read counts before all others, so that it is reported.
     """
-    found: dict[str, dict[str, Event]] = {}
+    found: dict[str | int, dict[str, Event]] = {}  # by UID; what has none is on its own
     conflicts: list[Event] = []
     copies = 0
     for number, event in enumerate(events):
-        versions = found.setdefault(event.uid or f"{number}", {})
+        versions = found.setdefault(event.uid or number, {})
         key = str(event.replaces or "")
         other = versions.setdefault(key, event)
         if other is event:

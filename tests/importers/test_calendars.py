@@ -152,6 +152,12 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_not(event, message)
     assert jobs[0].problem.isprintable()
 
 
+def test_an_event_without_a_uid_is_none_of_the_others():
+    events = "UID:1\nSUMMARY:One\nDTSTART:20261103T080000Z", "SUMMARY:Two\nDTSTART:20261104T080000Z"
+    _, jobs = read(make_calendar(*events))
+    assert [(job.title, job.problem) for job in jobs] == [("event 'One'", ""), ("event 'Two'", "")]
+
+
 def test_what_has_no_run_to_come_is_left_out():
     importer, jobs = read(
         make_calendar(
