@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import islice
 from typing import Any, Unpack
 
@@ -36,6 +37,7 @@ from redbike.store.scripts import Call, Reply
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
 from redbike.store.timeline import is_ahead
+from redbike.text.parsing import load_zone
 
 log = logging.getLogger("redbike")
 
@@ -62,12 +64,13 @@ class Setter:
         """Enter `jobid` with `schedule`; None unsets it. False, and a line of log, for a bad schedule.
 
         `schedule` is a text, an aware datetime, a timedelta, a rule of dateutil or a croniter. `after` is from when
-        occurrences count: epoch seconds, or an aware datetime. `tz` is the zone of floating times, also of a naive
+        occurrences count: epoch seconds, or a datetime. `tz` is the zone of floating times, also of a naive
         datetime or rule. Of `options` and data, the job keeps those that are not given; None takes one back. Raises
         `BadJobId`, `BadConfig` for a bad zone, option or data, and `TypeError` for anything that is no schedule.
         """
         try:
-            self._set(jobid, schedule, read_instant("after", after), read_zone(tz), read_changes(options))
+            zone = read_zone(tz)
+            self._set(jobid, schedule, read_since(after, zone), zone, read_changes(options))
         except BadSchedule as error:
             log.error("%s: %s", jobid, error)
             return False
@@ -78,7 +81,8 @@ class Setter:
         **options: Unpack[JobOptions]
     ) -> bool:  # fmt: skip
         """`set`, but a bad schedule raises `BadSchedule`; whether the job had a run to come."""
-        since, zone, changes = read_instant("after", after), read_zone(tz), read_changes(options)
+        zone = read_zone(tz)
+        since, changes = read_since(after, zone), read_changes(options)
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         before = self.store.questions.inspect([jobid])[0]
         if group := Membership.parse(before.membership).group:
@@ -138,7 +142,8 @@ class Setter:
         after: InstantLike | None = None, tz: ZoneLike | None = None
     ) -> Iterator[tuple[str, bool | ValueError]]:  # fmt: skip
         """Set a stream of (job id, schedule) and (job id, schedule, options), a batch in each round trip."""
-        return self._set_many(map(read_pair, pairs), read_instant("after", after), read_zone(tz))
+        zone = read_zone(tz)
+        return self._set_many(map(read_pair, pairs), read_since(after, zone), zone)
 
     def set_anew(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, bool | ValueError]]:
         """`set_many`, but each job is to run again, even if it has failed for good."""
@@ -283,3 +288,13 @@ class Setter:
         if self._read is None or asked - self._read[1] > CLOCK:
             self._read = self.store.timeline.read_clock(), asked
         return self._read[0] + asked - self._read[1]
+
+
+def read_since(after: InstantLike | None, zone: str | None) -> float | None:
+    """Return from when occurrences count, in epoch seconds; None for None. A naive datetime is in `zone`.
+
+    Raise what `read_instant` raises, and `BadConfig` for a bad zone.
+    """
+    if isinstance(after, datetime) and zone is not None and after.utcoffset() is None:
+        after = after.replace(tzinfo=load_zone(check_zone(zone)))
+    return read_instant("after", after)

@@ -10,14 +10,14 @@ from redbike.config.options import NO_CHANGES, JobOptions, read_changes
 from redbike.config.settings import Settings, check_group
 from redbike.control.groups import set_group
 from redbike.control.pairs import Pair, read_row_changes
-from redbike.control.setter import Setter
+from redbike.control.setter import Setter, read_since
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import BadConfig, BadJobId
 from redbike.facade.results import Results
 from redbike.importers.rows import Row as FileRow
 from redbike.importers.rows import Source, get_name, read_entry, read_rows
-from redbike.schedule.moments import InstantLike, ZoneLike, read_instant, read_zone
+from redbike.schedule.moments import InstantLike, ZoneLike, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.shell import check_own_jobid
 
@@ -109,7 +109,7 @@ class Sync:
             is_file = owner is not None
         own = f"{self.settings.group}:{owner}" if self.settings.group and owner else owner
         name = own if group is None else check_group(group)
-        wish = make_wish(name, after=read_instant("after", after), tz=zone)
+        wish = make_wish(name, after=read_since(after, zone), tz=zone)
         return self._syncer.sync(rows, wish, "load", f"{subject}: ", is_file)
 
     def sync(
@@ -129,9 +129,8 @@ class Sync:
         are set, if `prune` would unset all jobs of the group, or more than five that are more than a tenth of it: then
         it unsets none; `prune_all` does.
         """
-        wish = Wish(
-            check_group(group), prune, dry_run, read_instant("after", after), read_zone(tz), prune_all, take
-        )  # fmt: skip
+        zone = read_zone(tz)
+        wish = Wish(check_group(group), prune, dry_run, read_since(after, zone), zone, prune_all, take)
         changes = Changes()
         for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
             if isinstance(change.error, TooManyPruned) and not dry_run:

@@ -202,6 +202,24 @@ def test_what_is_no_instant_is_refused_by_every_call(bike):
     assert "paused" not in bike.tell("other:A")
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", BERLIN])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bike, **given: bike.set("job:A", "EVERY:1h@0", **given),
+        lambda bike, **given: bike.enter("job:A", "EVERY:1h@0", **given),
+        lambda bike, **given: list(bike.set_many([("job:A", "EVERY:1h@0")], **given)),
+        lambda bike, **given: bike.sync([("job:A", "EVERY:1h@0")], **given),
+        lambda bike, **given: list(bike.sync_file([("job:A", "EVERY:1h@0")], **given)),
+    ],
+)
+def test_the_instant_from_which_occurrences_count_is_in_the_zone_if_it_has_none(bike, call, zone):
+    call(bike, after=NAIVE, tz=zone)
+    assert bike.tell("job:A")["next_run"] == MOMENT.timestamp() + 3600
+    with pytest.raises(BadConfig, match="bad timezone 'Nowhere'"):
+        call(bike, after=NAIVE, tz="Nowhere")
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [
