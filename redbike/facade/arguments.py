@@ -1,11 +1,13 @@
 """The arguments of the constructors of `Redbike` and `AsyncRedbike`: their signatures, and what is none of them."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, get_type_hints
 
 from redbike.config.settings import KeywordSettings, Settings
+from redbike.errors import BadConfig
 from redbike.text.printable import suggest
 
 P = ParamSpec("P")
@@ -39,3 +41,12 @@ def refuse_unknown(kind: Callable[..., object], names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise TypeError(f"Redbike() got an unexpected keyword argument {name!r}{suggest(name, known)}")
+
+
+def check_path(path: object) -> str | None:
+    """Return the name of a config file; None for None. Raise `BadConfig` for anything else, such as a worker."""
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if name is None or isinstance(name, str):
+        return name
+    kind = type(name).__name__
+    raise BadConfig(f"bad path, which is a {kind}: the name of a config file is needed; a worker is given as worker=")

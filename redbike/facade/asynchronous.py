@@ -20,7 +20,7 @@ import redis
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError
-from redbike.facade.arguments import refuse_unknown, take_arguments
+from redbike.facade.arguments import check_path, refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
 from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike
@@ -63,7 +63,7 @@ class AsyncRedbike(Overridable):
         if worker is not None:
             check_worker(worker)
         bike = cls.__new__(cls)
-        bike._prepare(lambda: Redbike.from_config(path, worker), worker)
+        bike._prepare(partial(Redbike.from_config, check_path(path), worker), worker)
         return bike
 
     @classmethod

@@ -22,7 +22,7 @@ from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
-from redbike.facade.arguments import DEFAULTS, name_settings, refuse_unknown
+from redbike.facade.arguments import DEFAULTS, check_path, name_settings, refuse_unknown
 from redbike.facade.control import Control, Maintenance
 from redbike.facade.kept import Kept
 from redbike.facade.loops import Awaited, Loops
@@ -106,7 +106,7 @@ class Redbike(Overridable):
         Without `worker`, that is the one of the config; without any it sets jobs and looks, but works none. Raises
         `BadConfig` for invalid settings, `ServerError` for a server that Redbike cannot use.
         """
-        config = load(None if path is None else fspath(path), os.environ)
+        config = load(check_path(path), os.environ)
         for warning in config.warnings:
             log.warning("%s", warning)
         if worker is None:

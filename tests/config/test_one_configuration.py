@@ -116,3 +116,10 @@ def test_check_says_of_an_empty_url_what_every_command_says(here):
     assert examine(None, {}, url="").problems == ("bad --url '': the URL of a server is needed",)
     with pytest.raises(BadConfig, match="bad --url ''"):
         load(None, {}, url="")
+
+
+@pytest.mark.parametrize("kind", [Redbike, AsyncRedbike])
+@pytest.mark.parametrize("path", [RoundRobin("A"), RoundRobin, b"my.conf", 7])
+def test_what_is_no_name_of_a_config_file_is_refused(kind, path):
+    with pytest.raises(BadConfig, match=r"bad path, which is a \w+: the name of a config file is needed; a worker is"):
+        kind.from_config(path)
