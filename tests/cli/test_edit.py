@@ -168,6 +168,16 @@ def test_a_schedule_that_nobody_touches_stays_in_its_zone(desk, bike, shell, cha
     assert (dict(bike.get_schedules())["zoned:A"], (found["every"], found["seconds"])) == (schedule, blackout)
 
 
+def test_a_job_with_a_new_id_keeps_the_zone_of_its_schedule(desk, bike, shell):
+    bike.pause("backup:A", every=SATURDAYS, lasting="2h")
+    (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Europe/Berlin\n")
+    done = desk.edit(lambda rows: rows["backup:A"].update(jobid="moved:A"))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "added,moved:A,CRON_TZ=UTC 0 3 * * *"), done.stderr
+    assert [each["every"] for each in bike.tell("moved:A")["blackouts"]] == [SATURDAYS]
+    desk.edit(lambda rows: (rows.pop("moved:A"), add(rows), rows["new:A"].update(schedule="0 3 * * *")))
+    assert dict(bike.get_schedules())["new:A"] == "CRON_TZ=Europe/Berlin 0 3 * * *"
+
+
 @pytest.mark.parametrize(
     ("script", "status", "words"),
     [

@@ -54,7 +54,7 @@ def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
 
     Raise `BadConfig` for a file that cannot be read, or has no header.
     """
-    edited, seen = Edited(), set[str]()
+    edited, seen, new = Edited(), set[str](), dict[str, FileRow]()
     if not path.read_bytes()[:50].lstrip(b"\xef\xbb\xbf").startswith(",".join(COLUMNS[:2]).encode()):
         raise BadConfig("its first line must be the header, which begins with jobid,schedule")
     for line, found in read_rows(path, known=exported):
@@ -65,9 +65,23 @@ def read_edited(path: Path, exported: Mapping[str, Cells]) -> Edited:
             edited.rows.append(Row(line, found.jobid, found.schedule, NO_CHANGES, error=error))
         else:
             seen.add(found.jobid)
+            if found.jobid not in exported:
+                new[found.jobid] = found
             _compare(line, found, exported.get(found.jobid), edited)
     edited.removed.extend(jobid for jobid in exported if jobid not in seen)
+    _keep_renamed(edited, new, exported)
     return edited
+
+
+def _keep_renamed(edited: Edited, new: Mapping[str, FileRow], exported: Mapping[str, Cells]) -> None:
+    """Leave the schedules as they were of rows in which only the job id differs from a row that is gone."""
+    gone = [dict(zip(ALL_COLUMNS, exported[jobid], strict=True)) for jobid in edited.removed]
+    columns = list(next(iter(new.values())).columns) if new else []
+    known = {(was[SCHEDULE], *(was[name] for name in columns)) for was in gone}
+    for number, row in enumerate(edited.rows):
+        found = new.get(row.jobid)
+        if found and (found.schedule, *(found.columns[name] for name in columns)) in known:
+            edited.rows[number] = row._replace(complete=frozenset({SCHEDULE, BLACKOUT}))
 
 
 def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) -> None:

@@ -148,10 +148,11 @@ class Syncer:
             check_stored(row.jobid, stored.options)
             queue = queue_for(row.jobid)
             check_base(row.jobid, queue, row.changes)
-            if SCHEDULE in row.complete:
+            if SCHEDULE in row.complete and stored.schedule is not None:
                 schedule = parse_stored(str(row.schedule))
             else:
-                schedule = parse_to_set(row.schedule, zone, row.jobid, now, self._settings)
+                own = "UTC" if SCHEDULE in row.complete else zone
+                schedule = parse_to_set(row.schedule, own, row.jobid, now, self._settings)
             blackout = row.blackout and check_blackout(*row.blackout, "UTC" if BLACKOUT in row.complete else zone, now)
         except ValueError as error:
             return _Plan(Change(Difference.BAD, row.jobid, line=row.line, error=error))
