@@ -18,7 +18,7 @@ from redbike import Jobs
 from redbike.cli.manual import MANUAL
 from redbike.cli.usage import Usage
 from redbike.schedule.parser import parse
-from redbike.worker.functions import _OF_WORKERS
+from redbike.worker.functions import _OF_CALLS, _OF_WORKERS
 from tests.commandline import ROOT, Shell
 from tests.pages import PAGES, find_block, find_section, list_blocks
 from tests.waiting import wait_until
@@ -63,9 +63,10 @@ def test_every_example_of_a_schedule_is_one():
         parse(text + "\nRRULE:FREQ=DAILY" if text.startswith("DTSTART") else text, jobid="job:A", anchor=0.0)
 
 
-def test_the_options_of_functions_without_a_schedule_are_those_on_the_page():
-    named = re.search(r"function\s+without a schedule may only have (.*?): set", JOBS, re.DOTALL)
-    assert re.findall(r"``(\w+)``", named[1]) == [name.replace("-", "_") for name in _OF_WORKERS]
+def test_the_options_of_functions_are_those_on_the_page():
+    for options, said in ((_OF_WORKERS, "hold for all of its jobs"), (_OF_CALLS, "are stored with the job of the")):
+        named = re.search(rf"\n- (``\w+``(?:(?!\n- ).)*?)\s+{said}", JOBS, re.DOTALL)
+        assert re.findall(r"``(\w+)``", named[1]) == [name.replace("-", "_") for name in options]
 
 
 def test_each_schedule_of_a_function_is_one():
