@@ -91,8 +91,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     total = store.totals.read(max_lag)
     queues = store.depths.list_all(with_rates, total.now - max_lag if max_lag else None)
     processes = store.workers.list_all()
-    limited = store.queue_limits.list_all()
-    is_paused = any(each.queue == "" and each.pause and each.pause.holds(total.now) for each in limited)
+    is_paused = is_all_paused(store, total.now)
     dead = store.past.find_dead(NAMED) if total.failing else Dead({}, [])
     lacking, unplaced = list(_find_lacking(store, processes)), list(find_unplaced(store, processes))
     total = add_unplaced(total, unplaced, max_lag)
@@ -100,6 +99,12 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     late = find_late(store, timezone)
     unhosted = list(_find_unhosted(store, processes, total.now))
     return Glance(total, processes, queues, is_paused, dead, lacking, unplaced, rewinds, late, refusal, unhosted)
+
+
+def is_all_paused(store: Store, now: float) -> bool:
+    """Return whether everything is paused at `now`, by a person or a blackout: then no dispatcher enqueues jobs."""
+    pause = store.queue_limits.read("").pause
+    return pause is not None and pause.holds(now)
 
 
 def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from redbike.errors import ServerError
 from redbike.loop.alerts.late import find_late
-from redbike.queries.glance import add_unplaced, find_unplaced
+from redbike.queries.glance import add_unplaced, find_unplaced, is_all_paused
 from redbike.store.enums import Outcome, Skip
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
@@ -126,12 +126,15 @@ class _Collection:
         yield self._add(family, ((each, seen[each]) for each in product(KINDS, STATES)))
 
     def _describe_jobs(self, total: Total, dead: int) -> Iterator[Metric]:
-        lag = 0.0 if total.first_due is None else max(0.0, total.now - total.first_due)
+        assert self.store is not None
+        # While everything is paused, nobody is to enqueue them: that is no lag, as in `redbike.queries.health.judge`.
+        is_lagging = total.first_due is not None and not is_all_paused(self.store, total.now)
+        lag = max(0.0, total.now - (total.first_due or 0.0)) if is_lagging else 0.0
         for name, text, value in (
             ("redbike_jobs", "Jobs that have a schedule.", total.jobs),
             ("redbike_timeline_jobs", "Jobs that wait for their due time.", total.timeline),
             ("redbike_due_jobs", "Jobs that are due, and that no dispatcher has enqueued yet.", total.due),
-            ("redbike_dispatch_lag_seconds", "How long the oldest due job has not been enqueued.", lag),
+            ("redbike_dispatch_lag_seconds", "How long the oldest due job has not been enqueued, 0 in a pause.", lag),
             ("redbike_paused_jobs", "Jobs that are paused.", total.paused),
             ("redbike_failing_jobs", "Jobs that have failed and not succeeded since.", total.failing),
             ("redbike_dead_jobs", "Jobs that have failed for good, though their schedules would go on.", dead),

@@ -71,6 +71,14 @@ def test_jobs_queues_and_processes(store):
     assert found["redbike_processes", "dispatcher", "alive"] == 0
 
 
+def test_due_jobs_are_no_lag_while_everything_is_paused(store):
+    set_job(store.at(START), JOB, OLD, DUE)
+    for until, lag in ((None, 0), (NOW + 1, 0), (NOW - 1, NOW - DUE)):
+        store.at(START).queue_limits.pause("", until, replaces=True)
+        found = read(store)
+        assert (found["redbike_due_jobs",], found["redbike_dispatch_lag_seconds",]) == (1, lag)
+
+
 def read_histogram(found, name):
     """The counts of a histogram by their bounds."""
     bounds = [*map(str, BUCKETS), "+Inf"]
