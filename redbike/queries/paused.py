@@ -9,6 +9,7 @@ from redbike.queries.blackouts import Calendar
 from redbike.queries.following.family import Family
 from redbike.queries.following.held import follow_paused
 from redbike.queries.following.streams import JUST_BEFORE, Stream
+from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
@@ -40,3 +41,18 @@ def follow_pauses(
             yield job._replace(first=course.runs[0], after=after, waits=None)
         elif course.due is not None:
             yield job._replace(first=course.due, after=course.due, waits=None)
+
+
+def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Schedule) -> Schedule:
+    """Return when a job with this `schedule` runs that is paused until an instant; the schedule of one that is not.
+
+    Pauses of its queue, and of everything, do not count; nor do the parents of a follower.
+    """
+    [state] = store.questions.inspect([jobid])
+    if state.pause is None or schedule.is_awaiting:
+        return schedule
+    course = follow_paused(state, settings)
+    if course.is_continuous:
+        return Stream([max(state.now, state.pause.until or 0.0, state.held or 0.0)])
+    firsts = [*course.runs, *([] if course.due is None else [course.due])]
+    return Stream(firsts, None if course.due is None or schedule.runs_once else schedule)

@@ -60,6 +60,36 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
 
 
+def list_next(api, jobid):
+    return api.ask("GET", f"/jobs/{jobid}/next?count=3")[1]["items"]
+
+
+def test_a_job_that_will_not_run_has_no_next_runs(bike, api):
+    bike.set("dead:A", "EVERY:1h", data={"error": "no"}, on_error="stop")
+    bike.set("held:A", "EVERY:1h")
+    assert len(list_next(api, "dead:A")) == 3
+    bike.run("dead:A")
+    work(bike)
+    bike.pause("held:A")
+    assert [list_next(api, jobid) for jobid in ("dead:A", "held:A")] == [[], []]
+
+
+def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
+    now = bike.store.timeline.read_clock()
+    until, later = (now // 3600 + 3.5) * 3600, (now // 3600 + 9) * 3600
+    for jobid, schedule in (("many:A", "EVERY:1h@0"), ("once:A", f"AT:{until - 5400}"), ("late:A", f"AT:{later}")):
+        bike.set(jobid, schedule)
+    bike.set("none:A", "EVERY:1h@0", catchup="none")
+    bike.pause("*", until=until)
+    bike.set("on:A", "CONTINUE")
+    bike.pause("on:A", until=until)
+    further = [until + 1800, until + 5400, until + 9000]
+    assert list_next(api, "many:A") == [until, *further[:2]]  # what was missed first
+    assert list_next(api, "none:A") == further
+    assert [list_next(api, jobid) for jobid in ("once:A", "on:A", "late:A")] == [[until], [until], [later]]
+    assert api.ask("GET", f"/jobs/many:A/next?count=1&after={until + 1800}")[1]["items"] == [until + 5400]
+
+
 def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     bike.set("a:A", "NOW")
     for path, queue in (("/queues/A", "work-A"), ("", "")):

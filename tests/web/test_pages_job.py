@@ -125,6 +125,17 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
     assert not [a for _, a in found.tags if a.get("id") == "calendar"]
 
 
+def test_a_paused_job_has_to_come_what_it_runs_when_its_pause_ends(page, bike):
+    for jobid, schedule, instants in (
+        ("many:A", "EVERY:1h@0", ["01:30:00", "02:00:00", "03:00:00"]),
+        ("once:A", "AT:4102444800", ["01:30:00"]),
+    ):
+        bike.set(jobid, schedule, after=4102444799)
+        list(bike.pause(jobid, until=4102450200))
+        found = show(page, jobid).words.partition("What is to come")[2]
+        assert re.findall(r"2100-01-01 (\S+) UTC", found)[: len(instants)] == instants
+
+
 def test_other_kinds_of_schedules_have_a_page(page, bike):
     for schedule, words in (
         ("STOP", "Its schedule is STOP"),

@@ -9,6 +9,8 @@ from redbike.control.blackouts import check_together, end_for_jobs, make_blackou
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.queries.paused import foresee_paused
+from redbike.queries.place import describe_job
 from redbike.schedule.after import After
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.parser import parse, parse_stored
@@ -145,13 +147,16 @@ def _steer(call: Call, verb: Any) -> Answer:
 
 
 def list_next(call: Call) -> Answer:
-    """Return when a job runs next."""
+    """Return when a job runs next: never, if it has ended for good, or is paused and nobody knows until when."""
     jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
-    job = call.site.bike.tell(jobid)
-    if job["schedule"] is None:
+    bike, now = call.site.bike, call.clock.now
+    job = bike.tell(jobid)
+    pause, goes_on = job.get("paused"), describe_job(job, call.clock)[1]
+    if job["schedule"] is None or not (goes_on if pause is None else pause["until"] is not None):
         return Answer({"jobid": jobid, "items": []})
     schedule = add_jitter(parse_stored(job["schedule"]), jobid, (job.get("options") or {}).get("spread", 0))
-    now, stored = call.clock.now, job["next_run"]
+    schedule = foresee_paused(bike.store, bike.settings, jobid, schedule) if pause else schedule
+    stored = job["next_run"]
     due = schedule.next(now if after is None else after)
     if stored is not None and (after is None or after <= now or stored > after):
         due = stored

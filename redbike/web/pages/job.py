@@ -15,6 +15,7 @@ from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, list_hosts
+from redbike.queries.paused import foresee_paused
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
@@ -148,10 +149,17 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: s
         return nothing | {"coming": _list_parent_times(site, state)}
     now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
     due = state.due if state.due is not None and state.due > now else None
+    if state.pause:
+        times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule)
+        coming = list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
+    elif schedule.runs_once:
+        coming = [] if due is None else [due]
+    else:
+        coming = list(list_coming(schedule, now, due, COMING))
     if schedule.runs_once:
-        return nothing | {"coming": [] if due is None else [due]}
+        return nothing | {"coming": coming}
     return {
-        "coming": list(list_coming(schedule, now, due, COMING)),
+        "coming": coming,
         "weeks": make_calendar(schedule, zone, now, due),
     }
 
