@@ -1,8 +1,8 @@
 """Run the command next: print when a schedule or a job runs next. For a schedule, no server is needed."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.calendars import exclude_days, find_holidays
@@ -13,51 +13,95 @@ from redbike.errors import BadJobId, BadSchedule, ServerError
 from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse, parse_stored
 
 if TYPE_CHECKING:
-    from redbike.store.blackouts import BlackoutDetails
+    from redbike.facade.redbike import Redbike
+
+
+class _Span(NamedTuple):
+    """Which due times are asked for: `number` of them after `after`, or after `now`; all in epoch seconds."""
+
+    now: float
+    after: float | None
+    number: int
+    zone: str  # in which they are shown, if the schedule has none
+
+    @property
+    def start(self) -> float:
+        """After when due times count."""
+        return self.now if self.after is None else self.after
 
 
 def print_next(arguments: Arguments, config: Config) -> None:
     """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
-    now = time.time()
-    text, zone = arguments["<SCHEDULE>"], config.settings.timezone
-    zone = zone if arguments["--tz"] is None else check_zone(arguments["--tz"])
+    now, text = time.time(), arguments["<SCHEDULE>"]
+    zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
     after = parse_time(arguments["--after"], config, arguments["--tz"])
-    start, count = now if after is None else after, parse_count(arguments, "--count", 5)
-    stored, state, jobid, details = None, "", "", list["BlackoutDetails"]()
+    span = _Span(now, after, parse_count(arguments, "--count", 5), zone)
     days = find_holidays(arguments["--except"], now)
     try:
         schedule = parse(exclude_days(text, days, zone, "", now), zone, anchor=now)
     except BadSchedule as error:
         if days:
             raise
-        # Imported here, as a schedule alone needs nothing of what is stored.
-        from redbike.queries.place import describe_job
-
-        job, jobid = _find_job(text, config, error), text
-        stored, (state, goes_on) = job["next_run"], describe_job(job, Clock(now, config.settings.timezone))
-        if not goes_on:
-            print(state)
-            return
-        details = job.get("blackouts", [])
-        schedule = add_jitter(parse_stored(job["schedule"]), text, job.get("options", {}).get("spread", 0))
-    local = schedule.timezone or zone
-    remark = _make_remark(details, Clock(now, local))
-    if isinstance(schedule, After):
-        _print_follower(schedule, jobid, config, zone, start, count, remark)
+        _print_job(text, config, span, error)
         return
-    for line in filter(None, (schedule.explain(zone), state)):
-        print(line)
-    if not state and schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
+    if isinstance(schedule, After):
+        _print_follower(schedule, "", config, span)
+        return
+    print(schedule.explain(zone))
+    if schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return
-    found = list_runs(schedule, start, now, count, local, stored, remark)
-    lines = [] if state and schedule.is_immediate else list(found)
+    _print_runs(schedule, span, schedule.timezone or zone)
+
+
+def _print_job(jobid: str, config: Config, span: _Span, error: BadSchedule) -> None:
+    """Do so for the job of this id, with where it is. Raise `error` if there is no such job."""
+    # Imported here, as a schedule alone needs nothing of what is stored.
+    from redbike.queries.blackouts import make_remark
+    from redbike.queries.closed import read_limits
+    from redbike.queries.paused import foresee_paused
+    from redbike.queries.place import describe_job
+
+    bike, job = _find_job(jobid, config, error)
+    limits = read_limits(bike.store, jobid)
+    state, goes_on = describe_job(job, Clock(span.now, config.settings.timezone), limits)
+    if not goes_on:
+        print(state)
+        return
+    schedule = add_jitter(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
+    zone = schedule.timezone or span.zone
+    remark = make_remark(job.get("blackouts", []), Clock(span.now, zone), limits)
+    if isinstance(schedule, After):
+        is_awaiting = not (job["working"] or "paused" in job or "queued_for" in job)
+        _print_follower(schedule, jobid, config, span, remark, "" if is_awaiting else state)
+        return
+    for line in filter(None, (schedule.explain(span.zone), state)):
+        print(line)
+    if "paused" in job:
+        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, span.number)
+    if not (state and schedule.is_immediate):
+        _print_runs(schedule, span, zone, job["next_run"], remark)
+
+
+def _say_nothing(due: float) -> str:
+    return ""
+
+
+def _print_runs(
+    schedule: Schedule,
+    span: _Span,
+    zone: str,
+    stored: float | None = None,
+    remark: Callable[[float], str] = _say_nothing,
+) -> None:
+    lines = list(list_runs(schedule, span.start, span.now, span.number, zone, stored, remark))
     for line in lines:
         print(line)
-    if len(lines) < count and not schedule.is_immediate:
+    if len(lines) < span.number and not schedule.is_immediate:
         complain("no further runs")
 
 
@@ -65,25 +109,26 @@ def _print_follower(
     schedule: After,
     jobid: str,
     config: Config,
-    zone: str,
-    after: float,
-    count: int,
-    remark: Callable[[float], str],
+    span: _Span,
+    remark: Callable[[float], str] = _say_nothing,
+    state: str = "",
 ) -> None:
     """Print what a follower waits for, and when its parents are due next; `jobid` is "" for one that is not set.
 
-    `remark` is what stands behind a due time.
+    `remark` is what stands behind a due time, `state` where the job is if it does not wait for its parents now.
     """
     # Imported here, as few schedules need a server.
     from redbike.cli.bike import find_stopped_server, open_bike
     from redbike.cli.kin import list_parent_times
 
-    print(schedule.explain(zone))
+    for line in filter(None, (schedule.explain(span.zone), state)):
+        print(line)
     if find_stopped_server(config):
         complain("its parents are not known: no server is running")
         return
     try:
-        said, note, lines = list_parent_times(open_bike(config).store, schedule, jobid, zone, after, count, remark)
+        store = open_bike(config).store
+        said, note, lines = list_parent_times(store, schedule, jobid, span.zone, span.start, span.number, remark)
     except ServerError as problem:
         complain(f"its parents are not known: {problem}")
         return
@@ -91,32 +136,24 @@ def _print_follower(
     heading = f"It is due for these times of its parents, {ending}:" if lines else note
     for line in filter(None, (said, heading, *lines)):
         print(line)
-    if len(lines) < count and not note and not schedule.runs_once:
+    if len(lines) < span.number and not note and not schedule.runs_once:
         complain("no further runs")
 
 
-def _make_remark(details: "Sequence[BlackoutDetails]", clock: Clock) -> Callable[[float], str]:
-    if not details:
-        return lambda due: ""
-    # Imported here, as a schedule alone needs nothing of what is stored.
-    from redbike.queries.blackouts import make_remark
-
-    return make_remark(details, clock)
-
-
-def _find_job(jobid: str, config: Config, error: BadSchedule) -> Mapping[str, Any]:
-    """Return the answer of `Redbike.tell` for the job of this id.
+def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike, Mapping[str, Any]]":
+    """Return what knows the jobs, and the answer of `Redbike.tell` for the job of this id.
 
     If there is no such job, or no server, raise `error`, which says why the text is not a schedule, with what came of
     looking for a job.
     """
     # Imported here, as this loads redis-py, which a schedule does not need.
-    from redbike.cli.bike import find_stopped_server, open_bike
+    from redbike.cli.bike import find_stopped_server, open_to_look
 
     if find_stopped_server(config):
         raise error
     try:
-        job = open_bike(config).tell(jobid)
+        bike = open_to_look(config, names_queues=True)
+        job = bike.tell(jobid)
     except BadJobId:
         raise error from None
     except ServerError as problem:
@@ -124,4 +161,4 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> Mapping[str, An
         raise error if " " in jobid else BadSchedule(f"{error}; it cannot be a job id either: {problem}") from None
     if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; there is no such job either: {jobid!r:.80}") from None
-    return job
+    return bike, job

@@ -4,7 +4,7 @@ import csv
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -20,7 +20,9 @@ from redbike.config.labels import LABELS
 from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
+from redbike.queries.closed import read_limits
 from redbike.queries.hosts import describe_host
+from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
@@ -28,6 +30,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import describe_backfill
 from redbike.store.processes import CommandLines
+from redbike.store.queue_limits import QueueLimits
 from redbike.store.shell import is_of_shell
 from redbike.text.printable import escape, escape_lines
 
@@ -73,7 +76,8 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
     from redbike.cli import tables
 
     clock, schedule = Clock(bike.store.timeline.read_clock(), bike.settings.timezone), _parse(jobid, job)
-    state, goes_on = describe_job(job, clock)
+    limits = read_limits(bike.store, jobid)
+    state, goes_on = describe_job(job, clock, limits)
     kin = Kin(bike.store, jobid, clock) if job.get("followers") or (schedule and schedule.is_awaiting) else None
     state = kin.explain(state) if kin else state
     tables.print_title(jobid)
@@ -85,15 +89,12 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         print(f"  {name:<{max(map(len, facts))}}  {value}")
     due_times = kin.due_times if kin else None
     if kin and due_times and goes_on:
-        lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock)
+        lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock, limits)
         times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], remark)
         runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
-    elif schedule and goes_on and not (schedule.is_immediate or schedule.is_for_hosts):
-        zone = schedule.timezone or clock.zone
-        remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone))
-        runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
-        _print_section(f"Next runs ({_name_zones(zone)})", runs)
+    elif schedule and goes_on:
+        _print_coming(bike, jobid, job, schedule, clock, limits)
     if kin:
         _print_section("What follows what", kin.list_tree())
     if job.get("runs"):
@@ -103,6 +104,19 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section("Last output", escape_lines(job["output"].encode(errors="replace")))
     if failure := job.get("failure"):
         _print_section("Last failure", _describe_failure(failure, clock))
+
+
+def _print_coming(
+    bike: Redbike, jobid: str, job: Job, schedule: Schedule, clock: Clock, limits: Sequence[QueueLimits]
+) -> None:
+    zone = schedule.timezone or clock.zone
+    if "paused" in job:
+        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, COMING)
+    if schedule.never_runs or schedule.is_immediate or schedule.is_for_hosts:
+        return
+    remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone), limits)
+    runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
+    _print_section(f"Next runs ({_name_zones(zone)})", runs)
 
 
 def _name_zones(zone: str) -> str:

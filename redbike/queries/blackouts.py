@@ -4,7 +4,7 @@ A job may have one of its own, and so may its queue, and everything.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from redbike.schedule.windows import Window, join_windows
 from redbike.store.blackouts import EVERYTHING, OF_JOB, OF_QUEUE, Blackout, BlackoutDetails, name_all
 from redbike.store.inspected import JobState
 from redbike.store.queue_limits import Pause as QueuePause
+from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 from redbike.store.totals import Queue
 from redbike.text.printable import escape
@@ -110,13 +111,21 @@ def describe_details(details: BlackoutDetails, clock: Clock) -> str:
     return f"{said}, each time of {every}{f', by {by}' if by else ''}{f': {reason}' if reason else ''}"
 
 
-def make_remark(details: Sequence[BlackoutDetails], clock: Clock) -> Callable[[float], str]:
-    """Return what tells of an instant until when the job is paused then; "" if it is not."""
+def make_remark(
+    details: Sequence[BlackoutDetails], clock: Clock, limits: Iterable[QueueLimits] = ()
+) -> Callable[[float], str]:
+    """Return what tells of an instant until when the job, its queue or everything is paused then; "" if nothing is."""
     found = {each["of"]: Blackout(each["every"], each["seconds"], 0.0) for each in details}
+    pauses = [each.pause for each in limits if each.pause]
 
     def remark(moment: float) -> str:
         falls = find_for(found, moment)
-        return f"  paused then, until {clock.name(falls.window.end)}" if falls else ""
+        ends = [falls.window.end] if falls else []
+        for pause in (each for each in pauses if each.holds(moment)):
+            if pause.until is None:
+                return "  paused then"
+            ends.append(pause.until)
+        return f"  paused then, until {clock.name(max(ends))}" if ends else ""
 
     return remark
 

@@ -184,7 +184,7 @@ def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: floa
         due, passed = pass_late_ones(schedule, due, held_back, outlook.own)
         course.skipped.update(passed)
     skips = 0
-    while due is not None and due < outlook.end:
+    while due is not None and due < outlook.end and len(course.runs) < outlook.most:
         is_plain = (retry_state.due, retry_state.after) == (None, None)
         if due > ready and is_plain:
             break

@@ -38,6 +38,7 @@ class Outlook:
     end: float
     queue_holds: Sequence[Hold] = ()  # of its queue: the last one that is over, and the present one
     common_holds: Sequence[Hold] = ()  # of everything
+    most: float = math.inf  # runs one by one that are looked at
 
     @property
     def dispatched_from(self) -> float:

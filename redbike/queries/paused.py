@@ -14,6 +14,8 @@ from redbike.store.coming import ComingJob
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
+MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
+
 
 def follow_pauses(
     store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
@@ -43,16 +45,18 @@ def follow_pauses(
             yield job._replace(first=course.due, after=course.due, waits=None)
 
 
-def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Schedule) -> Schedule:
+def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Schedule, number: int) -> Schedule:
     """Return when a job with this `schedule` runs that is paused until an instant; the schedule of one that is not.
 
-    Pauses of its queue, and of everything, do not count; nor do the parents of a follower.
+    `number` instants are needed. Pauses of its queue, and of everything, do not count, nor do parents of a follower.
     """
     [state] = store.questions.inspect([jobid])
     if state.pause is None or schedule.is_awaiting:
         return schedule
-    course = follow_paused(state, settings)
+    course = follow_paused(state, settings, most=min(number, MOST_LEFT))
     if course.is_continuous:
         return Stream([max(state.now, state.pause.until or 0.0, state.held or 0.0)])
-    firsts = [*course.runs, *([] if course.due is None else [course.due])]
-    return Stream(firsts, None if course.due is None or schedule.runs_once else schedule)
+    if course.due is None or schedule.runs_once:
+        return Stream([*course.runs, *([] if course.due is None else [course.due])])
+    is_all = course.due > max(course.runs, default=0.0)
+    return Stream([*course.runs, *([course.due] if is_all else [])], schedule)

@@ -1,33 +1,37 @@
 """Where a job is, in a sentence for people."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from redbike.queries.closed import describe_closed
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import END_OF_TIME, join_words
 from redbike.store.enums import Event
+from redbike.store.queue_limits import QueueLimits
 from redbike.text.printable import escape
 
 
-def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
-    """Return a sentence on what a job does, from the answer of `Redbike.tell`, and whether its schedule goes on.
+def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLimits] = ()) -> tuple[str, bool]:
+    """Return what a job does, in words, from the answer of `Redbike.tell`, and whether it will run by its schedule.
 
-    The sentence is empty for a job that waits for its due time.
+    `limits` are those of its queue and of everything, if they count. There are no words for a job that only waits for
+    its due time.
     """
     event, _, since = (job["status"] or "").partition(":")
     when = f"since {clock.name(float(since))} ({event})" if since.isdecimal() and len(since) < 12 else "now"
     if job["schedule"] is None and event != Event.BAD:
         return "It has no schedule; redbike fsck says more.", False
     if "paused" in job:
-        return _describe_pause(job, when, clock), False
+        return _describe_pause(job, when, clock), None not in (job["schedule"], job["paused"]["until"])
     if job["working"]:
         return f"It runs {when}.", True
     if "queued_for" in job:
-        return f"It waits for a worker {when}.", True
+        closed = _name_closed(limits, clock)
+        return f"It waits for a worker {when}{f', but {closed}' if closed else ''}.", True
     if job["next_run"] is not None:
         if not 0 <= job["next_run"] < END_OF_TIME:
             return f"Its next run is no time at all, {job['next_run']:g}; redbike fsck says more.", False
-        return ("It is due, and waits for a dispatcher." if job["next_run"] <= clock.now else ""), True
+        return _describe_due(job["next_run"], clock, limits), True
     if event == Event.BAD:
         return f"It was never scheduled, as its schedule is bad, {when}.", False
     if event == Event.DIE:
@@ -44,6 +48,20 @@ def describe_job(job: Mapping[str, Any], clock: Clock) -> tuple[str, bool]:
         name = escape(group["name"].encode(errors="replace"))
         return f"It waits for the group {name}, of which {group['left']:,} of {group['total']:,} jobs are left.", True
     return "It is nowhere, though it should be; redbike fsck says more.", False
+
+
+def _name_closed(limits: Iterable[QueueLimits], clock: Clock) -> str:
+    return escape(describe_closed(limits, clock).encode(errors="replace"))
+
+
+def _describe_due(due: float, clock: Clock, limits: Iterable[QueueLimits]) -> str:
+    if due <= clock.now:
+        # Dispatchers enqueue also what then waits in a queue that is paused.
+        closed = _name_closed((each for each in limits if not each.queue), clock)
+        return f"It is due, but {closed}." if closed else "It is due, and waits for a dispatcher."
+    # A pause that has not ended by then goes on already.
+    closed = _name_closed(limits, Clock(due, clock.zone))
+    return f"It waits until it is due, {clock.measure(due)}. {closed[0].upper()}{closed[1:]}." if closed else ""
 
 
 def _describe_pause(job: Mapping[str, Any], when: str, clock: Clock) -> str:

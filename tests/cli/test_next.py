@@ -1,6 +1,7 @@
 """``redbike next`` of a job: what it does now, and when it runs as it is."""
 
 import json
+import re
 import time
 
 import pytest
@@ -95,11 +96,64 @@ def test_a_job_that_waits_or_runs_says_so_before_its_coming_runs(shell, bike):
     assert lines(shell.run("next", "job:C"))[1] == "It is due, and waits for a dispatcher."
 
 
+def test_a_queue_or_everything_that_is_paused_holds_what_waits_and_what_comes(shell, bike):
+    bike.set("waits:A", "EVERY:1h@0", after=0)
+    bike.set("later:A", "EVERY:1h@0")
+    set_job(bike.store.at(1000.0), "due:A", "EVERY:1h@0", 1050.0)
+    bike.pause_queue("A", until=4e9, reason="a flood")
+    held = " its queue work-a is paused since "
+    until = ", until 2096-10-02 07:06:40 UTC (a flood)."
+
+    def read(jobid, *more):
+        """What next says before the times, which show says too, and these."""
+        said, *runs = lines(shell.run("next", jobid, *more))[1:]
+        assert said in shell.run("show", jobid).stdout
+        return said, runs
+
+    for jobid, start in (("waits:A", "It waits for a worker since"), ("later:A", "It waits until it is due, in ")):
+        said, runs = read(jobid)
+        assert (said.startswith(start), held in said.lower()) == (True, True)
+        assert said.endswith(until)
+        assert all(run.endswith("  paused then, until 2096-10-02 07:06:40 UTC") for run in runs)
+    assert read("due:A")[0] == "It is due, and waits for a dispatcher."
+    _, runs = read("later:A", "--after=4000000000")
+    assert not any("paused" in run for run in runs)
+    bike.resume_queue("A")
+    bike.pause_all()
+    for jobid, start in (
+        ("waits:A", "It waits for a worker since"),
+        ("due:A", "It is due, but everything is paused since"),
+        ("later:A", "It waits until it is due, in "),
+    ):
+        said, runs = read(jobid)
+        assert (said.startswith(start), "everything is paused since " in said.lower()) == (True, True)
+        assert said.endswith(", until somebody resumes it.")
+        assert all(run.endswith("  paused then") for run in runs)
+
+
+@pytest.mark.parametrize("schedule", ["EVERY:1h@0", "AT:4102444800", "CONTINUE", "AFTER:parent:A"])
+def test_the_runs_of_a_paused_job_begin_when_its_pause_ends(shell, bike, schedule):
+    """By itself, as that of a blackout does. What its pause leaves comes first."""
+    bike.set("parent:A", "EVERY:1h@0", after=4102444799)
+    bike.set("job:A", schedule, **({} if schedule in ("CONTINUE", "AFTER:parent:A") else {"after": 4102444799}))
+    bike.pause("job:A", until=4102450200)
+    explained, *said, first = lines(shell.run("next", "job:A", "--count=1"))
+    assert explained
+    assert said[0].startswith("It is paused since ")
+    assert said[0].endswith(", until 2100-01-01 01:30:00 UTC.")
+    assert "2100-01-01T01:30:00Z" in first
+    shown = shell.run("show", "job:A").stdout
+    assert said[0] in shown
+    assert re.search(r"^  2100-01-01T01:30:00", shown, re.MULTILINE)
+    if schedule == "EVERY:1h@0":
+        assert "2100-01-01T02:00:00Z" in lines(shell.run("next", "job:A"))[3]
+
+
 def test_instants_are_in_the_zone_of_the_settings_which_they_name(shell, bike):
     pause = {"since": 3600.0, "until": 7200.0, "by": "ada", "reason": ""}
     told = {"status": "TML:60", "schedule": "NOW", "working": False, "next_run": None, "paused": pause}
     said = "It is paused since 1970-01-01 10:00:00 Asia/Tokyo by ada, until 1970-01-01 11:00:00 Asia/Tokyo."
-    assert describe_job(told, CLOCK) == (said, False)
+    assert describe_job(told, CLOCK) == (said, True)
     running = "It runs since 1970-01-01 09:01:00 Asia/Tokyo (TML). It is paused"
     assert describe_job(told | {"working": True}, CLOCK)[0].startswith(running)
     (shell.folder / ".redbike.conf").write_text("[redbike]\ntimezone: Asia/Tokyo\n")

@@ -101,7 +101,7 @@ def test_the_command_line_pauses_and_resumes(shell, server_url):
     assert (again.returncode, again.stdout) == (0, "")
     assert again.stderr.startswith("redbike: hourly:A: it was paused already, and stays so")
     assert bike.tell("hourly:A") == told
-    [said] = shell.run("next", "hourly:A").stdout.splitlines()
+    _, said, *_ = shell.run("next", "hourly:A").stdout.splitlines()
     assert said.startswith("It is paused since ")
     assert said.endswith(", until 2100-01-01 00:00:00 UTC: moving house")
 

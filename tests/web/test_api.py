@@ -90,6 +90,14 @@ def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
     assert api.ask("GET", f"/jobs/many:A/next?count=1&after={until + 1800}")[1]["items"] == [until + 5400]
 
 
+def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike, api):
+    bike.set("dense:A", "* * * * * *", catchup="all")
+    bike.pause("dense:A", until=4e9)
+    assert list_next(api, "dense:A") == pytest.approx([4e9] * 3, abs=1e-3)
+    found = api.ask("GET", "/jobs/dense:A/next?count=22")[1]["items"]
+    assert found[-3:] == pytest.approx([4e9, 4e9 + 1, 4e9 + 2], abs=1e-3)
+
+
 def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     bike.set("a:A", "NOW")
     for path, queue in (("/queues/A", "work-A"), ("", "")):

@@ -16,13 +16,13 @@ from redbike.store.records import RetryState
 MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
 
 
-def follow_paused(state: JobState, settings: Settings, end: float = math.inf) -> Course:
+def follow_paused(state: JobState, settings: Settings, end: float = math.inf, most: float = math.inf) -> Course:
     """Return what a paused job runs, no two at one instant; nothing if its schedule is bad.
 
-    Pauses of queues do not count.
+    Pauses of queues do not count. Of what its pause leaves, `most` runs are looked at.
     """
     try:
-        course = follow(Outlook(state, settings, end))
+        course = follow(Outlook(state, settings, end, most=most))
     except BadSchedule:
         return Course()
     course.runs = [moment + AGAIN * number for number, moment in enumerate(course.runs)]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from redbike.config.options import find_backfill, parse_options
-from redbike.loop.every_host import BY
 from redbike.queries.blackouts import warn_of
+from redbike.queries.closed import describe_closed, describe_pause
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
 from redbike.store.blackouts import Blackout
@@ -124,24 +124,8 @@ def explain_pause(job: JobState, clock: Clock) -> str:
         goes_on = pause["until"] is not None and pause["until"] <= job.held
         held = f" It is due at {clock.name(job.held)}{'' if goes_on else ', and is held then'}."
     again = " Its blackout recurs." if job.pause.is_of_blackout else ""
-    said = _describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
+    said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
     return f"It is paused {said}.{again}{held}"
-
-
-def _describe_pause(since: float, until: float | None, by: str | None, reason: str | None, clock: Clock) -> str:
-    resumed = "until a worker is back" if by == BY else "until somebody resumes it"
-    end = resumed if until is None else f"until {clock.name(until)}"
-    return f"since {clock.name(since)}{f' by {by}' if by else ''}, {end}{f' ({reason})' if reason else ''}"
-
-
-def _find_closed(situation: Situation, clock: Clock) -> str:
-    """Return what pauses its queue, as the end of a sentence; "" if nothing does."""
-    for limits in situation.queue_limits:
-        pause = limits.pause
-        if pause and pause.holds(clock.now):
-            what = f"its queue {limits.queue} is" if limits.queue else "everything is"
-            return f"{what} paused {_describe_pause(pause.since, pause.until, pause.by, pause.reason, clock)}"
-    return ""
 
 
 def _warn(situation: Situation, due: float, clock: Clock) -> str:
@@ -149,7 +133,7 @@ def _warn(situation: Situation, due: float, clock: Clock) -> str:
     if blackout := warn_of(situation.blackouts, due, clock):
         return blackout
     # A pause that has not ended by then goes on already.
-    closed = _find_closed(situation, Clock(due, clock.zone))
+    closed = describe_closed(situation.queue_limits, Clock(due, clock.zone))
     return f" {closed[0].upper()}{closed[1:]}." if closed else ""
 
 
@@ -168,7 +152,7 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
     waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"
     if situation.refusal:
         return f"{waits}, but the server takes no changes: {situation.refusal}"
-    if closed := _find_closed(situation, clock):
+    if closed := describe_closed(situation.queue_limits, clock):
         return f"{waits}, but {closed}."
     workers = situation.list_alive("worker")
     if not workers:
@@ -239,7 +223,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
     if not situation.list_alive("dispatcher"):
         return f"{waits}, but no dispatcher is running."
     if situation.queue_limits[1].pause:
-        return f"{waits}, but {_find_closed(situation, clock)}."
+        return f"{waits}, but {describe_closed(situation.queue_limits, clock)}."
     return f"{waits}, and a dispatcher is about to move it to {situation.queue}."
 
 

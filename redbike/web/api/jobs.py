@@ -151,11 +151,11 @@ def list_next(call: Call) -> Answer:
     jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
     bike, now = call.site.bike, call.clock.now
     job = bike.tell(jobid)
-    pause, goes_on = job.get("paused"), describe_job(job, call.clock)[1]
-    if job["schedule"] is None or not (goes_on if pause is None else pause["until"] is not None):
+    if job["schedule"] is None or not describe_job(job, call.clock)[1]:
         return Answer({"jobid": jobid, "items": []})
     schedule = add_jitter(parse_stored(job["schedule"]), jobid, (job.get("options") or {}).get("spread", 0))
-    schedule = foresee_paused(bike.store, bike.settings, jobid, schedule) if pause else schedule
+    if "paused" in job:
+        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, count)
     stored = job["next_run"]
     due = schedule.next(now if after is None else after)
     if stored is not None and (after is None or after <= now or stored > after):

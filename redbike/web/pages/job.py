@@ -150,7 +150,7 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: s
     now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
     due = state.due if state.due is not None and state.due > now else None
     if state.pause:
-        times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule)
+        times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
         coming = list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
     elif schedule.runs_once:
         coming = [] if due is None else [due]
