@@ -1,6 +1,7 @@
 """Parse arguments of the command line: times and counts."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from redbike.cli.messages import complain
@@ -12,20 +13,32 @@ from redbike.schedule.clock import Clock
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
 
-def parse_time(text: str | None, config: Config, zone: str | None = None, looks_back: bool = False) -> float | None:
+def prepare_time(text: str | None) -> None:
+    """Load what `parse_time` needs, if a time is given: before a worker class is loaded, which may hide dateutil."""
+    if text is not None:
+        import redbike.schedule.times  # noqa: F401
+
+
+def parse_time(
+    text: str | None,
+    config: Config,
+    zone: str | None = None,
+    looks_back: bool = False,
+    read_clock: Callable[[], float] = time.time,
+) -> float | None:
     """Return a TIMESTAMP as epoch seconds; None for None. Say which instant it is, unless the text says that itself.
 
     A time without a zone is in `zone`, or else in the zone of the settings. One that comes again is the next, or the
-    last one for a command that `looks_back`. Raise `BadSchedule` or `BadConfig`.
+    last one for a command that `looks_back`. `read_clock` returns now. Raise `BadSchedule` or `BadConfig`.
     """
     if text is None:
         return None
     # Imported here, as most commands are given no time, and this loads dateutil. So a time is parsed before a worker
-    # class is loaded.
+    # class is loaded, or there is `prepare_time`.
     from redbike.schedule.times import read_time
 
     local = config.settings.timezone if zone is None else check_zone(zone)
-    found = read_time(text, time.time(), local, looks_back)
+    found = read_time(text, read_clock(), local, looks_back)
     if not found.is_exact:
         tell_time(text, found.instant, local)
     return found.instant

@@ -6,7 +6,7 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from redbike.cli.arguments import Arguments, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import open_progress
 from redbike.cli.rows import choose_format, find_format, print_rows
@@ -43,8 +43,8 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
 
 def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
-    since, limit = parse_time(arguments["--since"], config, looks_back=True), _parse_limit(arguments) or RUNS
-    bike = open_to_look(config)
+    bike, limit = open_to_look(config), _parse_limit(arguments) or RUNS
+    since = parse_time(arguments["--since"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     chosen = {name: arguments[f"--{name}"] for name in ("failed", "tag")}
     runs = bike.runs(*arguments["<PATTERN>"], since=since, limit=limit, **chosen)
     return _print(arguments, bike, runs, PAST_RUNS, "show_runs", show_more=PastRun.show_result)
@@ -87,8 +87,9 @@ def print_workers(arguments: Arguments, config: Config) -> None:
 def print_agenda(arguments: Arguments, config: Config) -> None:
     """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
-    after = parse_time(arguments["--after"], config)
+    prepare_time(arguments["--after"])
     bike = open_to_look(config, names_queues=True)
+    after = parse_time(arguments["--after"], config, read_clock=bike.store.timeline.read_clock)
     with open_progress() as report:
         agenda = bike.agenda(*arguments["<PATTERN>"], hours=hours, after=after, report=report, tag=arguments["--tag"])
 
@@ -103,8 +104,8 @@ def print_agenda(arguments: Arguments, config: Config) -> None:
 
 def print_log(arguments: Arguments, config: Config) -> None:
     """Print what people have changed, the newest first."""
-    since, limit = parse_time(arguments["--since"], config, looks_back=True), _parse_limit(arguments)
-    bike = open_to_look(config)
+    bike, limit = open_to_look(config), _parse_limit(arguments)
+    since = parse_time(arguments["--since"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     entries = bike.log(arguments["<JOBID>"], since, arguments["--who"])
     return _print(arguments, bike, islice(entries, limit), LOG, "show_log")
 

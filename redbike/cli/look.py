@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 
-from redbike.cli.arguments import Arguments, parse_time, tell_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config.file import Config
@@ -43,8 +43,10 @@ def tell_job(arguments: Arguments, config: Config) -> int:
 
 def explain_job(arguments: Arguments, config: Config) -> None:
     """Print why a job does not run now, or did not at an instant."""
-    at = parse_time(arguments["--at"], config, looks_back=True)
-    print(escape(open_to_look(config, names_queues=True).why(arguments["<JOBID>"], at).encode(errors="replace")))
+    prepare_time(arguments["--at"])
+    bike = open_to_look(config, names_queues=True)
+    at = parse_time(arguments["--at"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
+    print(escape(bike.why(arguments["<JOBID>"], at).encode(errors="replace")))
 
 
 def report_incident(arguments: Arguments, config: Config) -> None:

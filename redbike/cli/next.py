@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from redbike.cli.arguments import Arguments, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
 from redbike.config.file import Config
@@ -38,16 +38,22 @@ def print_next(arguments: Arguments, config: Config) -> None:
     """Print a schedule in words, and its next due times; or do so for the schedule of a job."""
     now, text = time.time(), arguments["<SCHEDULE>"]
     zone = config.settings.timezone if arguments["--tz"] is None else check_zone(arguments["--tz"])
-    after = parse_time(arguments["--after"], config, arguments["--tz"])
-    span = _Span(now, after, parse_count(arguments, "--count", 5), zone)
+    number = parse_count(arguments, "--count", 5)
     days = find_holidays(arguments["--except"], now)
     try:
         schedule = parse(exclude_days(text, days, zone, "", now), zone, anchor=now)
     except BadSchedule as error:
         if days:
             raise
-        _print_job(text, config, span, error)
+        prepare_time(arguments["--after"])
+        bike, job = _find_job(text, config, error)
+        # Only the server's clock counts for jobs.
+        now = bike.store.timeline.read_clock()
+        after = parse_time(arguments["--after"], config, arguments["--tz"], read_clock=lambda: now)
+        _print_job(bike, text, job, config, _Span(now, after, number, zone))
         return
+    after = parse_time(arguments["--after"], config, arguments["--tz"])
+    span = _Span(now, after, number, zone)
     if isinstance(schedule, After):
         _print_follower(schedule, "", config, span)
         return
@@ -58,15 +64,14 @@ def print_next(arguments: Arguments, config: Config) -> None:
     _print_runs(schedule, span, schedule.timezone or zone)
 
 
-def _print_job(jobid: str, config: Config, span: _Span, error: BadSchedule) -> None:
-    """Do so for the job of this id, with where it is. Raise `error` if there is no such job."""
+def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Config, span: _Span) -> None:
+    """Do so for a job, with where it is."""
     # Imported here, as a schedule alone needs nothing of what is stored.
     from redbike.queries.blackouts import make_remark
     from redbike.queries.closed import read_limits
     from redbike.queries.paused import foresee_paused
     from redbike.queries.place import describe_job
 
-    bike, job = _find_job(jobid, config, error)
     limits = read_limits(bike.store, jobid)
     state, goes_on = describe_job(job, Clock(span.now, config.settings.timezone), limits)
     if not goes_on:

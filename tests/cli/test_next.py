@@ -3,6 +3,8 @@
 import json
 import re
 import time
+from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +35,11 @@ def bike(bike, monkeypatch):
 def lines(done):
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def read_utc(line):
+    """The due time in a line of next."""
+    return datetime.fromisoformat(line.split("  ")[1].replace("Z", "+00:00")).timestamp()
 
 
 def utc(moment):
@@ -147,6 +154,26 @@ def test_the_runs_of_a_paused_job_begin_when_its_pause_ends(shell, bike, schedul
     assert re.search(r"^  2100-01-01T01:30:00", shown, re.MULTILINE)
     if schedule == "EVERY:1h@0":
         assert "2100-01-01T02:00:00Z" in lines(shell.run("next", "job:A"))[3]
+
+
+def test_only_the_clock_of_the_server_counts_for_a_job(shell, bike, monkeypatch):
+    ahead = SimpleNamespace(time=lambda: time.time() + 600)
+    for module in ("next", "arguments"):
+        monkeypatch.setattr(f"redbike.cli.{module}.time", ahead)
+    due = int(time.time()) + 300
+    bike.set("job:A", f"AT:{due}")
+    _, only = lines(shell.run("next", "job:A"))
+    assert (utc(due) in only, only.endswith("s ago"), "in " in only) == (True, False, True)
+    shell.run("set", "job:A", "EVERY:1m@0")
+    _, first, *_ = lines(shell.run("next", "job:A", "--after=5m"))
+    assert due - 5 <= read_utc(first) <= due + 120
+    bike.run("job:A")
+    assert bike.work_one() == "job:A"
+    for command in (["runs", "--since=5m ago"], ["log", "--since=5m ago"]):
+        assert "job:A" in shell.run(*command).stdout
+    assert "in the future" not in shell.run("why", "job:A", "--at=5m ago").stderr
+    [told] = re.findall(r"^redbike: '5m' is (.*) UTC$", shell.run("agenda", "--after=5m").stderr, re.MULTILINE)
+    assert abs(datetime.fromisoformat(f"{told}+00:00").timestamp() - due) < 120
 
 
 def test_instants_are_in_the_zone_of_the_settings_which_they_name(shell, bike):
