@@ -5,7 +5,7 @@ import json
 import sys
 
 from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
-from redbike.cli.bike import open_bike, open_to_look
+from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED
 from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
@@ -18,14 +18,15 @@ READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    before = parse_time(arguments["--before"], config, looks_back=True)
-    rows.writerows(open_bike(config).get_statuses(before, arguments["--tag"]))
+    bike = open_to_look(config)
+    before = parse_time(arguments["--before"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
+    rows.writerows(bike.get_statuses(before, arguments["--tag"]))
 
 
 def print_schedules(arguments: Arguments, config: Config) -> None:
     """Print the schedule of every job, as CSV that ``load`` reads; with ``--full`` also its options, data and pause."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
-    bike = open_bike(config)
+    bike = open_to_look(config)
     if arguments["--full"]:
         rows.writerow(ALL_COLUMNS)
         rows.writerows(bike.get_rows(*arguments["<PATTERN>"], tag=arguments["--tag"]))
@@ -35,7 +36,7 @@ def print_schedules(arguments: Arguments, config: Config) -> None:
 
 def tell_job(arguments: Arguments, config: Config) -> int:
     """Print everything about one job, as JSON; fail if there is no such job."""
-    job = open_bike(config).tell(arguments["<JOBID>"])
+    job = open_to_look(config).tell(arguments["<JOBID>"])
     print(json.dumps(job, indent=2, ensure_ascii=False))
     exists = job["status"] or job["schedule"] or job["working"]
     return DONE if exists else FAILED

@@ -123,7 +123,7 @@ def _print_follower(
     `remark` is what stands behind a due time, `state` where the job is if it does not wait for its parents now.
     """
     # Imported here, as few schedules need a server.
-    from redbike.cli.bike import find_stopped_server, open_bike
+    from redbike.cli.bike import find_stopped_server, open_to_look
     from redbike.cli.kin import list_parent_times
 
     for line in filter(None, (schedule.explain(span.zone), state)):
@@ -132,7 +132,7 @@ def _print_follower(
         complain("its parents are not known: no server is running")
         return
     try:
-        store = open_bike(config).store
+        store = open_to_look(config).store
         said, note, lines = list_parent_times(store, schedule, jobid, span.zone, span.start, span.number, remark)
     except ServerError as problem:
         complain(f"its parents are not known: {problem}")

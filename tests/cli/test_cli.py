@@ -7,6 +7,7 @@ import time
 import pytest
 
 from redbike import Redbike, RoundRobin
+from tests.cli.refused import check_refused
 from tests.commandline import Within, memory_file, read
 from tests.durations import set_lines
 from tests.waiting import wait_until
@@ -105,9 +106,12 @@ def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
     assert shell.run("set", "job:A", "EVERY:1h").returncode == 0
     assert json.loads(shell.run("server", "status").stdout)["running"] is True
     assert shell.run("server", "stop").stdout == "stopped\n"
+    for looks in (["tell", "job:A"], ["statuses"], ["schedules"], ["schedules", "--full"]):
+        check_refused(shell.run(*looks), 1, f"no server runs in '{tmp_path}/.redbike'")
+    assert shell.run("server", "stop").stdout == "it was not running\n"
+    assert shell.run("run", "job:A").stderr == said
     assert shell.run("tell", "job:A").returncode == 0
     assert shell.run("server", "stop").stdout == "stopped\n"
-    assert shell.run("server", "stop").stdout == "it was not running\n"
     assert (tmp_path / ".redbike").stat().st_mode & 0o777 == 0o700
 
 

@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ServerError, match="cannot be started"):
         EmbeddedServer(tmp_path / "file").start()
-    said = Shell(tmp_path, "embedded:file/folder").run("schedules")
+    said = Shell(tmp_path, "embedded:file/folder").run("set", "job:A", "NOW")
     check_refused(said, 1, str(tmp_path / "file"))
 
 
