@@ -390,16 +390,20 @@ class Model:
         return "paused" if job.held is None else "held"
 
     def begin(self, now: float, jobid: str, until: float) -> str:
-        """A blackout begins that ends at `until`: a pause that ends earlier goes on until then."""
+        """A blackout begins that ends at `until`: a pause that ends earlier goes on until then.
+
+        That of another blackout ends with this one.
+        """
         job = self.job(jobid)
         if job.paused is None:
             word = self.pause(now, jobid, until)
             job.dark = True
             return word
-        if job.until is None or job.until >= until:
+        if job.until is None or job.until == until or (job.until > until and not job.dark):
             return "unchanged"
+        word = "extended" if job.until < until else "shortened"
         job.until = until
-        return "extended"
+        return word
 
     def resume(self, now: float, jobid: str) -> None:
         """End a pause. Of what came due meanwhile and is not late, the first is run and the others are counted."""

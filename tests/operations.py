@@ -453,6 +453,14 @@ def dark_now(scene: Scene) -> None:
     Dispatcher(scene.store, scene.bike.settings).dispatch_due()
 
 
+def put_off(scene: Scene) -> None:
+    """Other blackouts, of which none is on."""
+    later: dict[str, Any] = {"every": f"EVERY:1d@{scene.began - 2 * 86400 + 3600:.0f}", "lasting": "1h"}
+    scene.bike.pause(JOB, **later)
+    scene.bike.pause_queue("B", **later)
+    scene.bike.pause_all(**later)
+
+
 def lighten(scene: Scene) -> None:
     scene.bike.resume(JOB, every=True)
     scene.bike.resume_queue("B", every=True)
@@ -687,6 +695,7 @@ DISPATCHER = [
     Operation("group", nothing, gather, by_hand=True, steps=3),
     Operation("group again", grouped(waiting(JOB), "old:A"), gather, by_hand=True, steps=3),
     Operation("end blackouts that are on", dark_now, lighten, by_hand=True, steps=6),
+    Operation("put off blackouts that are on", dark_now, put_off, by_hand=True, steps=6),
     Operation("dispatch_due with strays", strays, one_pass, mends=True),
     Operation("dispatch_due with pauses that are over", over, one_pass),
     Operation(

@@ -110,7 +110,7 @@ def _set_blackout(bike: Redbike, arguments: Arguments) -> None:
     blackout = make_blackout(noted, every, lasting, reason, bike.settings.timezone)
     given: dict[str, Any] = {"every": every, "lasting": lasting, "reason": reason}
     verbs = partial(bike.pause_queue, **given), partial(bike.pause_all, **given)
-    verb = partial(set_for_jobs, blackout=blackout)
+    verb = partial(set_for_jobs, blackout=blackout, settings=bike.settings)
     _steer(bike, arguments, *verbs, verb, REPLACED, told="replaced", replaced=REPLACED)
     if not arguments["--dry-run"]:
         complain(describe_next(blackout, Clock(blackout.since, bike.settings.timezone)))

@@ -62,10 +62,11 @@ def check_together(until: object, every: object, lasting: object) -> None:
         raise BadConfig("a blackout ends after its length: until is for a single pause")
 
 
-def set_blackout(store: Store, names: Sequence[str], blackout: Blackout) -> list[str]:
+def set_blackout(store: Store, names: Sequence[str], blackout: Blackout, settings: Settings) -> list[str]:
     """Set the same blackout for each of `names`; one that is on already begins at once.
 
-    The words are ``set``, ``replaced`` (there was another one) and ``missing`` (the job was unset meanwhile).
+    The pause of another one that is on ends, or goes on until the end of this one. The words are ``set``, ``replaced``
+    (there was another one) and ``missing`` (the job was unset meanwhile).
     """
     window = blackout.find(blackout.since)
     assert window is not None
@@ -73,29 +74,44 @@ def set_blackout(store: Store, names: Sequence[str], blackout: Blackout) -> list
     words = store.blackouts.set(names, blackout, at, _describe(names, describe_blackout(blackout)))
     if window.start <= blackout.since:
         begin_named(store, names)
+    else:
+        _end_pauses(store, names, settings)
     return words
 
 
 def end_blackout(store: Store, names: Sequence[str], settings: Settings) -> list[str]:
     """End the blackouts of `names`, also a pause of theirs that is on. The words are ``ended`` and ``unchanged``."""
     words = store.blackouts.end(names, _describe(names, ""))
-    # That was noted in the log already. It may have been ended by the same request, of which the rest is to be done.
-    quiet = store.noted_as(None)
-    jobids = [name.removeprefix(OF_JOB) for name in names if name.startswith(OF_JOB)]
-    pauses = store.questions.read_pauses(jobids)
-    resume(quiet, settings, [jobid for jobid, pause in pauses.items() if pause.is_of_blackout])
-    for name in names:
-        queue = name.removeprefix(OF_QUEUE)
-        pause = store.queue_limits.read(queue).pause if name.startswith(OF_QUEUE) else None
-        if pause and pause.is_of_blackout:
-            quiet.queue_limits.open(queue, resume=True)
+    _end_pauses(store, names, settings)
     return words
 
 
-def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout) -> list[Steered]:
+def _end_pauses(store: Store, names: Sequence[str], settings: Settings) -> None:
+    """End the pauses that blackouts have begun, where none is on now.
+
+    It may have been ended by the same request before, of which this is to be done.
+    """
+    # That was noted in the log already.
+    quiet = store.noted_as(None)
+    pauses = store.questions.read_pauses([name.removeprefix(OF_JOB) for name in names if name.startswith(OF_JOB)])
+    jobids = [jobid for jobid, pause in pauses.items() if pause.is_of_blackout]
+    queues = [name for name in names if name.startswith(OF_QUEUE) and _is_of_blackout(store, name)]
+    begin_named(quiet, [f"{OF_JOB}{jobid}" for jobid in jobids] + queues)
+    resume(quiet, settings, jobids, only_over=True)
+    for name in queues:
+        quiet.queue_limits.open(name.removeprefix(OF_QUEUE))
+
+
+def _is_of_blackout(store: Store, name: str) -> bool:
+    """Tell whether a queue, or everything, is paused by a blackout."""
+    pause = store.queue_limits.read(name.removeprefix(OF_QUEUE)).pause
+    return pause is not None and pause.is_of_blackout
+
+
+def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout, settings: Settings) -> list[Steered]:
     """`set_blackout` for jobs."""
     jobids = [*jobids, *list_others(store, jobids)]
-    words = set_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], blackout) if jobids else []
+    words = set_blackout(store, [f"{OF_JOB}{jobid}" for jobid in jobids], blackout, settings) if jobids else []
     return [Steered(*each) for each in zip(jobids, words, strict=True)]
 
 

@@ -67,7 +67,7 @@ class QueueController:
         if every is None:
             return self.pause(name, read_instant("until", until), reason)
         blackout = make_blackout(self.store, every, lasting, reason, self._settings.timezone)
-        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout) == ["set"]
+        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout, self._settings) == ["set"]
 
     def _resume(self, name: str, every: bool) -> bool:
         if not every:

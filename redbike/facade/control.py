@@ -102,7 +102,7 @@ class Control(Part):
         check_together(until, every, lasting)
         if every is not None:
             blackout = make_blackout(self._noted, every, lasting, reason, self.settings.timezone)
-            return set_for_jobs(self._noted, self._find(patterns, tag), blackout)
+            return set_for_jobs(self._noted, self._find(patterns, tag), blackout, self.settings)
         end = check_until(read_instant("until", until), self.store.timeline.read_clock())
         return pause_jobs(self._noted, self._find(patterns, tag), end, reason)
 

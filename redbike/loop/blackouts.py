@@ -14,7 +14,7 @@ from redbike.store.store import Store
 
 log = logging.getLogger("redbike.dispatcher")
 
-PAUSED = ("held", "paused", "extended")
+PAUSED = ("held", "paused", "extended", "shortened")
 
 
 def begin_blackouts(store: Store, timers: Sequence[str]) -> bool:
@@ -25,7 +25,10 @@ def begin_blackouts(store: Store, timers: Sequence[str]) -> bool:
 
 
 def begin_named(store: Store, names: Sequence[str]) -> None:
-    """Begin those of these blackouts that are on now, and set the timers of all for the next time."""
+    """Begin those of these blackouts that are on now, and set the timers of all for the next time.
+
+    Where none is on, a pause that another one has begun ends now.
+    """
     for number, shard in enumerate(store.shards):
         _begin(shard, [name for name in names if not name.startswith(OF_JOB) or _number(store, name) == number])
 

@@ -90,7 +90,7 @@ class Steerer:
 
     def _pause(self, jobids: Sequence[str], until: float | None, reason: str, blackout: Blackout | None) -> list[str]:
         if blackout:
-            return [word for _, word in set_for_jobs(self.store, jobids, self.sign(blackout))]
+            return [word for _, word in set_for_jobs(self.store, jobids, self.sign(blackout), self.settings)]
         return [word for _, word in pause_jobs(self.store, jobids, until, reason)]
 
     def sign(self, blackout: Blackout) -> Blackout:
@@ -99,7 +99,7 @@ class Steerer:
 
     def pause_queue(self, name: str, blackout: Blackout) -> bool:
         """Pause a queue, or everything, again and again; whether no other blackout had to go for that."""
-        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], self.sign(blackout)) == ["set"]
+        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], self.sign(blackout), self.settings) == ["set"]
 
     def end_blackout(self, name: str) -> bool:
         """End the blackout of a queue, or of everything; whether there was one."""

@@ -13,6 +13,7 @@ from redbike.schedule.windows import find_window
 from redbike.store.inspection.fsck import fsck
 from redbike.testing.fixture import MakeRedbike, Served
 from tests.states import dump
+from tests.verbs import Quiet
 
 START = 1_790_000_000.0
 HOUR = 3600.0
@@ -42,6 +43,12 @@ BY_HAND = {
                                              [(30, 150)], []),
     "another one, before it":               ([(30, "pause", {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}",
                                                              "lasting": "30m"})], [(180, 210)], [(180, 210)]),
+    "another one, during it":               ([(90, "pause", {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}",
+                                                             "lasting": "30m"})], [(60, 90), (180, 210)], [(180, 210)]),
+    "a shorter one, during it":             ([(90, "pause", {"every": DAILY, "lasting": "40m"})],
+                                             [(60, 100)], [(60, 100)]),
+    "a longer one, during it":              ([(90, "pause", {"every": DAILY, "lasting": "90m"})],
+                                             [(60, 150)], [(60, 150)]),
 }
 # fmt: on
 
@@ -79,6 +86,21 @@ def test_pauses_by_hand_are_not_shortened_and_end_nothing_else(redbike, form, ca
                     getattr(bike, pause if verb == "pause" else resume)(*subject, **ends)
             assert is_paused(bike, form) == any(begin <= minute < end for begin, end in spans), (day, minute)
     assert list(fsck(bike.store)) == []
+
+
+@pytest.mark.parametrize("lasting", ["40m", "90m"])
+def test_no_job_begins_when_one_that_is_on_takes_the_place_of_another(redbike, lasting):
+    worker = Quiet("A")
+    bike = redbike(worker, now=START)
+    bike.set("job:A", "EVERY:10m")
+    bike.pause("job:A", every=DAILY, lasting="1h")
+    bike.run_due(START + 90 * 60)
+    worked, before = list(worker.worked), bike.store.questions.read_pauses(["job:A"])["job:A"]
+    assert bike.pause("job:A", every=DAILY, lasting=lasting, reason="moved") == [("job:A", "replaced")]
+    pause = bike.store.questions.read_pauses(["job:A"])["job:A"]
+    assert (pause.due, pause.since, pause.to_dict()["reason"]) == (before.due, before.since, "moved")
+    bike.run_due(START + 95 * 60)
+    assert worker.worked == worked
 
 
 def test_a_job_that_is_unset_forgets_it(redbike):

@@ -193,7 +193,7 @@ def test_pauses_and_blackouts_are_bands(bike):
     earlier = bike.store.noted_as("ann").at(NOW - HOUR)
     earlier.pauses.pause(["own:A"], NOW + HOUR, "ann", "tapes")
     earlier.queue_limits.pause("work-A", NOW + 60, "ann", "")
-    set_for_jobs(earlier, ["other:A"], make_blackout(earlier, "0 * * * *", "10m", "", "UTC"))
+    set_for_jobs(earlier, ["other:A"], make_blackout(earlier, "0 * * * *", "10m", "", "UTC"), Settings())
     bands = {lane.name: [(band.start - NOW, band.end - NOW, band.text) for band in lane.bands]
              for lane in find(bike, by_job=True).lanes}  # fmt: skip
     queue = (-HOUR, 60.0, "queue work-A paused")

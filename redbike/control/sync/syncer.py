@@ -208,7 +208,7 @@ class Syncer:
         for job in done:
             if job.due is None:
                 log_if_spent(asked_for[job.jobid], job)
-        besides.commit(self._store, setter.store)
+        besides.commit(self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
         """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
@@ -257,14 +257,14 @@ class _Besides:
             if plan.blackout:
                 self._blackouts.setdefault(plan.blackout, []).append(plan.change.jobid)
 
-    def commit(self, store: Store, noted: Store) -> None:
+    def commit(self, store: Store, noted: Store, settings: Settings) -> None:
         """Change it; what people want to know of is `noted`."""
         store.jobs.set_groups(self._memberships)
         for pause, jobids in self._pauses.items():
             given = pause.to_dict()
             noted.pauses.pause(jobids, given["until"], given["by"] or "", given["reason"] or "", given["since"])
         for blackout, jobids in self._blackouts.items():
-            set_for_jobs(noted, jobids, blackout)
+            set_for_jobs(noted, jobids, blackout, settings)
 
 
 def _mark_refused(plans: list[_Plan], errors: Mapping[str, ValueError]) -> None:

@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- begin: a blackout begins: the job, the queue or everything is paused until it ends, and its timer
 --        is that of the next one. A pause that ends earlier goes on until then; any other stays.
+--        The pause of another blackout, whose place this one has taken, ends with this one; or now,
+--        if this one is not on.
 -- keys   schedules, timeline, queued, blackouts, pauses, queue_limits, timers, _write
 -- given  name: job:ID, queue:NAME, or queue: for everything; queues: of a job its own, or the
 --        queue; record, at: the blackout and the time of its timer, as they were found; next: when
 --        it begins again, or none; and if it is on now: since, till: from when until when; note: of
 --        the pause of a job; by, reason: of any other
--- returns {'ok', what was paused: 'held' or 'paused', 'extended', or 'unchanged'}, {'stale'} if it
---         has changed, {'gone'} if its job has, or {'elsewhere', queue} when the job waits in
---         another queue than the one declared
+-- returns {'ok', what was paused: 'held' or 'paused', 'extended', 'shortened' or 'unchanged'},
+--         {'stale'} if it has changed, {'gone'} if its job has, or {'elsewhere', queue} when the
+--         job waits in another queue than the one declared
 local name, job = given.name, given.name:match('^job:(.*)$')
 local timer, till = 'blackout:' .. name, given.till and stamp(given.till)
 local score = tonumber(call('ZSCORE', timers, timer) or nil)
@@ -16,17 +18,35 @@ if (call('HGET', blackouts, name) or nil) ~= given.record or score ~= given.at t
   return {'stale'}
 end
 
+-- When a pause is to end that ends at this instant.
+local function end_of(ending, of_blackout)
+  if of_blackout then return given.till or math.min(ending, now) end
+  return math.max(ending, given.till or 0)
+end
+
+local function word_of(ends, ending)
+  return ends < ending and 'shortened' or ends > ending and 'extended' or 'unchanged'
+end
+
+local function change_job(found)
+  local of_blackout, ending = is_of_blackout(found), tonumber(found.till) or math.huge
+  local ends = end_of(ending, of_blackout)
+  if ends == ending and not of_blackout then return 'unchanged' end
+  local note = of_blackout and given.till and given.note or found.note
+  wake_dispatcher(timers, ends)
+  change('ZADD', timers, {stamp(ends), 'job:' .. job})
+  hold(job, {since = found.since, till = stamp(ends), note = note}, found.due)
+  return word_of(ends, ending)
+end
+
 local function begin_of_job()
   local entry, found = call('HGET', queued, job), pause_of(call('HGET', pauses, job))
   local _, home = waiting_of(entry)
-  if found and (found.till == '-' or tonumber(found.till) >= given.till) then return 'unchanged' end
-  if not found and home and not queue[home] then return nil, home end
+  if found then return change_job(found) end
+  if not given.till then return 'unchanged' end
+  if home and not queue[home] then return nil, home end
   wake_dispatcher(timers, given.till)
   change('ZADD', timers, {till, 'job:' .. job})
-  if found then
-    hold(job, {since = found.since, till = till, note = found.note}, found.due)
-    return 'extended'
-  end
   local pause = {since = stamp(given.since), till = till, note = given.note}
   local held = hold_waiting(job, pause, entry, call('ZSCORE', timeline, job))
   return held == '-' and 'paused' or 'held'
@@ -36,9 +56,11 @@ local function begin_of_queue(title)
   local limiter = make_limiter(true)
   local limits, word = limiter.limits_of(title), 'paused'
   local before, ending = limits.paused, limiter.end_of_pause(limits)
-  if before and ending >= given.till then return 'unchanged' end
-  if before and ending >= given.since then
-    before['until'], word = till, 'extended'
+  local ends = before and end_of(ending, before.code) or given.till
+  if not ends or ends == ending and not before.code then return 'unchanged' end
+  if before and ending >= (given.since or 0) then
+    before['until'], word = stamp(ends), word_of(ends, ending)
+    if before.code and given.till then before.by, before.reason = given.by, given.reason end
   else
     -- One that is over, which no dispatcher has seen.
     if before then limits.last = {since = before.since, ended = stamp(ending - 0.000001)} end
@@ -47,14 +69,14 @@ local function begin_of_queue(title)
       code = true
     }
   end
-  limiter.timer(title, given.till)
+  limiter.timer(title, ends)
   change('HSET', queue_limits, {title, limiter.record_of(limits)})
   return word
 end
 
 local word, home = 'unchanged', nil
 local is_gone = job and call('HEXISTS', schedules, job) == 0
-if given.till and not is_gone then
+if not is_gone then
   if job then word, home = begin_of_job() else word = begin_of_queue(name:sub(#'queue:' + 1)) end
 end
 if not word then return {'elsewhere', home} end

@@ -110,7 +110,7 @@ def pause_job(call: Call) -> Answer:
     if every is None:
         return _steer(call, lambda jobid: pause_jobs(store, [jobid], until, reason))
     blackout = make_blackout(store, every, lasting, reason, call.steerer.settings.timezone)
-    return _steer(call, lambda jobid: set_for_jobs(store, [jobid], blackout))
+    return _steer(call, lambda jobid: set_for_jobs(store, [jobid], blackout, call.steerer.settings))
 
 
 def read_pause(call: Call) -> tuple[float | None, str, str | None, Any]:
