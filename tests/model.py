@@ -121,6 +121,7 @@ class Job:
     paused: float | None = None  # since when
     until: float | None = None
     dark: bool = False  # whether that is the pause of a blackout
+    own_end: float | None = None  # when its pause was to end before a blackout has lengthened it
     held: float | None = None  # in place of the timeline, or of a queue
     options: str = ""  # JSON
     data: str = ""
@@ -381,29 +382,32 @@ class Model:
         if job.paused is not None:
             if not job.dark or job.until is None or (until is not None and until <= job.until):
                 return "unchanged"
-            job.until, job.dark = until, False
+            job.until, job.dark, job.own_end = until, False, None
             return "paused" if job.held is None else "held"
         job.dark, job.held = False, job.timeline if job.queued is None else job.queued
         if job.queued is not None:
             self._bury(jobid)
-        job.paused, job.until, job.timeline = now, until, None
+        job.paused, job.until, job.own_end, job.timeline = now, until, None, None
         return "paused" if job.held is None else "held"
 
     def begin(self, now: float, jobid: str, until: float) -> str:
         """A blackout begins that ends at `until`: a pause that ends earlier goes on until then.
 
-        That of another blackout ends with this one.
+        That of another blackout ends with this one, and one that another has lengthened with the later of both.
         """
         job = self.job(jobid)
         if job.paused is None:
             word = self.pause(now, jobid, until)
             job.dark = True
             return word
-        if job.until is None or job.until == until or (job.until > until and not job.dark):
+        if job.until is None:
             return "unchanged"
-        word = "extended" if job.until < until else "shortened"
-        job.until = until
-        return word
+        before, job.until = job.until, until
+        if not job.dark:
+            own = before if job.own_end is None else job.own_end
+            job.until = max(until, own)
+            job.own_end = own if until > own else None
+        return "unchanged" if job.until == before else "extended" if job.until > before else "shortened"
 
     def resume(self, now: float, jobid: str) -> None:
         """End a pause. Of what came due meanwhile and is not late, the first is run and the others are counted."""

@@ -87,25 +87,24 @@ def end_blackout(store: Store, names: Sequence[str], settings: Settings) -> list
 
 
 def _end_pauses(store: Store, names: Sequence[str], settings: Settings) -> None:
-    """End the pauses that blackouts have begun, where none is on now.
+    """End the pauses that blackouts have begun, where none is on now; others that they have lengthened end as before.
 
     It may have been ended by the same request before, of which this is to be done.
     """
     # That was noted in the log already.
     quiet = store.noted_as(None)
     pauses = store.questions.read_pauses([name.removeprefix(OF_JOB) for name in names if name.startswith(OF_JOB)])
-    jobids = [jobid for jobid, pause in pauses.items() if pause.is_of_blackout]
-    queues = [name for name in names if name.startswith(OF_QUEUE) and _is_of_blackout(store, name)]
+    jobids = [jobid for jobid, pause in pauses.items() if pause.is_of_blackout or pause.is_lengthened]
+    queues = [name for name in names if name.startswith(OF_QUEUE) and _is_paused(store, name)]
     begin_named(quiet, [f"{OF_JOB}{jobid}" for jobid in jobids] + queues)
     resume(quiet, settings, jobids, only_over=True)
     for name in queues:
         quiet.queue_limits.open(name.removeprefix(OF_QUEUE))
 
 
-def _is_of_blackout(store: Store, name: str) -> bool:
-    """Tell whether a queue, or everything, is paused by a blackout."""
-    pause = store.queue_limits.read(name.removeprefix(OF_QUEUE)).pause
-    return pause is not None and pause.is_of_blackout
+def _is_paused(store: Store, name: str) -> bool:
+    """Tell whether a queue, or everything, is paused by itself."""
+    return store.queue_limits.read(name.removeprefix(OF_QUEUE)).pause is not None
 
 
 def set_for_jobs(store: Store, jobids: Sequence[str], blackout: Blackout, settings: Settings) -> list[Steered]:

@@ -91,7 +91,7 @@ timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
 Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason,
-and ``code``: true if it is that of a blackout.
+and ``code``: true if it is that of a blackout; ``own_end``: when it was to end before a blackout has lengthened it.
 ``last``: since and ended, of the last pause, for a day. ``at_once``: the most runs in flight. ``count``, ``seconds``:
 so many jobs are taken in that time, with ``full_at``, when the token bucket is full again. ``code``: true if a worker
 class has set these limits, and no operator. ``held``: until when each function that goes on after
@@ -110,7 +110,7 @@ pauses the job, the queue or, as ``queue:``, everything, with an end. Each job o
 A paused job is never on the timeline. DUE in its pause is the instant at which it would be due there, or since which it
 has been due: that occurrence is *held*. It is ``-`` if none is. SINCE is when the job was paused. UNTIL is when that
 ends by itself, ``-`` for never. NOTE is a JSON object with what people want to know: ``by`` and ``reason``.
-If it is of a blackout, it has ``every``, too.
+If it is of a blackout, it has ``every``, too; if one has lengthened it, ``own_end``.
 
 KEY in what a run has saved is that of its occurrence, `redbike.store.run.Run.key`. A run of another one does not see
 it. It goes when a run that has saved or read it ends the occurrence. That of a failed one stays for ``redbike run``.

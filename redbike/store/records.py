@@ -161,6 +161,11 @@ class Pause:
         """Tell whether a blackout has begun it, and nobody else has paused the job since."""
         return "every" in self._read_note()
 
+    @property
+    def is_lengthened(self) -> bool:
+        """Tell whether it would have ended earlier, but for a blackout."""
+        return "own_end" in self._read_note()
+
     def _read_note(self) -> dict[str, Any]:
         return load_object(self.note) or {}
 

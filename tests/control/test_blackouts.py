@@ -18,6 +18,7 @@ from tests.verbs import Quiet
 START = 1_790_000_000.0
 HOUR = 3600.0
 DAILY = f"EVERY:1d@{START + HOUR - 86400:.0f}"  # an hour after START
+LATER = {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}", "lasting": "30m"}
 FORMS = {
     "job": ("pause", "resume", ("job:A",)),
     "queue": ("pause_queue", "resume_queue", ("A",)),
@@ -41,10 +42,19 @@ BY_HAND = {
     "its end for good, before it":          ([(30, "resume", {"every": True})], [], []),
     "its end, during a pause by hand":      ([(30, "pause", {"until": 150}), (90, "resume", {"every": True})],
                                              [(30, 150)], []),
-    "another one, before it":               ([(30, "pause", {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}",
-                                                             "lasting": "30m"})], [(180, 210)], [(180, 210)]),
-    "another one, during it":               ([(90, "pause", {"every": f"EVERY:1d@{START + 3 * HOUR - 86400:.0f}",
-                                                             "lasting": "30m"})], [(60, 90), (180, 210)], [(180, 210)]),
+    "its end, in a pause that it lengthens":
+        ([(30, "pause", {"until": 100}), (90, "resume", {"every": True})], [(30, 100)], []),
+    "its end, after that of such a pause":
+        ([(30, "pause", {"until": 75}), (90, "resume", {"every": True})], [(30, 90)], []),
+    "another one, in a pause that it lengthens":
+        ([(30, "pause", {"until": 100}), (90, "pause", LATER)], [(30, 100), (180, 210)], [(180, 210)]),
+    "a shorter one, in a pause that it lengthens":
+        ([(30, "pause", {"until": 75}), (90, "pause", {"every": DAILY, "lasting": "40m"})], [(30, 100)], [(60, 100)]),
+    "its end, in a pause that a shorter one lengthens":
+        ([(30, "pause", {"until": 75}), (45, "pause", {"every": DAILY, "lasting": "20m"}),
+          (60, "resume", {"every": True})], [(30, 75)], []),
+    "another one, before it":               ([(30, "pause", LATER)], [(180, 210)], [(180, 210)]),
+    "another one, during it":               ([(90, "pause", LATER)], [(60, 90), (180, 210)], [(180, 210)]),
     "a shorter one, during it":             ([(90, "pause", {"every": DAILY, "lasting": "40m"})],
                                              [(60, 100)], [(60, 100)]),
     "a longer one, during it":              ([(90, "pause", {"every": DAILY, "lasting": "90m"})],
@@ -76,7 +86,7 @@ def test_pauses_by_hand_are_not_shortened_and_end_nothing_else(redbike, form, ca
     bike.set("job:A", "AT:4000000000")
     pause, resume, subject = FORMS[form]
     getattr(bike, pause)(*subject, every=DAILY, lasting="1h")
-    times = {30, 45, 60, 90, 100, 120, 150, 180, 210, 1439}
+    times = {30, 45, 60, 75, 90, 100, 120, 150, 180, 210, 1439}
     for day, spans in enumerate(days):
         for minute in sorted(times):
             bike.run_due(START + day * 86400 + minute * 60)

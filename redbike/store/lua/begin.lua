@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- begin: a blackout begins: the job, the queue or everything is paused until it ends, and its timer
---        is that of the next one. A pause that ends earlier goes on until then; any other stays.
---        The pause of another blackout, whose place this one has taken, ends with this one; or now,
---        if this one is not on.
+--        is that of the next one. A pause by hand that ends earlier goes on until then, and has its
+--        own end again if no blackout is on; any other stays. The pause of another blackout, whose
+--        place this one has taken, ends with this one; or now, if this one is not on.
 -- keys   schedules, timeline, queued, blackouts, pauses, queue_limits, timers, _write
 -- given  name: job:ID, queue:NAME, or queue: for everything; queues: of a job its own, or the
 --        queue; record, at: the blackout and the time of its timer, as they were found; next: when
@@ -18,21 +18,17 @@ if (call('HGET', blackouts, name) or nil) ~= given.record or score ~= given.at t
   return {'stale'}
 end
 
--- When a pause is to end that ends at this instant.
-local function end_of(ending, of_blackout)
-  if of_blackout then return given.till or math.min(ending, now) end
-  return math.max(ending, given.till or 0)
-end
-
 local function word_of(ends, ending)
   return ends < ending and 'shortened' or ends > ending and 'extended' or 'unchanged'
 end
 
 local function change_job(found)
-  local of_blackout, ending = is_of_blackout(found), tonumber(found.till) or math.huge
-  local ends = end_of(ending, of_blackout)
-  if ends == ending and not of_blackout then return 'unchanged' end
-  local note = of_blackout and given.till and given.note or found.note
+  local kept, ending = object_of(found.note), tonumber(found.till) or math.huge
+  local of_blackout, before = kept.every ~= nil, tonumber(kept.own_end)
+  local ends, own = end_beside(given.till, ending, before, of_blackout)
+  if ends == ending and own == before and not of_blackout then return 'unchanged' end
+  kept.own_end = own and stamp(own)
+  local note = not of_blackout and cjson.encode(kept) or given.note or found.note
   wake_dispatcher(timers, ends)
   change('ZADD', timers, {stamp(ends), 'job:' .. job})
   hold(job, {since = found.since, till = stamp(ends), note = note}, found.due)
@@ -56,10 +52,13 @@ local function begin_of_queue(title)
   local limiter = make_limiter(true)
   local limits, word = limiter.limits_of(title), 'paused'
   local before, ending = limits.paused, limiter.end_of_pause(limits)
-  local ends = before and end_of(ending, before.code) or given.till
-  if not ends or ends == ending and not before.code then return 'unchanged' end
+  local ends, own = given.till, nil
+  if before then
+    ends, own = end_beside(given.till, ending, tonumber(before.own_end), before.code)
+  end
+  if not ends or ends == math.huge then return 'unchanged' end
   if before and ending >= (given.since or 0) then
-    before['until'], word = stamp(ends), word_of(ends, ending)
+    before['until'], before.own_end, word = stamp(ends), own and stamp(own), word_of(ends, ending)
     if before.code and given.till then before.by, before.reason = given.by, given.reason end
   else
     -- One that is over, which no dispatcher has seen.
