@@ -112,7 +112,7 @@ def judge(found: Glance, max_lag: float, others: Iterable[str] = ()) -> Health:
     }
     problems = tuple(chain.from_iterable(found_of.values()))
     topics = tuple(topic for topic, texts in found_of.items() for _ in texts)
-    oldest = [queue.oldest_due for queue in queues if queue.oldest_due is not None and queue.paused is None]
+    oldest = [queue.since for queue in queues if queue.since is not None and queue.paused is None]
     metrics = {
         "lag": max(0.0, now - min(oldest if first is None else [*oldest, first], default=now)),
         "overdue": overdue,
@@ -160,8 +160,8 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
         waiting = f"{queue.queue} has {_count(queue.waiting, 'job')}"
         if queue.queue in unworked:
             yield f"{waiting} and no worker{f' (first {queue.first})' if queue.first else ''}"
-        elif queue.oldest_due is not None and now - queue.oldest_due > max_lag:
-            yield f"{waiting}, the first of which has waited for {format_length(now - queue.oldest_due)}"
+        elif queue.since is not None and now - queue.since > max_lag:
+            yield f"{waiting}, the first of which has waited for {format_length(now - queue.since)}"
 
 
 def _check_unhosted(found: Glance) -> Iterator[str]:

@@ -148,12 +148,12 @@ class _Collection:
             name = _name(queue.queue, shown)
             depths[name] += queue.waiting
             flights[name] += queue.in_flight
-            late = 0.0 if queue.oldest_due is None else max(0.0, now - queue.oldest_due)
+            late = 0.0 if queue.since is None else max(0.0, now - queue.since)
             lags[name] = max(late, lags.get(name, 0.0))
             pauses[name] = pauses.get(name, True) and queue.paused is not None
         found: tuple[tuple[str, str, Mapping[str, float]], ...] = (
             ("waiting_jobs", "Jobs that wait in a queue.", depths),
-            ("lag_seconds", "For how long the first of these has been due.", lags),
+            ("lag_seconds", "For how long the first of these has waited.", lags),
             ("in_flight_jobs", "Jobs of a queue that run.", flights),
             ("paused", "Whether a queue, or everything, is paused.", pauses),
         )

@@ -148,7 +148,7 @@ class NamedJobs:
             return f"failed{_quote(last)}"
         if job.held is not None and job.held <= latest:
             return f"is paused, though it was due at {clock.name(job.held)}"
-        due = job.waiting.due if job.waiting else job.timeline
+        due = job.waits_since if job.waiting else job.timeline
         if due is not None and due <= latest and not job.run:
             return f"has been due since {clock.name(due)} and does not run"
         if job.run and job.run.deadline <= latest:

@@ -24,6 +24,7 @@ from redbike.store.records import (
     Progress,
     RetryState,
     RunRecord,
+    Status,
     Waiting,
     parse_number,
 )
@@ -98,6 +99,14 @@ class JobState:
     def waiting(self) -> Waiting | None:
         """Its place in a queue; None if there is none, or a damaged record."""
         return Waiting.parse(self.queued)
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when it waits in a queue, into which it may have come after its due time; None if it does not."""
+        if (waiting := self.waiting) is None:
+            return None
+        status = Status.parse(self.status)
+        return max(waiting.due, status.time) if status and status.event is Event.ENQ else waiting.due
 
     @property
     def waits_until(self) -> float | None:

@@ -71,6 +71,8 @@ class Queue:
     first: str = field(default="", compare=False)  #: the id of the job that waits longest
     late: int = 0  #: those of them that have waited for too long, if that was asked for; 1,000 are counted at most
     blackout: float | None = field(default=None, compare=False)  #: when it is paused again, if `Redbike.queues` tells
+    #: since when `first` waits there: it may have come into the queue after its due time; None if nobody waits
+    since: float | None = field(default=None, compare=False)
 
 
 class Depths:
@@ -84,7 +86,7 @@ class Depths:
     def list_all(self, with_rates: bool = True, late_since: float | None = None) -> list[Queue]:
         """Return all queues, by name. For their rates, all is read that has ended and is not archived yet.
 
-        Those jobs are late that were due before `late_since`, in epoch seconds.
+        Those jobs are late that wait there since `late_since`, in epoch seconds, or for longer.
         """
         queue_limits = {limits.queue: limits for limits in self._limits.list_all()}
         used = map(decode, self._namespace.ask("smembers", self._namespace.keys.queues))
@@ -92,7 +94,7 @@ class Depths:
         flying, everything = self._count_flying(), queue_limits.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []
-        for name, waiting, oldest, first, late, now in self._read(names, late_since):
+        for name, waiting, oldest, begun, first, late, now in self._read(names, late_since):
             ended = self._journal.count_recent(now) if ended is None else ended
             pauses = [limits.pause for limits in (queue_limits.get(name), everything) if limits and limits.pause]
             since = [pause.since for pause in pauses if pause.holds(now)]
@@ -100,7 +102,7 @@ class Depths:
             at_once = limits.at_once if limits else None
             rate = ended[name] if with_rates else None
             paused = min(since, default=None)
-            found.append(Queue(name, waiting, oldest, flying[name], paused, at_once, rate, first, late))
+            found.append(Queue(name, waiting, oldest, flying[name], paused, at_once, rate, first, late, since=begun))
         return found
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:
@@ -112,13 +114,15 @@ class Depths:
         place, length = self._namespace.ask_all(("lpos", key, jobid, -1, None, most), ("llen", key))
         return None if place is None else length - 1 - place
 
-    def _read(self, names: list[str], since: float | None) -> Iterator[tuple[str, int, float | None, str, int, float]]:
-        given = {} if since is None else {"since": since, "most": MOST_LATE}
+    def _read(
+        self, names: list[str], latest: float | None
+    ) -> Iterator[tuple[str, int, float | None, float | None, str, int, float]]:
+        given = {} if latest is None else {"latest": latest, "most": MOST_LATE}
         for page in split(names, TOGETHER):
             told = read_json(self._namespace.run("depths", page, **given)[1])
-            columns = (told[name] for name in ("waiting", "oldest", "first", "late"))
-            for name, waiting, oldest, jobid, late in zip(page, *columns, strict=True):
-                yield name, waiting, parse_number(oldest), jobid, late, float(told["now"])
+            columns = (told[name] for name in ("waiting", "oldest", "since", "first", "late"))
+            for name, waiting, oldest, since, jobid, late in zip(page, *columns, strict=True):
+                yield name, waiting, parse_number(oldest), parse_number(since), jobid, late, float(told["now"])
 
     def _count_flying(self) -> Counter[str]:
         """Return how many jobs of each queue are in flight."""

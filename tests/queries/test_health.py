@@ -157,6 +157,22 @@ def test_jobs_wait_for_too_long(staffed):
         staffed.queue_limits.open(limits, resume=True)
 
 
+@pytest.mark.parametrize(("seconds", "late"), [(0, 0), (MINUTE - 1, 0), (MINUTE, 1)])
+def test_nobody_has_waited_since_before_it_came_into_its_queue(staffed, seconds, late):
+    # So does what is tried again, or run by hand.
+    set_job(staffed.at(NOW), JOB, OLD, START - 900)
+    now = NOW + seconds
+    register(staffed, "worker", queues=[QUEUE], now=now)
+    register(staffed, "dispatcher", now=now)
+    health = check(staffed, JOB, now=now)
+    assert (health.metrics["lag"], len(health.problems)) == (seconds, late)
+    assert check(staffed, "*", now=now).problems == health.problems
+    [queue] = staffed.at(now).depths.list_all(late_since=now - MINUTE)
+    assert (queue.oldest_due, queue.since, queue.late) == (START - 900, NOW, late)
+    lag = f'redbike_queue_lag_seconds{{prefix="{staffed.keys.prefix}",queue="{QUEUE}"}} {seconds:.1f}'
+    assert lag in Metrics(lambda: staffed.at(now)).format()
+
+
 def test_a_queue_has_jobs_and_no_worker(store):
     register(store, "dispatcher")
     register(store, "worker", queues=["work-B"])

@@ -146,7 +146,8 @@ def test_what_was_skipped_by_reason(store):
 def test_no_job_is_named_and_many_queues_share_figures(store, monkeypatch):
     monkeypatch.setattr(metrics, "MOST_QUEUES", 3)
     for letter in "ABCDE":
-        set_job(store.at(START), f"secret.{letter}:{letter}", OLD, START - 200 + ord(letter))
+        moment = START - 200 + ord(letter)
+        set_job(store.at(moment), f"secret.{letter}:{letter}", OLD, moment)
         remember(store, queue=f"work-{letter}", jobid=f"secret.{letter}:{letter}")
     store.queue_limits.pause("work-D")
     text = Metrics(lambda: store.at(NOW)).format()

@@ -1,11 +1,14 @@
 """The queues as an operator sees them."""
 
+from dataclasses import replace
+
 import pytest
 
 from redbike.errors import ServerError
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
+from redbike.store.sharded.merging import add_queues
 from redbike.store.tally import MOST_RECENT, format_recent, parse_recent
 from redbike.store.totals import TOGETHER, Queue
 from tests.states import NOW, QUEUE, START
@@ -32,6 +35,15 @@ def test_what_waits_and_what_runs_is_counted_by_queue(store):
     assert the_queue(store) == Queue(QUEUE, 2, START + 3, 3, None, None, 0)
     take_many(store.at(NOW), [(QUEUE, 100.0)], [1], "other", 3)
     assert the_queue(store) == Queue(QUEUE, 0, None, 5, None, None, 0)
+
+
+def test_of_several_shards_that_job_is_the_first_that_waits_longest(store):
+    set_job(store.at(START), "first:A", "EVERY:100@0.0", START)
+    set_job(store.at(START + 9), "second:B", "EVERY:100@0.0", START - 500)
+    shards = [[replace(the_queue(store, name=name), queue=QUEUE)] for name in (QUEUE, "work-B")]
+    for lists in (shards, shards[::-1]):
+        [found] = add_queues(lists)
+        assert (found.first, found.oldest_due, found.since, found.waiting) == ("first:A", START, START, 2)
 
 
 def test_each_job_that_is_late_is_counted_once_on_several_pages(store):

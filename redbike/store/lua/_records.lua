@@ -35,6 +35,10 @@ local function event_of(status) return string.match(status or '', '^(%u+):') end
 -- Of a job in a queue: its due time; and that with the queue.
 local function due_of(record) return string.match(record or '', '^(%d+%.%d+) .') end
 local function waiting_of(record) return string.match(record or '', WAITING) end
+-- Since when it waits there: it may have come into the queue after its due time.
+local function waits_since(due, status)
+  return math.max(tonumber(due), tonumber(string.match(status or '', '^' .. ENQ .. ':(%d+)$') or 0))
+end
 
 -- What is kept of a job that is to be tried again; zeros and dashes for nothing.
 local function retry_state_of(record)

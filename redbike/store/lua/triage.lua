@@ -25,7 +25,7 @@ for i, reason in ipairs({MISSED, RUNNING, LATE, PAUSED, CANCELLED, EXPIRED}) do
 end
 local function read(key, jobs) return has[key] and call('HMGET', key, unpack(jobs)) or {} end
 
-local function look(jobs, events)
+local function look(jobs, states)
   local waiting, runs = read(queued, jobs), read(running, jobs)
   local paused, tried = read(pauses, jobs), read(retry_states, jobs)
   local dues, past = call('ZMSCORE', timeline, unpack(jobs)), call('HMGET', history, unpack(jobs))
@@ -40,12 +40,13 @@ local function look(jobs, events)
   for i, job in ipairs(jobs) do
     local run, pause, value = run_of(runs[i]), paused[i] and pause_of(paused[i]), past[i] or ''
     local outcome = value:byte(TOOK + 1)
-    local due = tonumber(due_of(waiting[i] or '') or dues[i] or nil)
+    local event, waits = event_of(states[i]), due_of(waiting[i])
+    local due = waits and waits_since(waits, states[i]) or tonumber(dues[i] or nil)
     local held = pause and tonumber(pause.due)
-    local dropped = events[i] == STP and tried[i]
+    local dropped = event == STP and tried[i]
     local late = held and held <= given.latest or not run and due and due <= given.latest
       or run and tonumber(run.deadline) <= given.latest
-    local ended_badly = events[i] == BAD or events[i] == DIE
+    local ended_badly = event == BAD or event == DIE
       or outcome and outcome % MARKS ~= OK
     if ended_badly or failed[i] or late or dropped then
       bad[#bad + 1] = job
@@ -68,10 +69,10 @@ local function look(jobs, events)
 end
 
 for first = 1, #fields, 2 * PART do
-  local jobs, events = {}, {}
+  local jobs, states = {}, {}
   for i = first, math.min(first + 2 * PART, #fields) - 1, 2 do
-    jobs[#jobs + 1], events[#events + 1] = fields[i], event_of(fields[i + 1])
+    jobs[#jobs + 1], states[#states + 1] = fields[i], fields[i + 1]
   end
-  if #jobs > 0 then look(jobs, events) end
+  if #jobs > 0 then look(jobs, states) end
 end
 return {'ok', cjson.encode({cursor = found[1], number = #fields / 2, bad = bad, passed = passed})}

@@ -49,12 +49,13 @@ def add_queues(lists: Iterable[Sequence[Queue]]) -> list[Queue]:
 
 
 def _add_queue(one: Queue, other: Queue) -> Queue:
-    oldest = min((each for each in (one, other) if each.oldest_due is not None), key=_get_oldest, default=one)
+    oldest = min((each for each in (one, other) if each.since is not None), key=_get_since, default=one)
     pauses = [each.paused for each in (one, other) if each.paused is not None]
     return replace(
         one,
         waiting=one.waiting + other.waiting,
         oldest_due=oldest.oldest_due,
+        since=oldest.since,
         first=oldest.first,
         in_flight=one.in_flight + other.in_flight,
         paused=min(pauses, default=None),
@@ -64,8 +65,8 @@ def _add_queue(one: Queue, other: Queue) -> Queue:
     )
 
 
-def _get_oldest(each: Queue) -> float:
-    return each.oldest_due or 0.0
+def _get_since(each: Queue) -> tuple[float, float]:
+    return each.since or 0.0, each.oldest_due or 0.0
 
 
 def join_limits(lists: Iterable[Sequence[QueueLimits]]) -> list[QueueLimits]:

@@ -119,7 +119,7 @@ QUESTIONS = {
     "schedules": lambda bike: sorted(bike.get_schedules()),
     "rows": lambda bike: sorted(bike.get_rows()),
     "queues": lambda bike: sorted(
-        str(dataclasses.replace(queue, first="", oldest_due=None)) for queue in bike.queues()
+        str(dataclasses.replace(queue, first="", oldest_due=None, since=None)) for queue in bike.queues()
     ),
     "limits": lambda bike: bike.queue_limits(),
     "failures": lambda bike: sorted(map(str, bike.failures())),
