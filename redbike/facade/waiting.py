@@ -13,6 +13,7 @@ from redbike.store.enums import Left, Outcome
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
+from redbike.store.records import RetryState
 from redbike.store.store import Store
 
 LOOK_AGAIN = 5.0  # seconds: nobody says so when what is waited for is withdrawn, or expires
@@ -24,7 +25,8 @@ class ComingRun:
     def __init__(self, inspect: Callable[[], JobState]) -> None:
         self._inspect = inspect
         self._looked = 0.0
-        self._before: float | None = None  # the due time of a run that is not the one to wait for
+        # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
+        self._before: tuple[float, float] | None = None
         self.is_any = True
 
     def look(self) -> None:
@@ -34,7 +36,9 @@ class ComingRun:
         self.is_any = any(place is not None for place in places)
         # A recurring job that was set anew has not been asked to run once more.
         if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
-            self._before = state.run.due
+            # One that is owed is the next try, if this one fails and is tried again.
+            is_owed = state.run.next.startswith(Left.OWED)
+            self._before = state.run.due, RetryState.parse(state.retry_state).tries + 1 if is_owed else math.inf
 
     @property
     def is_none(self) -> bool:
@@ -45,7 +49,7 @@ class ComingRun:
 
     def awaits(self, run: PastRun) -> bool:
         """Tell whether that is the run to wait for."""
-        return run.due != self._before
+        return self._before is None or run.due != self._before[0] or run.attempt > self._before[1]
 
 
 def wait_for_run(

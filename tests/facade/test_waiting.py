@@ -147,6 +147,32 @@ def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jo
     assert results == [2]
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_the_try_that_somebody_asked_for_during_the_one_before_is_waited_for(bike, jobs, failures):
+    begun, goes_on = threading.Event(), threading.Event()
+
+    @jobs.job("job", retries=3, backoff="0.01s")
+    def job() -> None:
+        attempt = current_run().attempt
+        if attempt == failures:
+            begun.set()
+            assert goes_on.wait(60)
+        if attempt <= failures:
+            raise ValueError("not yet")
+
+    results = []
+    with beside(bike.store, bike.work, bike.dispatch):
+        bike.set("job", "EVERY:1h")
+        bike.run("job")
+        assert begun.wait(60)
+        assert bike.run("job") == [("job", "owed")]
+        waiting = start(lambda: results.append(bike.wait("job", 10)))
+        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        goes_on.set()
+        join(waiting)
+    assert [(run.outcome, run.attempt) for run in results] == [("ok", failures + 1)]
+
+
 def test_a_run_that_ends_when_somebody_has_just_begun_to_listen_is_not_the_one_that_was_asked_for(
     bike, jobs, monkeypatch
 ):
