@@ -31,9 +31,12 @@ class Away:
         self.kept = {key: self.shard.client.dump(key) for key in self.keys()}
 
     def __exit__(self, *error):
-        self.shard.client.delete(*self.keys())
-        for key, value in self.kept.items():
-            self.shard.client.restore(key, 0, value)
+        # At once: a dispatcher may write meanwhile.
+        with self.shard.client.pipeline() as pipeline:
+            pipeline.delete(*self.keys())
+            for key, value in self.kept.items():
+                pipeline.restore(key, 0, value, replace=True)
+            pipeline.execute()
 
 
 def look(shard):
