@@ -27,5 +27,5 @@ EQUIVALENT: set[str] = {
     "triage.lua: if tonumber(total or 0) ~= 0 then reasons[#reasons + 1] = reason .. ':' end"
     " → if tonumber(total or 1) ~= 0 then reasons[#reasons + 1] = reason .. ':' end",
     # The loop has no turn without jobs.
-    "triage.lua: if #jobs > 0 then look(jobs, events) end → if #jobs >= 0 then look(jobs, events) end",
+    "triage.lua: if #jobs > 0 then look(jobs, states) end → if #jobs >= 0 then look(jobs, states) end",
 }
