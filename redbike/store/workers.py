@@ -18,6 +18,7 @@ INTERVAL = 6.0  # seconds after which a process is to be seen again
 KEPT = 86400.0  # seconds for which a lost one is known
 REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
 STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again; see register.lua
+AWAY = 30 * 86400.0  # seconds after which a function counts no more: its worker may rest for days
 FORGOTTEN = 100  # lost ones that one script forgets at most
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
@@ -35,7 +36,8 @@ class Workers(Part):
         given: dict[str, Any] = {"since": since} if since else {}
         if naming:
             (rule,) = naming.rules
-            given |= {"rule": rule, "functions": naming.functions, "commands": sorted(naming.commands), "stale": STALE}
+            given |= {"rule": rule, "functions": naming.functions, "commands": sorted(naming.commands)}
+            given |= {"stale": STALE, "away": AWAY}
         reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
         return decode(reply[1])
 

@@ -161,10 +161,13 @@ class Heartbeat:
         try:
             for run in list(self._reserved.values()):
                 self._reserve(run)
+            has_failed = False
             for run, word in zip(runs, self._store.runs.heartbeat(runs) if runs else (), strict=True):
                 if word != "ok" and (run.tag, run.jobid) in self._runs:
-                    self._take_note(run, word)
+                    has_failed |= not self._take_note(run, word)
             self._live.look(runs)
+            if has_failed:
+                time.sleep(INTERVAL)
         except Unreachable as error:
             log.debug("no heartbeat: %s", error)
             time.sleep(INTERVAL / 4)
@@ -178,13 +181,16 @@ class Heartbeat:
             # A job that goes on after its deadline is not among them.
             watchdog.feed()
 
-    def _take_note(self, run: Run, word: str) -> None:
-        """Do what the answer to the heartbeat of `run` asks for. Only what the server refuses concerns other runs."""
+    def _take_note(self, run: Run, word: str) -> bool:
+        """Do what the answer to the heartbeat of `run` asks for, and tell whether that went well.
+
+        Only what the server refuses concerns other runs.
+        """
         try:
             if word == "cancelled":
                 if not run.cancelled:
                     self._cancel(run)
-                return
+                return True
             if word == "overrun":
                 # First: nobody is to take its place in between.
                 self._reserve(run)
@@ -197,6 +203,8 @@ class Heartbeat:
         except Exception:
             # As where no thread can be started. The next heartbeat tries again.
             log.exception("%s: run %s goes on, though it is to end: %s", run.jobid, run.tag, word)
+            return False
+        return True
 
 
 class Heartbeats(Heartbeat):

@@ -158,7 +158,7 @@ def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, mon
 
 @pytest.mark.parametrize(
     ("is_commands", "hours", "queue"),
-    [(False, 23, "work-heavy"), (False, 25, "work-A"), (True, 0.3, "work-heavy"), (True, 0.4, "work-A")],
+    [(False, 719, "work-heavy"), (False, 721, "work-A"), (True, 0.3, "work-heavy"), (True, 0.4, "work-A")],
 )
 def test_a_function_that_no_worker_has_any_more_keeps_no_job_for_ever(
     make, register, tmp_path, is_commands, hours, queue
@@ -175,7 +175,7 @@ def test_a_function_that_no_worker_has_any_more_keeps_no_job_for_ever(
     register(other)
     assert bike.set("backup:A", "NOW")
     assert find_queue(bike, "backup:A") == queue
-    assert client.hexists(key, "job:remind") == (hours != 25)
+    assert client.hexists(key, "job:remind") == (hours != 721)
     register(make_jobs())
     assert make(NoWorker()).set("backup:B", "NOW")
     assert find_queue(bike, "backup:B") == "work-heavy"

@@ -51,15 +51,14 @@ if given.rule then
     if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
   end
   rules[given.rule] = stamp(now)
-  -- Functions that no worker has given for long, or not of late if a worker has commands of their
-  -- names, are gone: or else jobs would wait for ever for a worker with them.
+  -- Functions that no worker has given for very long, or not of late if a worker has commands of
+  -- their names, are gone: or else jobs would wait for ever for a worker with them.
   local given_at, commands, gone = object_of(call('HGET', agreed, 'functions')), {}, {}
   for _, id in ipairs(given.commands) do commands[id] = true end
   for id in pairs(given.functions) do given_at[id] = stamp(now) end
   for id, at in pairs(given_at) do
-    if (tonumber(at) or 0) < now - (commands[id] and given.stale or given.kept) then
-      given_at[id], gone[#gone + 1] = nil, 'job:' .. id
-    end
+    local is_gone = (tonumber(at) or 0) < now - (commands[id] and given.stale or given.away)
+    if is_gone and #gone < 1000 then given_at[id], gone[#gone + 1] = nil, 'job:' .. id end
   end
   if #gone > 0 then
     if not next(given_at) then gone[#gone + 1] = 'functions' end
