@@ -8,6 +8,7 @@ The pause of a job is a JSON object in its cell, as ``redbike tell`` prints it. 
 
 import csv
 import io
+import logging
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from redbike.errors import BadConfig
 from redbike.schedule.moments import END_OF_TIME
 from redbike.text.parsing import is_number, load_object
 from redbike.text.printable import quote, suggest
+
+log = logging.getLogger("redbike")
 
 Source = str | Path | IO[str] | IO[bytes]
 """A CSV file: its name, or an open text or binary file."""
@@ -216,12 +219,20 @@ def _parse(lines: Iterator[str], source: Source, known: Container[str]) -> Itera
             header = _read_header(row, source)
         elif line == 1 and {name.strip().lower() for name in row} >= {*COLUMNS[:2]}:
             raise _make_error(source, f"its header {','.join(row)[:80]!r} does not begin with 'jobid,schedule'")
-        elif row and row[0].startswith("#") and row[0] not in known:
+        elif row and row[0].startswith("#") and row[0] not in known and not _is_id(row[0], len(row) == len(header)):
             yield line, BadConfig(f"{','.join(row)[:80]!r} seems to be a comment: leave the row out")
         elif len(row) == len(header):
             yield line, Row(row[0], row[1], dict(zip(header[2:], row[2:], strict=True)) if row[2:] else {})
         elif row:
             yield line, _refuse_number(row, len(header))
+
+
+def _is_id(text: str, is_whole: bool) -> bool:
+    """Tell whether what begins a row is the id of a job, though it looks like a comment; say so, if it is."""
+    if is_whole and not text.startswith("# ") and text != "#":
+        log.warning("the row %.80r is of a job of that id: it is no comment", text)
+        return True
+    return False
 
 
 def _refuse_number(row: list[str], wanted: int) -> BadConfig:

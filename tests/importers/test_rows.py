@@ -76,8 +76,13 @@ A, B = ("a:A", "NOW", {}), ("b:A", "STOP", {})
         ("a:A,NOW\nb:A", [A, "has 1 column, not JOBID,SCHEDULE"]),
         ("a:A\tNOW", ["has 1 column, not JOBID,SCHEDULE; commas separate them"]),
         (
-            "# a:A,NOW\n#a:A,NOW\n#\na:A,NOW",
-            [*(f"{text!r} seems to be a comment: leave the row out" for text in ("# a:A,NOW", "#a:A,NOW", "#")), A],
+            "# a:A,NOW\n#a:A,NOW\n#\n#b\na:A,NOW",
+            [
+                "'# a:A,NOW' seems to be a comment: leave the row out",
+                ("#a:A", "NOW", {}),
+                *(f"{text!r} seems to be a comment: leave the row out" for text in ("#", "#b")),
+                A,
+            ],
         ),
         (
             'a:A,0,30 * * * *\na:A,"0,30 * * * *"\n',
