@@ -13,10 +13,15 @@ from redbike.schedule.clock import Clock
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
 
-def prepare_time(text: str | None) -> None:
-    """Load what `parse_time` needs, if a time is given: before a worker class is loaded, which may hide dateutil."""
+def prepare_time(text: str | None, config: Config, zone: str | None = None) -> None:
+    """Refuse what `parse_time` refuses, before anything is opened; that loads what it needs, too.
+
+    A worker class that is loaded may hide dateutil. Raise `BadSchedule` or `BadConfig`.
+    """
     if text is not None:
-        import redbike.schedule.times  # noqa: F401
+        from redbike.schedule.times import read_time
+
+        read_time(text, time.time(), config.settings.timezone if zone is None else check_zone(zone), False)
 
 
 def parse_time(

@@ -43,7 +43,9 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
 
 def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
-    bike, limit = open_to_look(config), _parse_limit(arguments) or RUNS
+    limit = _parse_limit(arguments) or RUNS
+    prepare_time(arguments["--since"], config)
+    bike = open_to_look(config)
     since = parse_time(arguments["--since"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     chosen = {name: arguments[f"--{name}"] for name in ("failed", "tag")}
     runs = bike.runs(*arguments["<PATTERN>"], since=since, limit=limit, **chosen)
@@ -87,7 +89,7 @@ def print_workers(arguments: Arguments, config: Config) -> None:
 def print_agenda(arguments: Arguments, config: Config) -> None:
     """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
-    prepare_time(arguments["--after"])
+    prepare_time(arguments["--after"], config)
     bike = open_to_look(config, names_queues=True)
     after = parse_time(arguments["--after"], config, read_clock=bike.store.timeline.read_clock)
     with open_progress() as report:
@@ -104,7 +106,9 @@ def print_agenda(arguments: Arguments, config: Config) -> None:
 
 def print_log(arguments: Arguments, config: Config) -> None:
     """Print what people have changed, the newest first."""
-    bike, limit = open_to_look(config), _parse_limit(arguments)
+    limit = _parse_limit(arguments)
+    prepare_time(arguments["--since"], config)
+    bike = open_to_look(config)
     since = parse_time(arguments["--since"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     entries = bike.log(arguments["<JOBID>"], since, arguments["--who"])
     return _print(arguments, bike, islice(entries, limit), LOG, "show_log")

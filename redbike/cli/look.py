@@ -18,6 +18,7 @@ READ_TIMEOUT = 10.0  # seconds for which incident reads the runs of all jobs
 def print_statuses(arguments: Arguments, config: Config) -> None:
     """Print the last event of every job, as CSV."""
     rows = csv.writer(sys.stdout, lineterminator="\n")
+    prepare_time(arguments["--before"], config)
     bike = open_to_look(config)
     before = parse_time(arguments["--before"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     rows.writerows(bike.get_statuses(before, arguments["--tag"]))
@@ -44,7 +45,7 @@ def tell_job(arguments: Arguments, config: Config) -> int:
 
 def explain_job(arguments: Arguments, config: Config) -> None:
     """Print why a job does not run now, or did not at an instant."""
-    prepare_time(arguments["--at"])
+    prepare_time(arguments["--at"], config)
     bike = open_to_look(config, names_queues=True)
     at = parse_time(arguments["--at"], config, looks_back=True, read_clock=bike.store.timeline.read_clock)
     print(escape(bike.why(arguments["<JOBID>"], at).encode(errors="replace")))

@@ -45,7 +45,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
     except BadSchedule as error:
         if days:
             raise
-        prepare_time(arguments["--after"])
+        prepare_time(arguments["--after"], config, arguments["--tz"])
         bike, job = _find_job(text, config, error)
         # Only the server's clock counts for jobs.
         now = bike.store.timeline.read_clock()
@@ -157,8 +157,7 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike,
     if find_stopped_server(config):
         raise error
     try:
-        bike = open_to_look(config, names_queues=True)
-        job = bike.tell(jobid)
+        job = open_to_look(config).tell(jobid)
     except BadJobId:
         raise error from None
     except ServerError as problem:
@@ -166,4 +165,5 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike,
         raise error if " " in jobid else BadSchedule(f"{error}; it cannot be a job id either: {problem}") from None
     if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; there is no such job either: {jobid!r:.80}") from None
-    return bike, job
+    # A worker class is loaded for what is a job alone.
+    return open_to_look(config, names_queues=True), job

@@ -11,6 +11,7 @@ from itertools import islice
 
 from redbike.config.options import find_all_of, parse_options
 from redbike.errors import NoSuchJob
+from redbike.loop.every_host import BY
 from redbike.queries.why.now import ENDS, describe_drop
 from redbike.queries.why.past import CLOSE, find_last
 from redbike.schedule.clock import Clock
@@ -20,6 +21,7 @@ from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.every_host import Hosts, is_base, name_job
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
+from redbike.store.namespace import PAGE
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
 from redbike.store.schedules import find_jitter, read_schedule
@@ -78,7 +80,8 @@ class NamedJobs:
             bad, unsure = list[str](), list[str]()
             for jobid in part.bad:
                 if self._is_new(jobid):
-                    (unsure if jobid in self._newest else bad).append(jobid)
+                    # Of the jobs of a host, those that it has left are well: see `_check`.
+                    (unsure if jobid in self._newest or "@" in jobid else bad).append(jobid)
             for each in part.passed:
                 if self._is_new(each.jobid):
                     if each.jobid in self._newest:
@@ -101,7 +104,7 @@ class NamedJobs:
     ) -> Iterator[tuple[str, str]]:
         """Yield which jobs of bases are not well on a host, and what is wrong with them, but for those checked."""
         base_of = {name_job(base, host): base for base, hosts in bases.items() for host in hosts.seen}
-        for job in self._read(jobid for jobid in base_of if not is_checked(jobid)):
+        for job in self._read((jobid for jobid in base_of if not is_checked(jobid)), PAGE):
             # A job of that name may be of nobody but its user.
             if find_all_of(job.options)[0] == base_of[job.jobid] and self._is_new(job.jobid):
                 yield from self._judge(job)
@@ -120,9 +123,9 @@ class NamedJobs:
         for job in self._read(jobids):
             yield from self._judge(job)
 
-    def _read(self, jobids: Iterable[str]) -> Iterator[JobState]:
+    def _read(self, jobids: Iterable[str], together: int = TOGETHER) -> Iterator[JobState]:
         rest = iter(jobids)
-        while page := list(islice(rest, TOGETHER)):
+        while page := list(islice(rest, together)):
             yield from self._store.questions.inspect(page)
 
     def _judge(self, job: JobState) -> Iterator[tuple[str, str]]:
@@ -146,7 +149,7 @@ class NamedJobs:
             return f"{ENDS[last.outcome]} at {clock.name(last.started + last.took)}{_quote(last)}"
         if job.failure is not None:
             return f"failed{_quote(last)}"
-        if job.held is not None and job.held <= latest:
+        if job.held is not None and job.held <= latest and not (job.pause and job.pause.to_dict()["by"] == BY):
             return f"is paused, though it was due at {clock.name(job.held)}"
         due = job.waits_since if job.waiting else job.timeline
         if due is not None and due <= latest and not job.run:

@@ -48,10 +48,11 @@ def follow_pauses(
 def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Schedule, number: int) -> Schedule:
     """Return when a job with this `schedule` runs that is paused until an instant; the schedule of one that is not.
 
-    `number` instants are needed. Pauses of its queue, and of everything, do not count, nor do parents of a follower.
+    `number` instants are needed. Pauses of its queue, and of everything, do not count, nor do parents of a follower,
+    nor hosts.
     """
     [state] = store.questions.inspect([jobid])
-    if state.pause is None or schedule.is_awaiting:
+    if state.pause is None or schedule.is_awaiting or schedule.is_for_hosts:
         return schedule
     course = follow_paused(state, settings, most=min(number, MOST_LEFT))
     if course.is_continuous:

@@ -13,6 +13,7 @@ from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
 from tests.cli.conftest import Failing
+from tests.commandline import Shell
 from tests.verbs import set_job, take_one
 
 CLOCK = Clock(9.0, "Asia/Tokyo")
@@ -211,3 +212,31 @@ def test_next_counts_a_spread_and_tells_that_a_one_off_is_past(shell):
     explained, said = lines(shell.run("next", "AT:2020-01-01T00:00:00Z"))
     assert explained.startswith("Once")
     assert "due at once" in said
+
+
+def test_a_paused_job_for_every_host_has_no_times_of_its_own(shell, bike):
+    bike.set("wide:A@all", "* * * * *")
+    bike.pause("wide:A@all", until=bike.store.timeline.read_clock() + 1200)
+    for command in ("next", "show"):
+        done = shell.run(command, "wide:A@all")
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+        assert "paused" in done.stdout
+        assert "33658" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("runs", "--since=garbage"),
+        ("runs", "--limit=x"),
+        ("log", "--since=garbage"),
+        ("log", "--limit=x"),
+        ("why", "a:A", "--at=garbage"),
+        ("agenda", "--after=garbage"),
+        ("statuses", "--before=garbage"),
+    ],
+)
+def test_a_bad_time_or_number_is_refused_before_a_server_is_asked(tmp_path, line):
+    done = Shell(tmp_path, None).run(*line)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert "garbage" in done.stderr or "'x'" in done.stderr

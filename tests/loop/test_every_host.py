@@ -1,11 +1,12 @@
 """Jobs for every host: each host has a job of its own, and what steers the base steers them all."""
 
 import json
+import re
 
 import pytest
 
 from redbike import BadConfig, BadJobId, Jobs, Redbike, RoundRobin
-from redbike.loop.every_host import GONE, EveryHost
+from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
 from redbike.queries.place import describe_job
@@ -101,6 +102,18 @@ def test_health_of_the_base_is_that_of_its_jobs(farm):
     assert farm.bike.health("clean:A*").topics.count("jobs") == 3
     for jobid in (FIRST, SECOND, "clean:A"):
         farm.store.client.hset(farm.store.keys.statuses, jobid, "TML:1000")
+
+
+@pytest.mark.parametrize("named", [BASE, "clean:A@*", SECOND])
+def test_of_a_host_that_is_gone_health_says_nothing(farm, named):
+    farm.bike.set(BASE, "EVERY:1s")
+    farm.store.pauses.pause([SECOND], None, BY, "", 1000.0)
+    client, key = farm.store.client, farm.store.keys.pauses
+    client.hset(key, SECOND, re.sub(rb"^\S+", b"1000.000000", client.hget(key, SECOND)))
+    client.zadd(farm.store.keys.timeline, {FIRST: 4e9})
+    assert "jobs" not in farm.bike.health(named).topics
+    client.hset(key, SECOND, client.hget(key, SECOND).replace(BY.encode(), b"somebody"))
+    assert "jobs" in farm.bike.health(named).topics
 
 
 def test_set_and_unset_of_the_base(farm):
