@@ -176,7 +176,7 @@ def _check_unplaced(found: Glance) -> Iterator[str]:
 
 def _check_commands(found: Glance) -> Iterator[str]:
     for jobid, queue in found.lacking:
-        yield f"{jobid} waits, but no worker of {queue} {say_need(get_taker(jobid), 'has the command')}"
+        yield f"{jobid} waits, but no worker of {queue} {say_need(get_taker(jobid))}"
 
 
 def _check_lost(lost: Sequence[Process], now: float) -> Iterator[str]:

@@ -46,6 +46,6 @@ def get_taker(jobid: str) -> str:
     return TAKER if is_of_shell(jobid) else jobid.partition(":")[0]
 
 
-def say_need(taker: str, has: str = "has a command or function for") -> str:
+def say_need(taker: str) -> str:
     """Return what no worker does if none takes a job for which it must have `taker`, as `get_taker` has it."""
-    return _DOES if taker == TAKER else f"{has} {taker!r}"
+    return _DOES if taker == TAKER else f"has a command or function for {taker!r}"

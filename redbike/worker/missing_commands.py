@@ -1,9 +1,10 @@
-"""What a worker has no command for: it leaves such a job to the other workers of the queue, and nothing has failed.
+"""What a worker has no command or function for: it leaves such a job to the others of the queue; nothing has failed.
 
 Each time the job waits on the timeline for a moment: an idle worker that has its command comes before this one then, as
-Redis serves those first that have waited longest. So workers with different commands can share a queue. If no worker
-has the command, these moments grow: none takes the same job over and over. The occurrence keeps its due time and its
-tries; it is no run. If no other worker has the command either, the entry of this worker names the job, for ``health``.
+Redis serves those first that have waited longest. So workers with different commands can share a queue, and so can two
+versions of a program with functions. If no worker has it, these moments grow: none takes the same job over and over.
+The occurrence keeps its due time and its tries; it is no run. If no other worker has it either, the entry of this
+worker names the job, for ``health``.
 """
 
 import logging
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from redbike.errors import RedbikeError
-from redbike.loop.naming import knows_commands
+from redbike.loop.naming import knows_commands, knows_functions
 from redbike.loop.policies import decide_left
 from redbike.store.next_state import NextState
 from redbike.store.processes import Takers
@@ -39,23 +40,30 @@ class _Left:
     queue: str
     at: float  # when it was left last, by the monotonic clock
     times: int = 0
-    is_nobodys: bool = False  # as far as is known, no other worker has the command
+    is_nobodys: bool = False  # as far as is known, no other worker has what it needs
 
 
 class MissingCommands:
-    """Leaves the jobs that `worker` has no command for, from any thread. `takers` knows what other workers have."""
+    """Leaves the jobs that `worker` has no command or function for, from any thread.
+
+    `takers` knows what others have.
+    """
 
     def __init__(self, worker: Any, takers: Takers) -> None:
+        self._kind, self._knows = "", None  # what it has, and whether it has that of a job
+        if knows_commands(worker):
+            self._kind, self._knows = "command", worker.has_command
+        elif knows_functions(worker):
+            self._kind, self._knows = "function", worker.has_function
         self._worker = worker
-        self._knows_commands = knows_commands(worker)
-        # What has no commands may do any job, but a one-off of a shell; to look for more would cost each run.
-        self.leave = self.decide if self._knows_commands else self._decide_of_shell
+        # What has neither may do any job, but a one-off of a shell; to look for more would cost each run.
+        self.leave = self.decide if self._knows else self._decide_of_shell
         self._takers = takers
         self._left: OrderedDict[str, _Left] = OrderedDict()  # by job id, that which was left last at the end
         self._changing = threading.Lock()
 
     def decide(self, run: Run) -> NextState | None:
-        """Return the next state of the job of `run` if there is no command for it; None if there is one."""
+        """Return the next state of the job of `run` if there is nothing for it here; None if it is to be run."""
         if self._has(run.base):
             if self._left:
                 with self._changing:
@@ -65,7 +73,7 @@ class MissingCommands:
             left = self._note(run)
             times = left.times
         if times == 1:
-            log.info("%s: left to other workers: this one has no command %r", run.base, get_taker(run.base))
+            log.info("%s: left to other workers: this one has no %s %r", run.base, self._kind, get_taker(run.base))
         if times >= SURE:
             was, left.is_nobodys = left.is_nobodys, not self._takers.has_taker(run.base, run.queue)
             if left.is_nobodys and not was:
@@ -76,7 +84,7 @@ class MissingCommands:
         return self.decide(run) if run.queue == QUEUE else None
 
     def list_lacking(self) -> dict[str, str]:
-        """Return the queues of jobs for which no worker has a command, by job id, for the entry of this worker."""
+        """Return the queues of jobs for which no worker has anything, by job id, for the entry of this worker."""
         if not self._left:
             return {}
         with self._changing:
@@ -89,10 +97,10 @@ class MissingCommands:
                 yield jobid, left.queue
 
     def _has(self, jobid: str) -> bool:
-        if not self._knows_commands:
+        if self._knows is None:
             return not is_of_shell(jobid)  # for which it would do anything but what they say
         try:
-            return bool(self._worker.has_command(jobid))
+            return bool(self._knows(jobid))
         except RedbikeError:
             return True  # the run says what is wrong
 
@@ -108,7 +116,7 @@ class MissingCommands:
         return left
 
     def _complain(self, run: Run) -> None:
-        need = say_need(get_taker(run.base), "has the command")
+        need = say_need(get_taker(run.base))
         why = f"no worker of its queue {run.queue!r} {need}"
         log.error("%s: %s; it waits for one that does", run.base, why)
         tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)

@@ -183,6 +183,7 @@ def test_its_mail_goes_to_whom_cron_mailed_and_says_the_outcome(shell, crontab):
     mails, user = shell.folder / "mails", pwd.getpwuid(os.geteuid()).pw_name
     wait_until(lambda: mails.exists() and len(mails.read_text().splitlines()) == 4, timeout=30)
     said = [f"-s {jobid}: failed: exit status {number}" for number, (jobid, _) in enumerate(rows, 1)]
-    missing = f"-s {typo}: missing: no worker of its queue 'work-cron-{name_host()}' has the command 'typo' {user}"
+    nobody = f"no worker of its queue 'work-cron-{name_host()}' has a command or function for 'typo'"
+    missing = f"-s {typo}: missing: {nobody} {user}"
     wanted = [f"{said[0]} {user}", f"{said[1]} one@example.org", f"{said[2]} two", missing]
     assert sorted(mails.read_text().splitlines()) == sorted(wanted)

@@ -54,7 +54,7 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike):
     due = bike.tell("x:A")["queued_for"]
     assert two.work_one() == "x:A"
     assert two.work_one() is None  # not at once again
-    assert "without its command has left it to others; it is offered again" in bike.why("x:A")
+    assert "without a command or function for it has left it to others; it is offered again" in bike.why("x:A")
     [state] = bike.store.questions.inspect(["x:A"])
     assert bike.dispatch_due(state.timeline) == 1
     for _ in range(6):
@@ -105,9 +105,9 @@ def lacking(make, bike, monkeypatch):
 
 
 def test_health_check_and_why_name_what_no_worker_has_until_one_has(make, lacking, bike, caplog):
-    wait_until(lambda: lacking() == ["x:A waits, but no worker of work-A has the command 'x'"])
+    wait_until(lambda: lacking() == ["x:A waits, but no worker of work-A has a command or function for 'x'"])
     logged = [record.getMessage() for record in caplog.get_records("setup")]
-    assert any("no worker of its queue 'work-A' has the command 'x'" in line for line in logged)
+    assert any("no worker of its queue 'work-A' has a command or function for 'x'" in line for line in logged)
     assert "but no worker of work-A has a command or function for 'x'" in bike.why("x:A")
     assert [str(each) for each in Redbike.check(bike) if "function for" in str(each)] == [
         "problem: no worker of the queue 'work-A' has a command or function for 'x': the job 'x:A'"

@@ -88,8 +88,8 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
         shell.run("set", jobid, "NOW")
     is_named(
         "work-cron-three has 1 job and no worker (first both:cron-three)",
-        "new:cron-one waits, but no worker of work-cron-one has the command 'new'",
-        "typo:pool waits, but no worker of work-pool has the command 'typo'",
+        "new:cron-one waits, but no worker of work-cron-one has a command or function for 'new'",
+        "typo:pool waits, but no worker of work-pool has a command or function for 'typo'",
     )
     wait_until(
         lambda: "has a command or function for 'typo'" in shell.run("why", "typo:pool").stdout
@@ -101,6 +101,6 @@ def test_what_nobody_takes_is_named_within_a_minute(shell: Shell, host) -> None:
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(MINUTE) == 0
     shell.run("set", "new:pool", "NOW")
-    is_named("new:pool waits, but no worker of work-pool has the command 'new'")
+    is_named("new:pool waits, but no worker of work-pool has a command or function for 'new'")
     write_commands(one.folder, "both", "new")
     wait_until(lambda: "new:pool" in ran(one) and health(shell) == [], MINUTE)

@@ -1,6 +1,7 @@
 """Workers made of functions."""
 
 import csv
+import logging
 import sys
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -156,20 +157,26 @@ def test_bad_ids_one_that_is_there_twice_and_bad_arguments_are_refused(jobs):
     assert Jobs(limits={"mail": Limit(at_once=1)}).limits() == {"mail": Limit(at_once=1)}
 
 
-def test_a_job_without_a_function_fails_and_names_those_that_there_are(bike, jobs):
+def test_a_job_without_a_function_is_left_to_a_worker_that_has_it(bike, jobs, caplog):
+    """As while a new version of a program starts, whose functions share a queue."""
     assert jobs.queue_names() == []
     with pytest.raises(BadQueueName, match="no function was added yet"):
         jobs.queue_for("backup")
+    caplog.set_level(logging.INFO)
+    ran, other = [], Jobs()
     jobs.job("backup")(lambda: None)
-    jobs.job("remind", queue="A")(lambda: None)
-    # Somebody else has set it, or its function is gone.
-    other = Jobs()
-    other.job("remnd", queue="backup")(lambda: None)
-    Redbike(other, bike.prefix, bike.client).set("remnd:anna", "NOW")
-    assert bike.work_one() == "remnd:anna"
-    [failure] = bike.failures()
-    assert failure["error"] == "no function for the job 'remnd:anna': there are functions for 'backup', 'remind'"
-    assert failure["traceback"] == ""
+    other.job("remind", queue="backup")(lambda: ran.append(True))
+    newer = Redbike(other, bike.prefix, bike.client)
+    newer.set("remind:anna", "EVERY:1h")
+    newer.run("remind:anna")
+    assert bike.work_one() == "remind:anna"
+    assert "remind:anna: left to other workers: this one has no function 'remind'" in caplog.text
+    assert (list(bike.failures()), list(bike.runs()), bike.tell("remind:anna")["status"][:3]) == ([], [], "TML")
+    assert "a worker without a command or function for it has left it to others" in bike.why("remind:anna")
+    [state] = bike.store.questions.inspect(["remind:anna"])
+    assert bike.dispatch_due(state.timeline) == 1
+    assert newer.work_one() == "remind:anna"
+    assert (ran, [run.attempt for run in bike.runs()]) == ([True], [1])
 
 
 def test_queues_are_those_of_stock_workers_unless_they_are_named(jobs):

@@ -209,8 +209,8 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
             waits = f"It has been due since {clock.name(tried.due)}, but {lack}"
             return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if not tried.tries and tried.due is not None:
-            waits = f"It has been due since {clock.name(tried.due)}; a worker without its command has left it to others"
-            return f"{waits}; it is offered again at {clock.name(due)}, {clock.measure(due)}."
+            waits = f"It has been due since {clock.name(tried.due)}; a worker without a command or function for it"
+            return f"{waits} has left it to others; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
             when = f"{clock.name(due)}, {clock.measure(due)}.{_warn(situation, due, clock)}"
             return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}"
