@@ -229,8 +229,8 @@ Options:
   --late                   Only jobs that have not begun or ended within the time that their options give.
   --never-ran              Only jobs without a known run; see --history.
   --planned                Only jobs that have a next run.
-  --failed                 With jobs: those whose last run failed. With runs and output: runs that went wrong. With
-                           run: all jobs that have failed for good.
+  --failed                 With jobs: those that have failed for good, or whose last run failed. With runs and output:
+                           runs that went wrong. With run: all jobs that have failed for good.
   --since=<TIMESTAMP>      Only runs that started then or later. With log: changes that were made then or later.
   --who=<NAME>             Only changes by users whose name contains this, such as amy or web1.
   --hours=<N>              How far to look ahead, up to 168 [default is 24].
@@ -271,7 +271,7 @@ Options:
   --full                   Print all columns under a header, as a backup.
   --repair                 Repair what is wrong. Dispatchers and workers may run meanwhile.
   -b --before=<TIMESTAMP>  Only jobs whose last event was before this time.
-  --concurrency=<N>        How many jobs each process runs at once [default is 1, with Commands 10].
+  --concurrency=<N>        How many jobs each process runs at once [default is 1, with Commands and Jobs 10].
   --processes=<N>          How many worker processes to start [default is 1].
   -h --help                Print this help.
   --version                Print the version.

@@ -102,7 +102,7 @@ worker that gets SIGKILL cannot end them. Then the next run of each job on the s
 of the last run is gone.
 
 The output of a command is logged line by line, up to 64 KiB per run. A command that ends in time may leave processes
-running in the background, but their output is no longer read.
+running in the background; up to 1 MiB of their output is read.
 """
 
 from redbike.commands.worker import Commands
