@@ -25,13 +25,10 @@ SHARDS, JOBS, PERIOD, WORKERS = 16, 300, 3, 2
 class Worker(RoundRobin):
     """Notes when each job was due, and how late it starts."""
 
-    def __init__(self) -> None:
-        super().__init__("A")
-        self._file = open(f"late-{os.getpid()}", "a", buffering=1)  # noqa: SIM115
-
     def work(self, jobid: str) -> None:
         now, due = time.time(), current_run().due
-        self._file.write(f"{due} {now - due} {jobid}\n")
+        with open(f"late-{os.getpid()}", "a") as file:
+            file.write(f"{due} {now - due} {jobid}\n")
 
 
 def main() -> None:
@@ -81,7 +78,7 @@ def describe(name: str, late: list[float]) -> None:
 def run(folder: Path, url: str, command: str) -> Iterator[None]:
     """Run a command of Redbike."""
     (folder / ".redbike.conf").write_text(
-        f"[redbike]\nprefix: app\nshards: {SHARDS}\nworker: away:Worker()\n[redbike-redis]\nurl: {url}\n"
+        f"[redbike]\nprefix: app\nshards: {SHARDS}\nworker: away:Worker('A')\n[redbike-redis]\nurl: {url}\n"
     )
     (folder / "away.py").write_text(Path(__file__).read_text())
     command_line = [sys.executable, "-m", "redbike", command]

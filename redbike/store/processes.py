@@ -69,17 +69,13 @@ class ProcessRecord:
             return None
         if not all(isinstance(text, str) and text.isprintable() for text in (host, version, *queues)):
             return None
-        if takes is not None and not (isinstance(takes, list) and _has_texts(takes)):
-            return None
         pairs = [entry.get(name, {}) for name in ("lacks", "lines", "settings", "unplaced")]
-        if not all(isinstance(each, dict) and _has_texts(each.values()) for each in pairs):
+        if not all(isinstance(each, dict) and _is_list([*each.values()]) for each in pairs):
             return None
         lacks, lines, settings, unplaced = (tuple(each.items()) for each in pairs)
-        stuck = entry.get("stuck", [])
-        if not (isinstance(stuck, list) and _has_texts(stuck) and all(jobid.isprintable() for jobid in stuck)):
-            return None
-        sums = entry.get("checksums")
-        if sums is not None and not (isinstance(sums, str) and CHECKSUMS.fullmatch(sums)):
+        stuck, sums = entry.get("stuck", []), entry.get("checksums")
+        lists = [stuck] if takes is None else [stuck, takes]
+        if not (all(map(_is_list, lists)) and all(map(str.isprintable, stuck)) and _are_checksums(sums)):
             return None
         return cls(
             float(found[1]),
@@ -123,8 +119,12 @@ class ProcessRecord:
         return f"{self.host}:{self.pid}:{owner}"
 
 
-def _has_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _are_checksums(found: object) -> bool:
+    return found is None or (isinstance(found, str) and CHECKSUMS.fullmatch(found) is not None)
+
+
+def _is_list(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(text, str) for text in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,9 +135,8 @@ class Jobs:
         Those that are not about the times of a schedule hold for the jobs that methods of the function set, too.
 
         Only errors of the types `retry_on` are retried, as often as the option ``retries`` says; without it, all are.
-        An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some.
-        The function is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data
-        have by their names.
+        An error of a type of `stop_on` ends its job at once. Each is an exception type or a tuple of some. The function
+        is called with the parameters that it has: ``jobid``, and ``data`` or the arguments that the data name.
 
         Raise `BadSchedule`, `BadJobId`, `BadQueueName`, `BadConfig` for a bad option or an id that is there already,
         and `TypeError` for what is no function, for parameters that a job cannot give, for several kinds of schedule,
@@ -146,8 +145,7 @@ class Jobs:
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
         text = make_schedule(check_jobid(jobid), tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
-        own = _list_own(read_changes(options).options)
-        options = _use_underscores(options)
+        own, options = _list_own(read_changes(options).options), _use_underscores(options)
         if text is None:
             _check_own(jobid, options)
         rules = read_rules(retry_on, stop_on, f" of the job {jobid!r}")

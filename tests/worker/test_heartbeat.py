@@ -1,5 +1,7 @@
 """The thread that gives the signs of life; what they do is in test_statemachine.py."""
 
+import time
+
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.store.inspection.fsck import fsck
@@ -107,3 +109,20 @@ def test_one_that_cannot_be_ended_hides_no_other_that_is_to_end(store, monkeypat
     assert ended[0] == second.jobid
     assert "goes on, though it is to end: cancelled" in caplog.text
     heartbeat.stop()
+
+
+def test_one_that_cannot_be_ended_does_not_make_it_spin(store, monkeypatch):
+    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.1)
+    set_job(store, "job:A", "EVERY:1h@0", "now")
+    run = take(store, queues=[("work-A", 0.05)], now=None)
+    tried = []
+
+    def overrun(run):
+        tried.append(time.monotonic())
+        raise RuntimeError("can't start new thread")
+
+    heartbeat = Heartbeat(store, overrun, lambda run: None)
+    heartbeat.add(run)
+    wait_until(lambda: len(tried) >= 4)
+    heartbeat.stop()
+    assert tried[3] - tried[0] >= 0.3
