@@ -28,7 +28,9 @@ class Away:
         return list(self.shard.client.scan_iter(f"{self.shard.keys.prefix}-*"))
 
     def __enter__(self):
-        self.kept = {key: self.shard.client.dump(key) for key in self.keys()}
+        kept = {key: self.shard.client.dump(key) for key in self.keys()}
+        # A dispatcher may take a key away between the two requests.
+        self.kept = {key: value for key, value in kept.items() if value is not None}
 
     def __exit__(self, *error):
         # At once: a dispatcher may write meanwhile.
