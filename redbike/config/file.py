@@ -149,7 +149,16 @@ def _read_file(path: str | None, strict: bool = True) -> configparser.ConfigPars
         raise BadConfig(f"cannot read the config file {name!r}: it is not UTF-8") from None
     except configparser.Error as error:
         raise BadConfig(f"bad config file {name!r}: {explain_ini(error)}") from None
+    _place_files(parser, os.path.dirname(name))
     return parser
+
+
+def _place_files(parser: configparser.ConfigParser, folder: str) -> None:
+    """Let relative names in a config file count from its folder: each process that reads it means the same file."""
+    for section, key, scheme in ((SETTINGS_SECTION, "timefile", ""), (REDIS_SECTION, "url", "embedded:")):
+        value = parser.get(section, key, fallback="")
+        if value.startswith(scheme) and (named := value.removeprefix(scheme)) and named[0] not in "'\"":
+            parser.set(section, key, scheme + os.path.join(folder, named))
 
 
 def explain_ini(error: configparser.Error, shows: bool = False) -> str:

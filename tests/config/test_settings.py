@@ -31,6 +31,19 @@ def test_the_command_line_counts_before_the_environment_before_the_file(conf):
     assert load(None, {}).settings.prefix == "file"
 
 
+def test_relative_names_in_a_file_count_from_its_folder(conf, tmp_path, monkeypatch):
+    conf("[redbike]\ntimefile: time\n[redbike-redis]\nurl: embedded:data\n", "farm.conf")
+    monkeypatch.chdir("/")
+    config = load(str(tmp_path / "farm.conf"), {})
+    assert (config.settings.timefile, config.redis) == (str(tmp_path / "time"), f"embedded:{tmp_path / 'data'}")
+    elsewhere = load(str(tmp_path / "farm.conf"), {"REDBIKE_TIMEFILE": "time", "REDBIKE_URL": "embedded:data"})
+    assert (elsewhere.settings.timefile, elsewhere.redis) == ("time", "embedded:data")
+    for absolute in ("embedded:", "embedded:/data", "redis://data"):
+        conf(f"[redbike]\ntimefile: /time\n[redbike-redis]\nurl: {absolute}\n", "farm.conf")
+        config = load(str(tmp_path / "farm.conf"), {})
+        assert (config.settings.timefile, config.redis) == ("/time", absolute)
+
+
 def test_a_byte_order_mark_and_percent_signs_are_nothing_special(conf, tmp_path):
     (tmp_path / ".redbike.conf").write_bytes(b"\xef\xbb\xbf[redbike]\nworker: a:B('%(x)s %d')\n")
     assert load(None, {}).settings.worker == "a:B('%(x)s %d')"
