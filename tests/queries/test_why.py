@@ -147,7 +147,11 @@ def test_it_is_due_and_no_dispatcher_is_there(store):
     register(store, "dispatcher", now=NOW - LOST - 1)
     assert why(store) == f"{expected}, but no dispatcher is running."
     register(store, "dispatcher")
+    # A pause of its queue holds no dispatcher, and one of everything that is over holds nobody.
+    store.at(START).queue_limits.pause(QUEUE, None, "me", "a flood")
+    store.at(START).queue_limits.pause("", NOW - 1, "me", "a flood")
     assert why(store) == f"{expected}, and a dispatcher is about to move it to {QUEUE}."
+    store.queue_limits.open("", resume=True)
     store.at(START).queue_limits.pause("", None, "me", "a flood")
     assert why(store) == (
         f"{expected}, but everything is paused since {at(START)} by me, until somebody resumes it (a flood)."

@@ -222,8 +222,8 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
         return f"{waits}, but the server takes no changes: {situation.refusal}"
     if not situation.list_alive("dispatcher"):
         return f"{waits}, but no dispatcher is running."
-    if situation.queue_limits[1].pause:
-        return f"{waits}, but {describe_closed(situation.queue_limits, clock)}."
+    if closed := describe_closed(situation.queue_limits[1:], clock):
+        return f"{waits}, but {closed}."
     return f"{waits}, and a dispatcher is about to move it to {situation.queue}."
 
 
