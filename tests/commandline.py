@@ -50,6 +50,12 @@ class Shell:
                 process.kill()
             return subprocess.CompletedProcess(self.command(arguments), status, read(stdout), read(stderr))
 
+    def read(self, *arguments: str) -> str:
+        """Run a command that does well and complains of nothing, and return what it prints."""
+        done = self.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
     def list_rows(self, *arguments: str) -> list[list[str]]:
         """Run a command that lists things, and return the rows of its CSV without the header."""
         return list(csv.reader(self.run(*arguments).stdout.splitlines()))[1:]

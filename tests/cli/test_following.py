@@ -34,9 +34,7 @@ def bike(bike):
     ],
 )
 def test_next_of_a_follower_has_the_due_times_of_its_parents(bike, shell, what, says):
-    done = shell.run("next", what, "--count=3")
-    assert (done.returncode, done.stderr) == (0, "")
-    words, waits, times, *lines = done.stdout.splitlines()
+    words, waits, times, *lines = shell.read("next", what, "--count=3").splitlines()
     assert (words[:5], waits[: len(says)]) == ("When ", says)
     ending = "if they fail" if what == "alarm:A" else "when they have ended"
     assert times == f"It is due for these times of its parents, {ending}:"
@@ -91,10 +89,8 @@ def test_data_and_lists_have_no_due_time_and_name_who_follows(bike, shell):
     ],
 )
 def test_commands_know_groups(bike, shell, command, says):
-    done = shell.run(*command)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert says in done.stdout
-    assert "\x1d" not in done.stdout
+    shown = shell.read(*command)
+    assert (says in shown, "\x1d" in shown) == (True, False), shown
 
 
 def test_set_notes_a_parent_that_is_no_job_and_a_group_that_has_ended(bike, shell):
@@ -133,9 +129,8 @@ def test_bad_input_is_one_line_and_changes_nothing(bike, shell, command, why):
 def test_a_long_chain_is_said_to_be_long(bike, shell):
     for number in range(81):
         bike.set(f"c{number}:A", f"AFTER:c{number - 1}:A" if number else "0 3 * * *")
-    done = shell.run("next", "c65:A")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("Its due time is unknown: more than 64 levels of jobs come before it.\n")
+    unknown = "Its due time is unknown: more than 64 levels of jobs come before it.\n"
+    assert shell.read("next", "c65:A").endswith(unknown)
     assert shell.run("next", "c64:A").stdout.count("T03:00:00Z") == 5
     assert " ... and in the end for c0:A, which is due at " in shell.run("why", "c80:A").stdout
     assert shell.run("show", "c40:A").stdout.endswith("  and more, further away\n")
@@ -145,9 +140,8 @@ def test_a_long_chain_is_said_to_be_long(bike, shell):
 def test_what_follows_what_runs_all_the_time_or_is_in_a_blackout_then(bike, shell):
     bike.set("extract:A", "CONTINUE")
     for what in ("next", "show"):
-        done = shell.run(what, "load:A")
-        assert "What it follows runs all the time, so it is due again" in done.stdout
-        assert (done.stdout.count("in 0"), done.stderr) == (0, "")
+        shown = shell.read(what, "load:A")
+        assert ("What it follows runs all the time, so it is due again" in shown, "in 0" in shown) == (True, False)
     # Far from now, as it would be paused already.
     hour = int(bike.store.timeline.read_clock() // 3600 + 8)
     bike.set("extract:A", f"0 {hour % 24} * * *")

@@ -33,11 +33,6 @@ def bike(bike, monkeypatch):
     return bike
 
 
-def lines(done):
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 def read_utc(line):
     """The due time in a line of next."""
     return datetime.fromisoformat(line.split("  ")[1].replace("Z", "+00:00")).timestamp()
@@ -50,7 +45,7 @@ def utc(moment):
 def test_next_of_a_stored_job(shell, bike):
     shell.run("set", "job:A", "0 3 * * *", "--tz=Asia/Tokyo")
     told = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
-    sentence, first, *_ = lines(shell.run("next", "job:A"))
+    sentence, first, *_ = shell.read("next", "job:A").splitlines()
     assert "Tokyo" in sentence
     assert "T03:00:00+09:00" in first
     assert utc(told) in first
@@ -58,14 +53,14 @@ def test_next_of_a_stored_job(shell, bike):
     # The stored instant stands first wherever it differs from the schedule.
     later = (time.time() + 10 * 86400) // 86400 * 86400
     bike.set("job:A", "0 0 * * *", after=later)
-    _, first, second, *_ = lines(shell.run("next", "job:A"))
+    _, first, second, *_ = shell.read("next", "job:A").splitlines()
     assert (utc(later + 86400) in first, utc(later + 2 * 86400) in second) == (True, True)
-    _, only = lines(shell.run("next", "job:A", "--count=1", f"--after={later + 86400}"))
+    _, only = shell.read("next", "job:A", "--count=1", f"--after={later + 86400}").splitlines()
     assert utc(later + 2 * 86400) in only
     # So does the pause of one that goes on.
     bike.set("job:A", "CONTINUE")
     assert bike.work_one() == "job:A"
-    _, first = lines(shell.run("next", "job:A"))
+    _, first = shell.read("next", "job:A").splitlines()
     assert utc(bike.tell("job:A")["next_run"])[:16] in first
 
 
@@ -84,7 +79,7 @@ def test_a_job_that_will_not_run_says_so_and_lists_no_runs(shell, bike, jobid, s
     list(bike.load([(jobid, schedule)], after=0, mark_bad=True))
     while bike.work_one():
         pass
-    [line] = lines(shell.run("next", jobid))
+    [line] = shell.read("next", jobid).splitlines()
     assert said in line
     assert any(utc(moment)[:10] in line for moment in (began, time.time()))
 
@@ -93,15 +88,15 @@ def test_a_job_that_waits_or_runs_says_so_before_its_coming_runs(shell, bike):
     bike.set("job:A", "EVERY:1h@0", after=0)
     bike.set("once:B", "NOW")
     for said in ("It waits for a worker since", "It runs since"):
-        explained, where, first, *_ = lines(shell.run("next", "job:A"))
+        explained, where, first, *_ = shell.read("next", "job:A").splitlines()
         assert explained.startswith("Every hour")
         assert where.startswith(said)
         assert first.split("  ")[1] > utc(time.time())
         take_one(bike.store, [("work-A", 100.0)], "tag")
-    [_, where] = lines(shell.run("next", "once:B"))
+    [_, where] = shell.read("next", "once:B").splitlines()
     assert where.startswith("It waits for a worker since")
     set_job(bike.store.at(1000.0), "job:C", "EVERY:1h@0", 1050.0)
-    assert lines(shell.run("next", "job:C"))[1] == "It is due, and waits for a dispatcher."
+    assert shell.read("next", "job:C").splitlines()[1] == "It is due, and waits for a dispatcher."
 
 
 def hide_lengths(text):
@@ -118,7 +113,7 @@ def test_a_queue_or_everything_that_is_paused_holds_what_waits_and_what_comes(sh
 
     def read(jobid, *more):
         """What next says before the times, which show says too, and these."""
-        said, *runs = lines(shell.run("next", jobid, *more))[1:]
+        said, *runs = shell.read("next", jobid, *more).splitlines()[1:]
         # Between the two, a second may have passed.
         assert hide_lengths(said) in hide_lengths(shell.run("show", jobid).stdout)
         return said, runs
@@ -150,7 +145,7 @@ def test_the_runs_of_a_paused_job_begin_when_its_pause_ends(shell, bike, schedul
     bike.set("parent:A", "EVERY:1h@0", after=4102444799)
     bike.set("job:A", schedule, **({} if schedule in ("CONTINUE", "AFTER:parent:A") else {"after": 4102444799}))
     bike.pause("job:A", until=4102450200)
-    explained, *said, first = lines(shell.run("next", "job:A", "--count=1"))
+    explained, *said, first = shell.read("next", "job:A", "--count=1").splitlines()
     assert explained
     assert said[0].startswith("It is paused since ")
     assert said[0].endswith(", until 2100-01-01 01:30:00 UTC.")
@@ -159,7 +154,7 @@ def test_the_runs_of_a_paused_job_begin_when_its_pause_ends(shell, bike, schedul
     assert said[0] in shown
     assert re.search(r"^  2100-01-01T01:30:00", shown, re.MULTILINE)
     if schedule == "EVERY:1h@0":
-        assert "2100-01-01T02:00:00Z" in lines(shell.run("next", "job:A"))[3]
+        assert "2100-01-01T02:00:00Z" in shell.read("next", "job:A").splitlines()[3]
 
 
 def test_only_the_clock_of_the_server_counts_for_a_job(shell, bike, monkeypatch):
@@ -168,10 +163,10 @@ def test_only_the_clock_of_the_server_counts_for_a_job(shell, bike, monkeypatch)
         monkeypatch.setattr(f"redbike.cli.{module}.time", ahead)
     due = int(time.time()) + 300
     bike.set("job:A", f"AT:{due}")
-    _, only = lines(shell.run("next", "job:A"))
+    _, only = shell.run("next", "job:A").stdout.splitlines()
     assert (utc(due) in only, only.endswith("s ago"), "in " in only) == (True, False, True)
     shell.run("set", "job:A", "EVERY:1m@0")
-    _, first, *_ = lines(shell.run("next", "job:A", "--after=5m"))
+    _, first, *_ = shell.run("next", "job:A", "--after=5m").stdout.splitlines()
     assert due - 5 <= read_utc(first) <= due + 120
     bike.run("job:A")
     assert bike.work_one() == "job:A"
@@ -202,19 +197,19 @@ def test_a_job_that_is_nowhere_is_for_fsck(shell, bike, client):
     assert "now, and is not" in describe_job(damaged, CLOCK)[0]
     bike.set("job:A", "EVERY:1h")
     client.zrem("redbike-timeline", "job:A")
-    [line] = lines(shell.run("next", "job:A"))
+    [line] = shell.read("next", "job:A").splitlines()
     assert "fsck" in line
 
 
 def test_next_counts_a_spread_and_tells_that_a_one_off_is_past(shell):
     shell.run("set", "job:A", "EVERY:1h@0", "--spread=10m")
     share = compute_jitter("job:A", 600)
-    sentence, first, second, *_ = lines(shell.run("next", "job:A"))
+    sentence, first, second, *_ = shell.read("next", "job:A").splitlines()
     assert f"Each run is {share:g} s later" in sentence
     due = json.loads(shell.run("tell", "job:A").stdout)["next_run"]
     assert due % 3600 == pytest.approx(share)
     assert (utc(due)[:-1] in first, utc(due + 3600)[:-1] in second) == (True, True)
-    explained, said = lines(shell.run("next", "AT:2020-01-01T00:00:00Z"))
+    explained, said = shell.read("next", "AT:2020-01-01T00:00:00Z").splitlines()
     assert explained.startswith("Once")
     assert "due at once" in said
 
