@@ -5,9 +5,7 @@ import types
 import typing
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import pytest
-
-from redbike import JobDetails, Redbike, RoundRobin, current_run
+from redbike import JobDetails, current_run
 from redbike.store.every_host import make_mark
 from redbike.store.keys import OWNER
 from redbike.store.records import Progress
@@ -15,11 +13,6 @@ from redbike.store.usage import Usage
 from tests.states import JOB, STATES, flight
 
 BASE = "job:A@all"
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A"), prefix, client)
 
 
 def list_wrong(value: Any, hint: Any, place: str) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -43,8 +44,15 @@ def start(*calls):
     return [loops.start(partial(run, call)) for call in calls], raised
 
 
-def join(threads):
-    loops.join(*threads)
+@contextmanager
+def interrupted_by(act):
+    """Call `act` in the main thread, whatever that does, when `interrupt`, which this is, is called in another one."""
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, lambda *_: act())
+    try:
+        yield lambda: signal.pthread_kill(main, signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_run_hears_that_its_worker_is_to_stop(client, prefix):
@@ -60,7 +68,7 @@ def test_a_run_hears_that_its_worker_is_to_stop(client, prefix):
     threads, raised = start(bike.work)
     wait_until(lambda: heard)
     bike.stop()
-    join(threads)
+    loops.join(*threads)
     assert (heard, raised, bike.tell("job:A")["status"][:3]) == ([False], [], "ENQ")
 
 
@@ -82,7 +90,7 @@ def test_coroutines_wait_until_their_worker_is_to_stop(client, prefix):
     threads, raised = start(bike.work)
     wait_until(lambda: len(heard) == 2)
     bike.stop()
-    join(threads)
+    loops.join(*threads)
     assert (sorted(heard[2:]), raised) == (["job:0 ends", "job:1 ends"], [])
     bike.close()
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
@@ -99,16 +107,16 @@ def test_loops_in_threads_stop_each_after_its_current_job(client, prefix, concur
     assert worker.begun.wait(60)
     bike.stop()
     bike.stop()
-    join(threads[:1])
+    loops.join(threads[0])
     assert threads[1].is_alive()
     worker.opened.set()
-    join(threads)
+    loops.join(*threads)
     assert (worker.worked, raised) == (["job:A"], [])
     assert bike.tell("job:A")["status"].startswith("STP:")
     assert others[0].is_alive()
     assert len(other.workers()) == 1
     other.stop()
-    join(others)
+    loops.join(*others)
 
 
 def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
@@ -118,35 +126,28 @@ def test_a_loop_that_begins_after_stop_ends_at_once(client, prefix):
     bike.set("job:A", "CONTINUE")
     # A job may stop its own loop.
     threads, raised = start(bike.work)
-    join(threads)
+    loops.join(*threads)
     assert bike.tell("job:A")["working"] is False
     threads, more = start(bike.dispatch, bike.work)
-    join(threads)
+    loops.join(*threads)
     assert raised == more == []
     # Single turns are no loops.
     assert bike.work_one() == "job:A"
 
 
 def test_a_signal_handler_may_stop_the_loop_that_it_interrupts(client, prefix):
-    begun, stopped, main = threading.Event(), threading.Event(), threading.get_ident()
+    begun, stopped = threading.Event(), threading.Event()
 
     def act(jobid):
         begun.set()
         wait_until(stopped.is_set)  # a lock would not notice a signal that comes in the instant before
 
-    def interrupt():
-        assert begun.wait(60)
-        signal.pthread_kill(main, signal.SIGUSR1)
-
     bike = Redbike(Acting(act, timeout=100.0), prefix, client)
-    before = signal.signal(signal.SIGUSR1, lambda *_: (bike.stop(), stopped.set()))
-    try:
-        threads, raised = start(bike.dispatch, interrupt)
+    with interrupted_by(lambda: (bike.stop(), stopped.set())) as interrupt:
+        threads, raised = start(bike.dispatch, lambda: begun.wait(60) and interrupt())
         bike.set("job:A", "NOW")
         bike.work()
-        join(threads)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+        loops.join(*threads)
     assert (bike.tell("job:A")["status"][:3], raised) == ("STP", [])
 
 
@@ -195,11 +196,11 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
         bike.set("job:A", "NOW")
         assert worker.begun.wait(60)
         closing, _ = start(bike.close)
-        join(threads[:1])
+        loops.join(threads[0])
         assert closing[0].is_alive()
         worker.opened.set()
     assert worker.worked == ["job:A"]
-    join([*threads, *closing])
+    loops.join(*threads, *closing)
     assert raised == []
     wait_until(lambda: not connections(client))
 
@@ -254,7 +255,7 @@ def test_a_job_that_still_runs_may_go_on_calling(client, prefix):
     closing, _ = start(bike.close)
     wait_until(lambda: bike._loops.is_closing)
     worker.opened.set()
-    join([*threads, *closing])
+    loops.join(*threads, *closing)
     assert raised == []
     assert Redbike(worker, prefix, client).tell("next:A")["status"].startswith("TML")
 
@@ -266,7 +267,7 @@ def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
     worker.act = lambda _: bike.close()
     bike.set("job:A", "NOW")
     threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
-    join(threads)
+    loops.join(*threads)
     assert raised == []
     wait_until(lambda: not connections(client))
     assert Redbike(worker, bike.prefix, client).tell("job:A")["status"].startswith("STP:")
@@ -294,7 +295,7 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
     wait_until(lambda: is_waiting(client))
     bike.close()
     paused()
-    join(threads)
+    loops.join(*threads)
     assert raised == []
     wait_until(lambda: not connections(client))
     assert dict(Redbike(Held(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
@@ -315,7 +316,7 @@ def test_close_while_other_threads_go_on_calling(client, named):
         listening, silent = start(lambda events=events: list(events))
         wait_until(lambda done=done: len(done) > 10)
         bike.close()
-        join([*threads, *listening])
+        loops.join(*threads, *listening)
         assert [str(error) for error in raised] == 2 * ["this Redbike is closed"]
         assert silent == []
         wait_until(lambda: not connections(client))
@@ -323,22 +324,18 @@ def test_close_while_other_threads_go_on_calling(client, named):
 
 def test_a_signal_handler_may_close_during_a_call(client, named, paused):
     bike, closed = named(Held(), max_connections=3), threading.Event()
-    main = threading.get_ident()
 
-    def interrupt():
+    def close():
         wait_until(lambda: is_waiting(client))
-        signal.pthread_kill(main, signal.SIGUSR1)
+        interrupt()
         assert closed.wait(60)
         paused()
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: (bike.close(), closed.set()))
-    try:
-        threads, raised = start(interrupt)
+    with interrupted_by(lambda: (bike.close(), closed.set())) as interrupt:
+        threads, raised = start(close)
         assert bike.set("job:A", "EVERY:1h@0")
-        join(threads)
+        loops.join(*threads)
         assert raised == []
-    finally:
-        signal.signal(signal.SIGUSR1, before)
     wait_until(lambda: not connections(client))
 
 
@@ -357,7 +354,7 @@ def test_the_embedded_server_outlives_the_object(tmp_path, prefix, caplog):
         server.stop()
         wait_until(lambda: sum("waiting for it" in message for message in caplog.messages) >= 2)
         bike.stop()
-        join(threads)
+        loops.join(*threads)
         assert raised == []
         with pytest.raises(Unreachable):
             bike.work_one()

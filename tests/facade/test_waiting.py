@@ -23,6 +23,14 @@ def bike(client, prefix, jobs):
         yield bike
 
 
+def wait_beside(bike, wait):
+    """Call `wait` in a thread, and return when it listens: that thread, and a list for what `wait` returns."""
+    results = []
+    waiting = start(lambda: results.append(wait()))
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    return waiting, results
+
+
 def test_a_run_that_has_ended_is_returned_at_once_and_what_nobody_knows_refused(bike, jobs):
     double = jobs.job("double")(lambda number: 2 * number)
     handle = double.options(keep_result=True).enqueue(4)
@@ -63,13 +71,10 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
         bike.wait("job", timeout="soon")
     with pytest.raises(TypeError, match="bad timeout \\[2\\]: seconds"):
         bike.wait("job", timeout=[2])
-    ended = []
-    waiting = threading.Thread(target=lambda: ended.append(bike.wait("job", 60)))
-    waiting.start()
-    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    waiting, ended = wait_beside(bike, lambda: bike.wait("job", 60))
     bike.run("job")
     bike.work_one()
-    waiting.join(60)
+    join(waiting)
     assert [run.outcome for run in ended] == ["ok"]
 
 
@@ -105,21 +110,17 @@ def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, w
     monkeypatch.setattr("redbike.facade.waiting.LOOK_AGAIN", 0.0)
     jobs.job("job")(lambda: None)
     bike.set("job", "NOW", expires=0.5 if withdraw == "expire" else None)
-    raised = []
 
     def wait():
-        with pytest.raises(NoSuchJob) as caught:
+        with pytest.raises(NoSuchJob):
             bike.wait("job")
-        raised.append(str(caught.value))
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    waiting, raised = wait_beside(bike, wait)
     if withdraw == "expire":
         wait_until(lambda: bike.dispatch_due() or bike.tell("job")["status"].startswith("STP"))
     else:
         {"unset": bike.unset, "stop": lambda job: bike.set(job, "STOP"), "cancel": bike.cancel}[withdraw]("job")
-    waiting.join(60)
+    join(waiting)
     assert len(raised) == 1
 
 
@@ -133,17 +134,14 @@ def test_a_run_that_somebody_asked_for_during_another_one_is_waited_for(bike, jo
         assert goes_on.wait(60)
         return number
 
-    results = []
     with beside(bike.store, bike.work, bike.dispatch):
         job.options(key="one").enqueue(1)
         assert begun.acquire(timeout=60)
         handle = job.options(key="one", after=after).enqueue(2)
-        waiting = threading.Thread(target=lambda: results.append(handle.wait(60).result))
-        waiting.start()
-        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        waiting, results = wait_beside(bike, lambda: handle.wait(60).result)
         wait_until(lambda: bike.tell("job:one")["working"])
         goes_on.set()
-        waiting.join(60)
+        join(waiting)
     assert results == [2]
 
 
@@ -160,14 +158,12 @@ def test_the_try_that_somebody_asked_for_during_the_one_before_is_waited_for(bik
         if attempt <= failures:
             raise ValueError("not yet")
 
-    results = []
     with beside(bike.store, bike.work, bike.dispatch):
         bike.set("job", "EVERY:1h")
         bike.run("job")
         assert begun.wait(60)
         assert bike.run("job") == [("job", "owed")]
-        waiting = start(lambda: results.append(bike.wait("job", 10)))
-        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        waiting, results = wait_beside(bike, lambda: bike.wait("job", 10))
         goes_on.set()
         join(waiting)
     assert [(run.outcome, run.attempt) for run in results] == [("ok", failures + 1)]
@@ -204,7 +200,7 @@ def test_a_run_that_ends_when_somebody_has_just_begun_to_listen_is_not_the_one_t
 
 
 def test_a_recurring_job_that_is_set_anew_during_its_run_is_waited_for_until_that_ends(bike, jobs):
-    begun, goes_on, ended = threading.Event(), threading.Event(), []
+    begun, goes_on = threading.Event(), threading.Event()
 
     @jobs.job("job")
     def job() -> None:
@@ -215,9 +211,7 @@ def test_a_recurring_job_that_is_set_anew_during_its_run_is_waited_for_until_tha
         bike.set("job", "NOW")
         assert begun.wait(60)
         bike.set("job", "EVERY:1h")
-        waiting = threading.Thread(target=lambda: ended.append(bike.wait("job", 60)))
-        waiting.start()
-        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        waiting, ended = wait_beside(bike, lambda: bike.wait("job", 60))
         goes_on.set()
-        waiting.join(60)
+        join(waiting)
     assert [run.outcome for run in ended] == ["ok"]
