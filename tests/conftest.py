@@ -21,7 +21,7 @@ from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.store.store import Store
 from tests import chance, surroundings
 from tests.commandline import FORK_SERVER, Shell
-from tests.servers import Cluster
+from tests.servers import DATA, Cluster, Node, free_ports
 
 surroundings.reset()
 chance.choose()
@@ -89,6 +89,15 @@ def cluster(tmp_path_factory):
         cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A server that a test may kill and start again, and whose settings it may change."""
+    node = Node(tmp_path / "node", *free_ports(1), *DATA)
+    yield node
+    node.kill()
+    node.client.close()
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from redbike import RoundRobin
+from redbike.config.settings import Settings
 from redbike.store.store import Store
+from redbike.worker.worker import Worker
 from tests.waiting import wait_until
 
 PATIENCE = 30.0  # seconds for a loop to end
@@ -38,6 +40,13 @@ def join(*threads: threading.Thread) -> None:
 def blocked(client: Any) -> list[str]:
     """The ids of the connections that wait for a token."""
     return [each["id"] for each in client.client_list() if each["cmd"] == "blpop"]
+
+
+def make_worker(store: Store, handler: Any, settings: Settings | None = None) -> Worker:
+    """A worker that knows its queues; it is registered while somebody has entered its `presence`."""
+    worker = Worker(store, handler, settings or Settings())
+    next(worker.queues.polls())
+    return worker
 
 
 class Acting(RoundRobin):

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 from redbike.cli.list import JOBS, LOG, PAST_RUNS, QUEUES, WORKERS
 from redbike.store.enums import Outcome
-from redbike.worker.worker import Worker
 from tests.commandline import Within
+from tests.loops import make_worker
 from tests.pages import write
 from tests.queries.kept import remember
 from tests.terminal import plain, run_on_terminal
@@ -47,9 +47,7 @@ def bike(noted):
     bike.pause("paused:B", reason="why, though?")
     bike.set("waiting:B", "NOW")
     bike.store.jobs.reject("broken:A")
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.polls())
-    with worker.presence:
+    with make_worker(bike.store, bike.worker).presence:
         yield bike
 
 

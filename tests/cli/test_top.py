@@ -22,8 +22,8 @@ from redbike.cli.screen import draw
 from redbike.queries.glance import find_jobs, read_view
 from redbike.schedule.clock import Clock
 from redbike.store.next_state import NextState
-from redbike.worker.worker import Worker
 from tests.commandline import Shell, memory_file, read
+from tests.loops import make_worker
 from tests.terminal import COLOUR
 from tests.verbs import take_one
 from tests.waiting import wait_until
@@ -96,9 +96,7 @@ def bike(bike):
     bike.work_one()
     bike.set("waits:A", "NOW")
     list(bike.set_many((f"{n}:B", "EVERY:1h") for n in range(30)))
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.polls())
-    with worker.presence:
+    with make_worker(bike.store, bike.worker).presence:
         yield bike
 
 

@@ -15,7 +15,7 @@ from redbike.config.settings import Settings
 from redbike.store.run import Run
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
-from tests.commandline import Within
+from tests.cli.conftest import shell as shell
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -55,14 +55,6 @@ def works(client, prefix, commands):
 
 
 SPEC = "redbike.commands:Commands('A', 'commands.ini')"
-
-
-@pytest.fixture
-def shell(tmp_path, client, server_url):
-    """The command line, on the suite's own server, which is empty; what it runs is called in this process."""
-    shell = Within(tmp_path, server_url)
-    yield shell
-    shell.close()
 
 
 @pytest.fixture

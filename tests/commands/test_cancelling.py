@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.commands import job_lock
 from redbike.commands.job_lock import hold_lock
 from redbike.errors import CommandFailed
@@ -42,9 +41,8 @@ def jobs(shell):
 
 @pytest.mark.parametrize(("name", "concurrency"), [("stubborn", 1), ("polite", 2)])
 def test_a_command_that_is_cancelled_ends_with_its_children(jobs, name, concurrency):
-    lifeline, jobid = Lifeline(jobs.folder / "lifeline"), f"{name}:A"
+    lifeline, jobid, bike = Lifeline(jobs.folder / "lifeline"), f"{name}:A", jobs.bike
     worker = jobs.start("work", f"--concurrency={concurrency}")
-    bike = Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
     assert bike.set(jobid, "EVERY:1000d")
     bike.run(jobid)
     wait_until((jobs.folder / "started").exists)

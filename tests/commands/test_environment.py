@@ -86,7 +86,7 @@ def test_on_failure_and_a_real_worker_have_the_data_too(jobs):
         "[commands]\nx = sh -c '. ./say.sh >ran; exit 1'\n"
         "[x]\ncwd = .\non-failure = sh -c '. ./say.sh >said; mv said told'\n"
     )
-    Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"]).set("x:A", "NOW", data="d" * 60_000)
+    jobs.bike.set("x:A", "NOW", data="d" * 60_000)
     jobs.start("work")
     wait_until((folder / "told").exists)
     assert (folder / "told").read_text() == (folder / "ran").read_text()

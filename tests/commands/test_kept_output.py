@@ -2,9 +2,8 @@
 
 import pytest
 
-from redbike import BadConfig, NoResult, Redbike, RoundRobin
+from redbike import BadConfig, NoResult, Redbike
 from redbike.store.keys import Keys
-from redbike.store.store import Store
 from tests.commands.conftest import over_when_ready
 from tests.pages import find_block, run_line
 from tests.waiting import wait_until
@@ -16,7 +15,7 @@ def keeps(works):
     return lambda line, options="output = 1000": works(line, f"shell = /bin/sh\n{options}", "NOW").output
 
 
-def test_the_end_of_the_output_of_the_last_run_is_kept_until_unset(keeps, client, prefix):
+def test_the_end_of_the_output_of_the_last_run_is_kept_until_unset(keeps, client, prefix, store):
     assert keeps("echo one", "") is None
     assert not client.exists(Keys(prefix).outputs)
     assert keeps("echo one; echo two >&2") == "one\ntwo"
@@ -29,7 +28,7 @@ def test_the_end_of_the_output_of_the_last_run_is_kept_until_unset(keeps, client
     assert keeps("printf 'a\\033[2J\\377b'") == "a\\x1b[2J\\xffb", "it is safe to show"
     keeps("echo one")
     assert client.hkeys(Keys(prefix).outputs) == [b"x:A"]
-    Store(client, prefix, lambda jobid: "work-A").jobs.unset("x:A")
+    store.jobs.unset("x:A")
     assert not client.exists(Keys(prefix).outputs)
 
 
@@ -130,7 +129,7 @@ def test_the_command_prints_it(run, shell, prefix):
 
 
 def test_the_lines_of_the_page_print_what_it_says(jobs):
-    bike = Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
+    bike = jobs.bike
     script = "backup = sh -c 'echo one; test -e ran && echo two; test -e ran || { touch ran; exit 1; }'\n"
     (jobs.folder / "commands.ini").write_text(f"[commands]\n{script}[*]\noutput = 16k\ncwd = .\n")
     jobs.start("work")

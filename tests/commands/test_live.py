@@ -20,7 +20,7 @@ MODULE = f"from redbike.commands import Commands\n{set_lines(live__LAST=LONG)}"
 
 @pytest.fixture
 def bike(jobs):
-    return Redbike(RoundRobin("A"), redis_config=jobs.environment["REDBIKE_URL"])
+    return jobs.bike
 
 
 @pytest.fixture
@@ -97,9 +97,8 @@ def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
         assert "give neither --run nor --failed" in done.stderr
 
 
-def test_nothing_is_sent_while_nobody_listens(client, prefix):
-    live = Store(client, prefix, lambda jobid: "work-A").live
-    publisher, run = LivePublisher(live), a_run()
+def test_nothing_is_sent_while_nobody_listens(client, store):
+    publisher, run = LivePublisher(store.live), a_run()
     before = client.info("commandstats").get("cmdstat_spublish", {}).get("calls", 0)
     publisher.look([run])
     run.tap = Tap("x:A")
@@ -141,9 +140,8 @@ def test_whoever_comes_gets_what_was_printed_before_and_another_prefix_nothing(c
     assert (elsewhere, another) == ([], [])
 
 
-def test_what_comes_too_fast_is_left_out_and_counted(client, prefix):
-    live = Store(client, prefix, lambda jobid: "work-A").live
-    publisher, tap = LivePublisher(live), Tap("x:A")
+def test_what_comes_too_fast_is_left_out_and_counted(store):
+    publisher, tap = LivePublisher(store.live), Tap("x:A")
     with publisher._changed:  # nothing is sent meanwhile
         publisher.put(tap, b"a" * LIMIT)
         publisher.put(tap, b"b" * 10)

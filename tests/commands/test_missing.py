@@ -11,6 +11,7 @@ from redbike.store.store import Store
 from redbike.worker import missing_commands
 from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY
+from tests.loops import make_worker
 from tests.verbs import set_job
 from tests.waiting import wait_until
 
@@ -26,8 +27,7 @@ def make(client, prefix, tmp_path):
                 "[commands]\n" + "".join(f"{name if '=' in name else name + ' = true'}\n" for name in names)
             )
             handler = Commands("A", str(file))
-            worker = Worker(Store(client, prefix, handler.queue_for), handler, Settings(prefix=prefix, **settings))
-            next(worker.queues.polls())
+            worker = make_worker(Store(client, prefix, handler.queue_for), handler, Settings(prefix=prefix, **settings))
             registered.enter_context(worker.presence)
             return worker
 

@@ -11,8 +11,8 @@ import redbike.commands.on_failure
 from redbike.commands.worker import Commands
 from redbike.facade.redbike import Redbike
 from redbike.store.keys import NOTIFIES
-from redbike.worker.worker import Worker
 from tests.commands.conftest import HOURLY, over_when_ready
+from tests.loops import make_worker
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
 
@@ -101,9 +101,7 @@ def test_it_tells_of_a_lost_run_also_if_its_command_is_gone(fails, client, prefi
     assert take_many(bike.store, [("work-A", 100.0)], [1], tag, 1)
     client.zadd(bike.store.keys.leases, {tag: 1.0})
     bike.dispatch_due()
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.polls())
-    worker.notifier.notify_others()
+    make_worker(bike.store, bike.worker, bike.settings).notifier.notify_others()
     wait_until(said.exists)
     assert said.read_text() == f"{jobid}|lost|its worker died or was cut off\n"
 

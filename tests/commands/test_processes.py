@@ -18,9 +18,7 @@ from redbike.commands.process_group import ProcessGroup
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Overrun
-from redbike.loop.worker_class import RoundRobin
 from redbike.store.run import LEASE
-from redbike.store.store import Store
 from tests.commandline import ROOT
 from tests.commands.conftest import LONG
 from tests.verbs import set_job
@@ -61,12 +59,12 @@ signal.signal(signal.SIGUSR1, abort)
 
 
 @pytest.fixture
-def script(client, prefix, server_url, tmp_path):
+def script(store, prefix, server_url, tmp_path):
     """Starts a program whose worker runs x:A, a command `line`; `body` says how it works."""
 
     def started(body, line):
         (tmp_path / "commands.ini").write_text(f"[commands]\nx = {line}\n[x]\ncwd = .\n")
-        set_job(Store(client, prefix, RoundRobin("A").queue_for), "x:A", "NOW", "now", once=True)
+        set_job(store, "x:A", "NOW", "now", once=True)
         (tmp_path / "program.py").write_text(SCRIPT.format(url=server_url, prefix=prefix, body=body))
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
         return subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env=environment, text=True)
@@ -84,15 +82,14 @@ def end_by(program, number):
 
 
 @pytest.mark.parametrize(("concurrency", "line"), [(1, STUBBORN), (3, OBEDIENT)])
-def test_abort_ends_all_commands_and_tells_nobody_how(script, client, prefix, lifeline, concurrency, line):
+def test_abort_ends_all_commands_and_tells_nobody_how(script, store, lifeline, concurrency, line):
     program = script(f"bike.work(concurrency={concurrency})", line)
     assert lifeline.wait()
     assert end_by(program, signal.SIGUSR1) == -signal.SIGKILL
     lifeline.assert_cut()
     # So it is recovered like the run of any other worker that is gone.
-    state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
-    assert state.running
-    assert state.failure is None
+    [state] = store.questions.inspect(["x:A"])
+    assert (state.running, state.failure) == (True, None)
 
 
 @pytest.mark.parametrize(("ending", "line"), [("sys.exit(3)", OBEDIENT), ("raise ValueError('mine')", STUBBORN)])
@@ -119,26 +116,21 @@ def test_a_fork_of_the_worker_leaves_its_commands_alone(tmp_path):
         group.end(0.0, time.sleep)
 
 
-def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, client, prefix):
+def test_an_ignored_sigchld_does_not_make_a_failure_a_success(script, store):
     """In a thread, which cannot undo that; see tests/process/test_signals.py for a worker."""
     body = "thread = threading.Thread(target=bike.work_one); thread.start(); thread.join()"
     program = script(f"signal.signal(signal.SIGCHLD, signal.SIG_IGN); {body}", "sh -c 'exit 3'")
     assert program.wait(timeout=LONG) == 0
-    state = Store(client, prefix, RoundRobin("A").queue_for).questions.inspect(["x:A"])[0]
-    assert "SIGCHLD" in state.failure["error"]
+    assert "SIGCHLD" in store.questions.inspect(["x:A"])[0].failure["error"]
 
 
 # The next run of a job whose worker was killed
 
 
-def kill(worker):
+def kill(worker, store):
+    """Do at once, too, what a dispatcher does when nothing is heard of a worker for a while."""
     worker.kill()
     worker.wait()
-
-
-def recover(client):
-    """What a dispatcher does when nothing is heard of a worker for a while, at once."""
-    store = Store(client, "redbike", RoundRobin("A").queue_for)
     Dispatcher(store, Settings()).dispatch_due(now=store.timeline.read_dispatched()[0] + 2 * LEASE)
     assert store.questions.inspect(["x:A"])[0].queued
 
@@ -147,7 +139,7 @@ def lines(path):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, gate, client):
+def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, gate):
     (jobs.folder / "commands.ini").write_text(
         "[commands]\nx = sh -c 'echo >> started; (read line < limits; echo >> ended) & wait'\n"
     )
@@ -155,8 +147,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, g
     first = jobs.start("work", log="first")
     jobs.run("set", "x:A", "NOW")
     wait_until(lambda: lines(started) == 1)
-    kill(first)
-    recover(client)
+    kill(first, jobs.bike.store)
     second = jobs.start("work", log="second")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("second"))
     assert_alone(0.7, lambda: lines(started) == 1)
@@ -174,14 +165,13 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, g
     wait_until(lambda: lines(ended) == 2)
 
 
-def test_the_wait_counts_as_time_of_the_run(jobs, gate, client):
+def test_the_wait_counts_as_time_of_the_run(jobs, gate):
     file, text = jobs.folder / "commands.ini", "[commands]\nx = sh -c 'echo >> started; read line < limits'\n[x]\n"
     file.write_text(f"{text}timeout = 60\n")
     first = jobs.start("work", log="first")
     jobs.run("set", "x:A", "NOW")
     wait_until(lambda: lines(jobs.folder / "started") == 1)
-    kill(first)
-    recover(client)
+    kill(first, jobs.bike.store)
     file.write_text(f"{text}timeout = 1\n")
     jobs.start("work", log="second")
     wait_until(lambda: "has not ended" in jobs.log("second"))

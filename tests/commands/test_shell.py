@@ -13,7 +13,7 @@ from redbike.control.setter import Setter
 from redbike.errors import BadConfig, BadJobId, CommandFailed
 from redbike.loop.naming import open_store
 from redbike.store.shell import check_own_jobid, is_of_shell, make_jobid
-from redbike.worker.worker import Worker
+from tests.loops import make_worker
 from tests.states import dump
 
 GOOD = {"argv": ["echo", "a b"], "cwd": "/", "env": {"PATH": "/usr/bin:/bin", "é": "é"}, "umask": "0027"}
@@ -36,9 +36,7 @@ def make(client, prefix):
 
     def making(handler):
         settings = Settings(prefix=prefix)
-        worker = Worker(open_store(client, settings, handler), handler, settings)
-        next(worker.queues.polls())
-        return worker
+        return make_worker(open_store(client, settings, handler), handler, settings)
 
     return making
 

@@ -4,9 +4,7 @@ import signal
 
 import pytest
 
-from redbike.loop.worker_class import RoundRobin
 from redbike.store.enums import Event
-from redbike.store.store import Store
 from tests.durations import SOON_AGAIN
 from tests.proc import is_gone, worker_of
 from tests.waiting import wait_until
@@ -51,15 +49,13 @@ def signal_until_gone(process, number):
     ("arguments", "number"),
     [(["work"], signal.SIGTERM), (["work", "--concurrency=1"], signal.SIGINT), (["up"], signal.SIGHUP)],
 )
-def test_a_second_signal_ends_the_commands_too(jobs, client, lifeline, arguments, number):
+def test_a_second_signal_ends_the_commands_too(jobs, lifeline, arguments, number):
     process = start(jobs, "stubborn:A", *arguments)
     signal_until_gone(process, number)
     lifeline.assert_cut()
     # Its run is handed back.
-    state = Store(client, "redbike", RoundRobin("A").queue_for).questions.inspect(["stubborn:A"])[0]
-    assert not state.running
-    assert state.has_event(Event.ENQ)
-    assert state.failure is None
+    [state] = jobs.bike.store.questions.inspect(["stubborn:A"])
+    assert (state.running, state.has_event(Event.ENQ), state.failure) == (False, True, None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from redbike.commands.file import Command
 from redbike.commands.summary import MOST, MOST_TOGETHER, summarize, summarize_all
 from redbike.facade.redbike import Redbike
 from redbike.web import app
-from redbike.worker.worker import Worker
+from tests.loops import make_worker
 from tests.terminal import run_on_terminal
 from tests.web.conftest import TestClient
 
@@ -54,10 +54,8 @@ def test_workers_note_what_show_jobs_and_the_page_tell_of_a_command(client, serv
     bike = Redbike(Commands("A", str(tmp_path / "other.ini")), redis_config=server_url)
     bike.set("x:1:A", "0 3 * * *")
     bike.set("other:A", "0 3 * * *")
-    worker = Worker(bike.store, bike.worker, bike.settings)
-    next(worker.queues.polls())
     told = "/bin/run --all …"
-    with worker.presence:
+    with make_worker(bike.store, bike.worker).presence:
         assert f"  command   {told}\n" in shell.run("show", "x:1:A").stdout
         assert "  command " not in shell.run("show", "other:A").stdout
         assert told in run_on_terminal(shell, "jobs", columns=200)

@@ -12,8 +12,8 @@ from redbike.cli.messages import DONE, FAILED
 from redbike.commands import Commands
 from redbike.queries.check.findings import MOST_GROUPS
 from redbike.store.keys import Keys
-from redbike.worker import worker as working
-from tests.servers import DATA, Node, free_ports
+from tests.loops import make_worker
+from tests.servers import free_ports
 from tests.states import dump
 from tests.terminal import run_on_terminal
 from tests.verbs import Quiet
@@ -241,16 +241,6 @@ def test_every_problem_of_a_file_of_commands_is_named(check, tmp_path):
 # The server
 
 
-@pytest.fixture
-def node(tmp_path):
-    """A server whose settings a test may change."""
-    [port] = free_ports(1)
-    node = Node(tmp_path / "node", port, *DATA)
-    yield node
-    node.kill()
-    node.client.close()
-
-
 def test_a_server_that_does_not_answer_is_a_problem(check):
     [port] = free_ports(1)
     status, lines = check(f"--url=redis://user:hunter2@127.0.0.1:{port}")
@@ -460,9 +450,7 @@ def test_jobs_without_a_function_are_one_line(bike, check):
     assert list(other.check()) == [Finding(line)]
     assert notes(check, "checkedjobs:others") == []
     # Neither while a worker of it is there.
-    worker = working.Worker(bike.store, sys.modules["checkedjobs"].others, bike.settings)
-    next(worker.queues.polls())
-    with worker.presence:
+    with make_worker(bike.store, sys.modules["checkedjobs"].others).presence:
         assert notes(check, "checkedjobs:others") == []
 
 

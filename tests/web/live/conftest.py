@@ -12,7 +12,6 @@ from uvicorn import Config, Server
 from redbike import Redbike, RoundRobin
 from redbike.web import app, live, site, stream
 from tests.queries.kept import register
-from tests.servers import DATA, Node, free_ports
 from tests.verbs import take_one
 from tests.waiting import wait_until
 from tests.web.live.browsers import BUSY, HOSTILE, TURNED, open_chromium
@@ -78,15 +77,6 @@ def steered(bike):
     """The page on the jobs of `bike`, for somebody who may change them."""
     with serve(bike, write=True) as page:
         yield page
-
-
-@pytest.fixture
-def node(tmp_path):
-    """A server that a test may kill and start again."""
-    node = Node(tmp_path / "node", free_ports(1)[0], *DATA)
-    yield node
-    node.kill()
-    node.client.close()
 
 
 @pytest.fixture
