@@ -20,9 +20,18 @@ def register(store, kind, number=1, queues=None, now=NOW, since="", **more):
     store.at(now).workers.register(f"Owner{kind[0]}{number:02}", json.dumps(entry), since)
 
 
-def remember(
-    store, due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB, queue=QUEUE, attempt=1, history=10
-):
+def remember(store, *given, **more):
     """An ended run, which is not archived yet, of a job of which so many are kept."""
-    run = pack_run(due, waited, took, outcome, attempt, error)
-    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", [(jobid, queue, history, run)]))
+    add_runs(store, make_run(*given, **more))
+
+
+def make_run(
+    due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB, queue=QUEUE, attempt=1, history=10, **more
+):
+    """An ended run for `add_runs`; `more` is what else it is packed with."""
+    return jobid, queue, history, pack_run(due, waited, took, outcome, attempt, error, **more)
+
+
+def add_runs(store, *runs):
+    """Ended runs of one worker, in one entry, which is not archived yet."""
+    store.client.rpush(store.keys.journal, pack_entry("web1:1:Ownerw01", runs))

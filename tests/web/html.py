@@ -51,6 +51,10 @@ class Page(HTMLParser):
         """The text, with single blanks."""
         return " ".join(self.text.split())
 
+    def lacks(self, *words: str) -> list[str]:
+        """Those that are not in its text."""
+        return [each for each in words if each not in self.words]
+
 
 def read(answer, status=200):
     """The page of an answer, which must be one of ours: no markup, script or style of anybody else."""

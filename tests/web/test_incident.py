@@ -5,10 +5,9 @@ from urllib.parse import urljoin
 
 import pytest
 
-from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import pack_run
 from redbike.web.pages import incident as pages
+from tests.queries import kept
 
 HOSTILE = '<script>alert(1)</script>"\u202e:A'
 AT = 1_700_000_000.0
@@ -17,9 +16,7 @@ AT = 1_700_000_000.0
 def remember(bike, jobids, ended, outcome=Outcome.OK, error="", apart=0.0):
     """Add an ended run of each of `jobids`, which are seconds `apart`."""
     for number, jobid in enumerate(jobids):
-        run = pack_run(ended + number * apart - 1, 0.0, 1.0, outcome, 1, error)
-        entry = pack_entry("web1:1:Ownerw01", [(jobid, "work-A", 10, run)])
-        bike.store.client.rpush(bike.store.keys.journal, entry)
+        kept.remember(bike.store, ended + number * apart - 1, 0.0, 1.0, outcome, error, jobid)
 
 
 @pytest.fixture
