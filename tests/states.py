@@ -195,6 +195,14 @@ def unchanged(store: Store) -> Iterator[None]:
     assert dump(store) == before
 
 
+@contextmanager
+def untouched(client: Any) -> Iterator[None]:
+    """Assert that the block changes nothing on the server, to the byte."""
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    yield
+    assert {key: client.dump(key) for key in client.scan_iter()} == before
+
+
 def dump(store: Store) -> dict[str, Any]:
     """Everything under the prefix but the memory of requests, which changes with every one."""
     client = store.client

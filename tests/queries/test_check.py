@@ -14,7 +14,7 @@ from redbike.queries.check.findings import MOST_GROUPS
 from redbike.store.keys import Keys
 from tests.loops import make_worker
 from tests.servers import free_ports
-from tests.states import dump
+from tests.states import unchanged
 from tests.terminal import run_on_terminal
 from tests.verbs import Quiet
 from tests.waiting import wait_until
@@ -351,10 +351,9 @@ def damage(client, key, value, field="job:A"):
 def test_whatever_is_damaged_is_a_problem(bike, client, check, key, value, said):
     bike.set("job:A", "0 3 * * *")
     damage(client, key, value)
-    before = dump(bike.store)
-    [line] = problems(check)
+    with unchanged(bike.store):
+        [line] = problems(check)
     assert line.startswith(f"'job:A': {said}")
-    assert dump(bike.store) == before
     assert [str(finding) for finding in bike.check()] == [f"problem: {line}"]
 
 

@@ -3,22 +3,14 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from tests.states import dump
-from tests.verbs import set_job
-from tests.web.test_act import HOURLY, WHO, press, read_log
+from tests.states import unchanged
+from tests.web.test_act import WHO, press, read_log
+from tests.web.test_act import jobs as jobs
 
 # Not on the day on which this runs: it would be there at once.
 DAY = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
 WEEKLY = {"every": f"0 2 * * {DAY}", "lasting": "2h", "reason": "the <b>disk</b> moves"}
 COMES = r"It is paused from 20\d\d-\d\d-\d\d 02:00:00 UTC, in .*, for 2 h, and so each time\."
-
-
-@pytest.fixture(autouse=True)
-def jobs(bike):
-    for jobid in ("nightly:A", "nightly:B", "hourly:A"):
-        set_job(bike.store, jobid, HOURLY, 4e9)
 
 
 def test_a_job_has_a_blackout_until_it_is_ended(bike, browser):
@@ -62,7 +54,6 @@ def test_a_queue_has_a_blackout_until_it_is_ended(bike, browser):
 
 def test_a_bad_blackout_is_said_in_the_form_and_changes_nothing(bike, browser):
     everything = press(browser, "/", "Pause everything")
-    before = dump(bike.store)
     for typed, said in (
         ({"every": "every day", "lasting": "2h"}, "bad cron 'every day'"),
         ({"every": "NOW", "lasting": "2h"}, "a blackout needs times that come again and again"),
@@ -72,6 +63,6 @@ def test_a_bad_blackout_is_said_in_the_form_and_changes_nothing(bike, browser):
         ({"lasting": "2h"}, "a blackout needs a schedule (every) and a length (for"),
         ({"every": "0 2 * * *", "lasting": "2h", "until": "+1d"}, "a blackout ends after its length"),
     ):
-        assert said in press(browser, "/job?id=hourly:A", "Pause this job", **typed).text
-        assert said in browser.send(everything, "Pause everything", **typed).text
-    assert dump(bike.store) == before
+        with unchanged(bike.store):
+            assert said in press(browser, "/job?id=hourly:A", "Pause this job", **typed).text
+            assert said in browser.send(everything, "Pause everything", **typed).text

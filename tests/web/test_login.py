@@ -20,6 +20,7 @@ from redbike.web import login as limits
 from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
 from redbike.web.rendering import name_asset
 from tests.commandline import ROOT
+from tests.states import untouched
 
 TOKEN = "a-token-of-the-tests"
 SENT = {"content-type": "application/x-www-form-urlencoded"}
@@ -33,10 +34,6 @@ def log_in(page, token=TOKEN, to="", **headers):
 
 def bear(token=TOKEN):
     return {"authorization": f"Bearer {token}"}
-
-
-def dump(client):
-    return {key: client.dump(key) for key in client.keys("*")}
 
 
 # What is on every answer
@@ -343,15 +340,14 @@ def test_other_methods_are_refused(browse):
 
 def test_nothing_is_changed_without_the_permission_to_write_nor_by_what_is_asked_for(browse, bike, client):
     bike.set("job:A", "EVERY:1h")
-    before, page = dump(client), browse()
-    form = Keys(None, "s" * 16).make_form("")
-    for path in (*PAGES, "/do", "/login/", "/static/style.css", "/logout/", "//login"):
-        answer = page.post(path, data={"form": form, "action": "run", "jobid": "job:A"})
-        assert (answer.status_code, "start it with --write" in answer.text) == (403, True), path
-    page = browse(write=True, show_data=True)
-    for path, method in itertools.product((*PAGES, "/do", "/login", "/nowhere"), READING):
-        page.request(method, f"{path}?id=job:A&action=run&of=all&confirmed=1&write=1")
-    assert dump(client) == before
+    form, page = Keys(None, "s" * 16).make_form(""), browse()
+    with untouched(client):
+        for path in (*PAGES, "/do", "/login/", "/static/style.css", "/logout/", "//login"):
+            answer = page.post(path, data={"form": form, "action": "run", "jobid": "job:A"})
+            assert (answer.status_code, "start it with --write" in answer.text) == (403, True), path
+        page = browse(write=True, show_data=True)
+        for path, method in itertools.product((*PAGES, "/do", "/login", "/nowhere"), READING):
+            page.request(method, f"{path}?id=job:A&action=run&of=all&confirmed=1&write=1")
 
 
 ORIGINS = [
