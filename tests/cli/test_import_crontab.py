@@ -83,8 +83,7 @@ def test_without_a_file_it_asks_crontab_for_that_of_the_user(shell, tmp_path):
     done = shell.run("import", "crontab", "--out=other")
     assert (done.returncode, done.stderr) == (1, "redbike: 'crontab -l' failed: no crontab for me\n")
     shell.environment["PATH"] = str(tmp_path / "none")
-    done = shell.run("import", "crontab", "--out=other")
-    check_refused(done, 1, "cannot run 'crontab -l'")
+    check_refused(shell.run("import", "crontab", "--out=other"), 1, "cannot run 'crontab -l'")
     assert not (tmp_path / "other").exists()
 
 
@@ -119,8 +118,7 @@ def test_what_cannot_be_imported_is_refused_in_one_line(shell, arguments, quoted
     (shell.folder / "own").write_text("0 3 * * * nobody-here x\n0 4 * * * backup.sh x\n")
     (shell.folder / "system").write_text("A=1\n17 * * * * root x\n@daily nobody true\n")
     folder = [] if any(word.startswith("--out=") for word in arguments) else ["--out=jobs"]
-    done = shell.run("import", "crontab", *folder, *arguments)
-    check_refused(done, 2, quoted)
+    check_refused(shell.run("import", "crontab", *folder, *arguments), 2, quoted)
     assert not (shell.folder / "jobs").exists()
     assert not (shell.folder / ".redbike.conf").exists()
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.cli.refused import check_refused
 from tests.states import unchanged
 from tests.waiting import wait_until
 
@@ -63,6 +64,4 @@ def test_an_incident_a_schedule_with_a_zone_and_a_dispatcher_say_it_too(away):
 )
 def test_what_is_refused_is_refused_before_anything_is_changed(away, bike, words):
     with unchanged(bike.store):
-        done = away.run(*words)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert repr(words[-1].partition("=")[2]) in done.stderr
+        check_refused(away.run(*words), 2, repr(words[-1].partition("=")[2]))

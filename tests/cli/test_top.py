@@ -35,7 +35,7 @@ CLEAR = "\x1b[H"
 class Screen:
     """``redbike top`` on a terminal, with what it has shown so far."""
 
-    def __init__(self, shell, *arguments, columns=80, lines=24, **environment):
+    def __init__(self, shell, *arguments, columns=80, lines=24, shows="DUE NEXT", **environment):
         self.terminal, self.side = os.openpty()
         self.resize(columns, lines)
         self.before = termios.tcgetattr(self.side)
@@ -44,6 +44,7 @@ class Screen:
         # With a variable of Python's own, a new interpreter is started, and nothing is forked.
         self.process = shell.spawn(("top", *arguments), *files, own | {"TERM": "xterm-256color"} | environment)
         self.shown = ""
+        self.wait_for(shows)
 
     def resize(self, columns, lines):
         self.columns, self.lines = columns, lines
@@ -108,7 +109,6 @@ OTHERS = (b"x\x04", signal.SIGINT, signal.SIGHUP)
 )
 def test_it_shows_what_there_is_until_a_key_or_a_signal_ends_it(bike, shell, end):
     screen = Screen(shell)
-    screen.wait_for("DUE NEXT")
     screen.wait_for('ValueError: no "host"')
     lines = screen.last()
     assert fits(lines, 80, 24)
@@ -133,7 +133,6 @@ def fits(shown, columns, lines):
 
 def test_it_fits_into_a_window_whose_size_changes(bike, shell):
     screen = Screen(shell, columns=200, lines=50)
-    screen.wait_for("DUE NEXT")
     assert len([line for line in screen.last() if ":B" in line]) > 20
     for columns, lines in ((30, 5), (200, 50)):
         seen = len(screen.shown)
@@ -150,8 +149,7 @@ def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
     bike.client.hset(bike.store.keys.progress, "import:C", "tag 0.500000 of a run that is lost")
     run = take_one(bike.store, [("work-C", 100.0)], "tag")
     bike.client.hset(bike.store.keys.progress, "export:C", "tag 0.250000 page 1\x1b of 4")
-    screen = Screen(shell, columns=100, lines=40)
-    screen.wait_for("PROGRESS")
+    screen = Screen(shell, columns=100, lines=40, shows="PROGRESS")
     [line] = [line for line in screen.last() if "export:C" in line and "%" in line]
     assert re.fullmatch(r"export:C +(now|\d+ \w+ ago) +– +25% +page 1\\x1b of 4", line)
     assert "50%" not in "\n".join(screen.last())
@@ -162,7 +160,6 @@ def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
 
 def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
     screen = Screen(shell)
-    screen.wait_for("DUE NEXT")
     screen.process.send_signal(signal.SIGTSTP)
     wait_until(lambda: state(screen.process.pid) == "T")
     wait_until(lambda: screen.read().count(END) == 1)
@@ -179,7 +176,6 @@ def state(pid):
 
 def test_a_terminal_that_is_closed_ends_it(bike, shell):
     screen = Screen(shell, PYTHONUNBUFFERED="")
-    screen.wait_for("DUE NEXT")
     os.close(screen.terminal)
     os.close(screen.side)
     wait_until(lambda: screen.process.poll() is not None)
@@ -189,8 +185,7 @@ def test_a_server_that_goes_away_is_named_and_keys_still_count(own):
     own.server.start()
     with Redbike(RoundRobin("A"), redis_config=own.server.url) as bike:
         bike.set("job:A", "EVERY:1h")
-    screen = Screen(own)
-    screen.wait_for("job:A")
+    screen = Screen(own, shows="job:A")
     # It hangs first, and then it is gone.
     pid = own.server.status()["pid"]
     os.kill(pid, signal.SIGSTOP)
@@ -212,7 +207,6 @@ def test_it_starts_no_server(tmp_path):
 
 def test_a_job_is_chosen_and_is_acted_on_after_a_question(bike, shell, prefix):
     screen = Screen(shell, columns=120, lines=40)
-    screen.wait_for("DUE NEXT")
     screen.type(b"p")
     screen.wait_for("No job is chosen")
     screen.type(b"\x1b[B\x1b[B\x1b[Bp")
@@ -232,7 +226,6 @@ def test_a_job_is_chosen_and_is_acted_on_after_a_question(bike, shell, prefix):
 
 def test_jobs_are_found_and_shown(bike, shell):
     screen = Screen(shell, columns=120, lines=40)
-    screen.wait_for("DUE NEXT")
     screen.type(b"/29x\x7f\r")
     screen.wait_for("Jobs like 29")
     wait_until(lambda: "DUE NEXT" not in "\n".join(screen.last()))

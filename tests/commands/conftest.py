@@ -76,6 +76,13 @@ def gate(jobs):
     os.close(limits)
 
 
+def dispatch_later(bike, jobid):
+    """Dispatch a job as if it was due by now, and return where it was."""
+    [state] = bike.store.questions.inspect([jobid])
+    assert bike.dispatch_due(state.timeline) == 1
+    return state
+
+
 def a_run(jobid="x:A", due=1e9, seconds=LONG, schedule="CONTINUE"):
     return Run(jobid, due, "tag", 5.0, 5.0 + seconds, 0, 0, schedule, "work-A")
 

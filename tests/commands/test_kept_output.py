@@ -4,6 +4,7 @@ import pytest
 
 from redbike import BadConfig, NoResult, Redbike
 from redbike.store.keys import Keys
+from tests.cli.refused import check_refused
 from tests.commands.conftest import over_when_ready
 from tests.pages import find_block, run_line
 from tests.waiting import wait_until
@@ -120,12 +121,11 @@ def test_the_command_prints_it(run, shell, prefix):
     assert shell.run("show", "x:A").stdout.count("Last output\n  three\n") == 1
     assert shell.run("output", "x:A", "--failed").stdout == shell.run("output", "x:A", "--run=2").stdout == "one\ntwo\n"
     for words, code, said in [
-        (("x:A", "--run=3"), 1, "redbike: no output of 'x:A': it keeps only 2 of its runs"),
-        (("none:A",), 1, "redbike: no such job: 'none:A'"),
-        (("x:A", "--run=0"), 2, "redbike: bad --run '0': 1 to 1000 are allowed"),
+        (("x:A", "--run=3"), 1, "no output of 'x:A': it keeps only 2 of its runs"),
+        (("none:A",), 1, "no such job: 'none:A'"),
+        (("x:A", "--run=0"), 2, "bad --run '0': 1 to 1000 are allowed"),
     ]:
-        done = shell.run("output", *words)
-        assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{said}\n")
+        check_refused(shell.run("output", *words), code, said)
 
 
 def test_the_lines_of_the_page_print_what_it_says(jobs):

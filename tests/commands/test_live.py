@@ -9,6 +9,7 @@ import redis
 from redbike import Redbike, RoundRobin
 from redbike.store.store import Store
 from redbike.worker.live import LIMIT, LivePublisher, Tap
+from tests.cli.refused import check_refused
 from tests.commands.conftest import LONG, a_run
 from tests.durations import set_lines
 from tests.waiting import wait_until
@@ -81,10 +82,7 @@ def test_follow_and_tail_show_lines_as_they_come_and_follow_ends_with_the_run(be
 
 def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
     done = jobs.run("output", "x:A", "--follow")
-    assert (done.returncode, done.stderr) == (
-        1,
-        "redbike: no output of 'x:A': it does not run, and none of its runs is kept\n",
-    )
+    check_refused(done, 1, "no output of 'x:A': it does not run, and none of its runs is kept")
     (jobs.folder / "commands.ini").write_text("[commands]\nx = sh -c 'echo one; exit 2'\n[x]\noutput = 1k\n")
     bike.set("x:A", "NOW")
     jobs.start("work")
@@ -92,9 +90,7 @@ def test_without_a_run_that_goes_on_it_is_what_is_kept(jobs, bike):
     done = jobs.run("output", "x:A", "--follow")
     assert (done.returncode, done.stdout, done.stderr) == (1, "one\n", "")
     for words in (["--run=2"], ["--failed"]):
-        done = jobs.run("output", "x:A", "--follow", *words)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert "give neither --run nor --failed" in done.stderr
+        check_refused(jobs.run("output", "x:A", "--follow", *words), 2, "give neither --run nor --failed")
 
 
 def test_nothing_is_sent_while_nobody_listens(client, store):

@@ -10,7 +10,7 @@ from redbike.facade.redbike import Redbike
 from redbike.store.store import Store
 from redbike.worker import missing_commands
 from redbike.worker.worker import Worker
-from tests.commands.conftest import HOURLY
+from tests.commands.conftest import HOURLY, dispatch_later
 from tests.loops import make_worker
 from tests.verbs import set_job
 from tests.waiting import wait_until
@@ -43,8 +43,7 @@ def leave(bike, worker):
     """Let `worker` leave x:A to others, and dispatch it when it is due; return the least and the most that it waits."""
     before = bike.store.timeline.read_clock()
     assert worker.work_one() == "x:A"
-    [state] = bike.store.questions.inspect(["x:A"])
-    assert bike.dispatch_due(state.timeline) == 1
+    state = dispatch_later(bike, "x:A")
     return state.timeline - state.now, state.timeline - before
 
 
@@ -55,8 +54,7 @@ def test_it_is_left_to_a_worker_that_has_it_and_nothing_has_failed(make, bike):
     assert two.work_one() == "x:A"
     assert two.work_one() is None  # not at once again
     assert "without a command or function for it has left it to others; it is offered again" in bike.why("x:A")
-    [state] = bike.store.questions.inspect(["x:A"])
-    assert bike.dispatch_due(state.timeline) == 1
+    dispatch_later(bike, "x:A")
     for _ in range(6):
         least, _ = leave(bike, two)
         assert least < 1.0, "another worker has it"
@@ -80,8 +78,7 @@ def test_what_nobody_has_is_offered_again_less_and_less_often(make, bike):
 def test_a_failure_that_is_kept_stays(make, bike):
     set_job(bike.store, "x:A", HOURLY, "now")
     assert make("one", "x = false").work_one() == "x:A"
-    [state] = bike.store.questions.inspect(["x:A"])
-    assert bike.dispatch_due(state.timeline) == 1
+    dispatch_later(bike, "x:A")
     assert make("two", "y").work_one() == "x:A"
     assert len(list(bike.runs())) == 1
     assert bike.tell("x:A")["failure"]

@@ -13,6 +13,7 @@ from redbike.control.setter import Setter
 from redbike.errors import BadConfig, BadJobId, CommandFailed
 from redbike.loop.naming import open_store
 from redbike.store.shell import check_own_jobid, is_of_shell, make_jobid
+from tests.commands.conftest import dispatch_later
 from tests.loops import make_worker
 from tests.states import dump
 
@@ -153,8 +154,7 @@ def test_a_worker_that_takes_none_leaves_it_to_others(put, make, bike, handler):
     other = make(handler)
     assert other.work_one() == JOB
     assert list(bike.failures()) == []
-    [state] = bike.store.questions.inspect([JOB])
-    assert bike.dispatch_due(state.timeline) == 1
+    dispatch_later(bike, JOB)
     worker = make(Commands(""))
     with worker.presence:
         assert worker.work_one() == JOB

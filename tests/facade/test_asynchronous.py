@@ -364,13 +364,19 @@ async def test_no_call_blocks_the_loop_while_the_server_does_not_answer(frozen, 
     assert all(waits)
 
 
-@in_loop
-async def test_closing_waits_without_blocking_the_loop_also_once_more_when_it_was_cancelled(client, prefix):
-    worker = Held()
-    bike = AsyncRedbike(worker, prefix, client)
+async def begin(worker, *given):
+    """A program whose worker has begun to work a job, and its task."""
+    bike = AsyncRedbike(worker, *given)
     working = asyncio.create_task(bike.work())
     await bike.set("job:A", "NOW")
     await until(worker.begun.is_set)
+    return bike, working
+
+
+@in_loop
+async def test_closing_waits_without_blocking_the_loop_also_once_more_when_it_was_cancelled(client, prefix):
+    worker = Held()
+    bike, working = await begin(worker, prefix, client)
     async with ticking() as ticks:
         first = asyncio.create_task(bike.close())
         await until(lambda: len(ticks) >= ENOUGH and "redbike-close" in names())
@@ -397,10 +403,7 @@ async def test_a_job_may_close_what_another_task_closes(client, prefix):
             self.worked.append(jobid)
 
     worker = Closer()
-    bike = AsyncRedbike(worker, prefix, client)
-    working = asyncio.create_task(bike.work())
-    await bike.set("job:A", "NOW")
-    await until(worker.begun.is_set)
+    bike, working = await begin(worker, prefix, client)
     closing = asyncio.create_task(bike.close())
     await until(lambda: "redbike-close" in names())
     worker.opened.set()

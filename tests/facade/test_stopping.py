@@ -31,6 +31,12 @@ def connections(client, name="own"):
     return [each for each in client.client_list() if each["name"] == name]
 
 
+def end(client, *threads):
+    """Wait until these and all connections have ended."""
+    loops.join(*threads)
+    wait_until(lambda: not connections(client))
+
+
 def start(*calls):
     """Run each call in a thread of its own; the threads, and what the calls have raised."""
     raised = []
@@ -200,9 +206,8 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
         assert closing[0].is_alive()
         worker.opened.set()
     assert worker.worked == ["job:A"]
-    loops.join(*threads, *closing)
+    end(client, *threads, *closing)
     assert raised == []
-    wait_until(lambda: not connections(client))
 
 
 CALLS = {
@@ -267,9 +272,8 @@ def test_close_in_a_job_does_not_wait_for_itself(client, named, concurrency):
     worker.act = lambda _: bike.close()
     bike.set("job:A", "NOW")
     threads, raised = start(bike.work_one if concurrency is None else lambda: bike.work(concurrency))
-    loops.join(*threads)
+    end(client, *threads)
     assert raised == []
-    wait_until(lambda: not connections(client))
     assert Redbike(worker, bike.prefix, client).tell("job:A")["status"].startswith("STP:")
 
 
@@ -295,9 +299,8 @@ def test_a_call_that_is_in_flight_completes_after_close(client, named, paused, l
     wait_until(lambda: is_waiting(client))
     bike.close()
     paused()
-    loops.join(*threads)
+    end(client, *threads)
     assert raised == []
-    wait_until(lambda: not connections(client))
     assert dict(Redbike(Held(), bike.prefix, client).get_schedules()) == {"job:A": "EVERY:1h@0"}
 
 
@@ -316,10 +319,9 @@ def test_close_while_other_threads_go_on_calling(client, named):
         listening, silent = start(lambda events=events: list(events))
         wait_until(lambda done=done: len(done) > 10)
         bike.close()
-        loops.join(*threads, *listening)
+        end(client, *threads, *listening)
         assert [str(error) for error in raised] == 2 * ["this Redbike is closed"]
         assert silent == []
-        wait_until(lambda: not connections(client))
 
 
 def test_a_signal_handler_may_close_during_a_call(client, named, paused):
@@ -334,9 +336,8 @@ def test_a_signal_handler_may_close_during_a_call(client, named, paused):
     with interrupted_by(lambda: (bike.close(), closed.set())) as interrupt:
         threads, raised = start(close)
         assert bike.set("job:A", "EVERY:1h@0")
-        loops.join(*threads)
+        end(client, *threads)
         assert raised == []
-    wait_until(lambda: not connections(client))
 
 
 def test_the_embedded_server_outlives_the_object(tmp_path, prefix, caplog):
