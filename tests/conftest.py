@@ -92,6 +92,17 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
+def own_server(tmp_path):
+    """An embedded server that a test may suspend and stop."""
+    server = EmbeddedServer(tmp_path / "server")
+    server.start()
+    yield server
+    if pid := server.status().get("pid"):
+        os.kill(pid, signal.SIGCONT)
+    server.stop()
+
+
+@pytest.fixture
 def node(tmp_path):
     """A server that a test may kill and start again, and whose settings it may change."""
     node = Node(tmp_path / "node", *free_ports(1), *DATA)

@@ -1,5 +1,6 @@
 """The page and the metrics as real processes serve them, and a client that asks them."""
 
+import contextlib
 import http.client
 import re
 import subprocess
@@ -21,6 +22,13 @@ def start_page(shell: Shell, *arguments: str) -> "tuple[Process | subprocess.Pop
 
 def get_port(url: str) -> int:
     return int(url.split("/")[2].rpartition(":")[2])
+
+
+def answers(port: int, path: str = "/") -> bool:
+    """Whether it does by now, and has the page."""
+    with contextlib.suppress(ConnectionError):
+        return get(port, path)[0] == 200
+    return False
 
 
 def get(

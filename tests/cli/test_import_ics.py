@@ -14,14 +14,10 @@ import pytest
 from redbike.schedule.parser import parse
 from tests.cases.calendars import answers
 from tests.cli.refused import check_refused
+from tests.importers.test_calendars import make_calendar
 
 TODAY = datetime.now(UTC)
 NEXT_YEAR = TODAY.year + 1
-
-
-def make_calendar(*events: str) -> str:
-    body = "".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT\n" for event in events)
-    return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//test//EN\n{body}END:VCALENDAR\n"
 
 
 GOOD = f"UID:one\nSUMMARY:Nightly, report\nDTSTART;TZID=Europe/Berlin:{NEXT_YEAR}0601T030000\nRRULE:FREQ=DAILY"

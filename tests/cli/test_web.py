@@ -1,6 +1,5 @@
 """The command web, in real processes: how it starts, what it refuses, and how it ends."""
 
-import contextlib
 import http.client
 import json
 import os
@@ -18,7 +17,7 @@ from redbike.web.keys import TRIES
 from tests.cli.refused import check_refused
 from tests.pages import start_line, write
 from tests.servers import free_ports
-from tests.serving import get, get_port, start_page
+from tests.serving import answers, get, get_port, start_page
 from tests.waiting import wait_until
 
 TOKEN = "a-token-of-the-tests"
@@ -157,12 +156,7 @@ def test_it_needs_the_worker_class_only_to_write(shell, serve):
 def test_it_goes_on_without_its_streams(shell, streams):
     [port] = free_ports(1)
     process = start_line(shell, f"exec {' '.join(shell.command(('web', f'--listen={port}')))} {streams}")
-
-    def answers():
-        with contextlib.suppress(ConnectionError):
-            return get(port)[0] == 200
-
-    wait_until(answers, timeout=60)
+    wait_until(lambda: answers(port), timeout=60)
     process.terminate()
     assert process.wait(60) == 0
 

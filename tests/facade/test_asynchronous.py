@@ -292,14 +292,10 @@ SILENCE = 1.0  # seconds after which a call gives up
 
 
 @pytest.fixture
-def frozen(tmp_path):
-    """A server that is suspended by the first call of `freeze`, and the settings that lead to it."""
-    server = EmbeddedServer(tmp_path / "server")
-    server.start()
-    pid = server.status()["pid"]
-    yield {"unix_socket_path": str(server.socket)}, lambda: os.kill(pid, signal.SIGSTOP)
-    os.kill(pid, signal.SIGCONT)
-    server.stop()
+def frozen(own_server):
+    """The settings that lead to a server, and what suspends it."""
+    pid = own_server.status()["pid"]
+    return {"unix_socket_path": str(own_server.socket)}, lambda: os.kill(pid, signal.SIGSTOP)
 
 
 ENOUGH = 5

@@ -2,7 +2,8 @@
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin
+from redbike import BadConfig, Redbike
+from tests.loops import Acting, raising
 from tests.states import dump
 
 HOURLY = "EVERY:1h@0"
@@ -26,15 +27,11 @@ LOOKING = {
 }
 
 
-class Failing(RoundRobin):
-    def work(self, jobid):
-        raise ValueError(jobid)
-
-
 @pytest.fixture
 def bikes(client, prefix):
     """Two, each with the same jobs, which have all failed once."""
-    found = [Redbike(Failing("A"), name, client, on_error="reschedule") for name in (prefix, f"{prefix}-two")]
+    worker = Acting(raising(ValueError("no")))
+    found = [Redbike(worker, name, client, on_error="reschedule") for name in (prefix, f"{prefix}-two")]
     for bike in found:
         bike.set("a:A", HOURLY, tags=["x"])
         bike.set("b:A", HOURLY, tags="y")

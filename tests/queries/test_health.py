@@ -18,6 +18,7 @@ from redbike.store.namespace import STEP
 from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
 from tests import states
+from tests.loops import Acting, raising
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
 from tests.verbs import run_job, set_job, take_one
@@ -89,14 +90,10 @@ def bury(store, jobid, schedule, moment=START):
     store.at(moment + 1).runs.end(run, NextState("die", failure=failure))
 
 
-class Failing(RoundRobin):
-    def work(self, jobid):
-        raise ValueError("no luck")
-
-
 @pytest.mark.parametrize("shards", [1, 4])
 def test_a_job_that_is_dead_is_told_whatever_else_has_failed_since(client, prefix, shards):
-    with Redbike(Failing("A"), prefix, client, shards=shards, failures_limit=1) as bike:
+    worker = Acting(raising(ValueError("no luck")))
+    with Redbike(worker, prefix, client, shards=shards, failures_limit=1) as bike:
         bike.set("billing:A", "EVERY:1h")
         bike.run("billing:A")
         assert bike.work_one()

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.control.blackouts import make_blackout, set_for_jobs
 from redbike.queries.lanes import finder
@@ -14,15 +13,11 @@ from redbike.queries.lanes.model import LISTED, Kind, Question
 from redbike.store.enums import Outcome
 from tests.queries import kept
 from tests.queries.test_forecast import NOW, SCHEDULES, count_one_by_one, look, set_some
-from tests.verbs import Quiet, set_job, take_one
+from tests.queries.test_forecast import bike as bike
+from tests.verbs import set_job, take_one
 
 HOUR = 3600.0
 PARTS = 100
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Quiet("A:B"), prefix, client)
 
 
 def find(bike, since=-4 * HOUR, until=4 * HOUR, **more):

@@ -38,6 +38,14 @@ def test_it_runs(store):
 
 
 EVERY = "every 1 minute and 40 seconds, counted from Thursday, 1 January 1970 at 00:00 UTC"
+ONE_DAY = "DTSTART:19700101T000000Z\nRRULE:FREQ=DAILY;COUNT=1"
+FOR_GOOD = "It has failed for good at {}: OSError: disk full. redbike run lets it run again."
+RUN_OUT = f"Its schedule has run out since {at(START)}: it has no further occurrence."
+
+
+def fail(store):
+    failure = {"jobid": JOB, "failed": START + 1, "error": "OSError: disk full"}
+    store.at(START + 1).runs.end(states.flight(store), NextState("die", failure=failure))
 
 
 @pytest.mark.parametrize(
@@ -46,9 +54,11 @@ EVERY = "every 1 minute and 40 seconds, counted from Thursday, 1 January 1970 at
         (states.bad, NOW, "It was never scheduled: its schedule is bad, and nobody has set another one."),
         (states.timeline, START, f"It is not due until {at(DUE)}, in 50 s: {EVERY}."),
         (states.waiting_to_retry, START + 2, f"Its occurrence of {at(START)} is tried again at {at(DUE)}, in 48 s."),
+        (fail, NOW, FOR_GOOD.format(at(START + 1))),
+        (lambda store: set_job(store.at(START), JOB, ONE_DAY, None), NOW, RUN_OUT),
     ],
 )
-def test_it_is_to_come_or_was_never_scheduled(store, state, now, said):
+def test_it_is_to_come_or_has_failed_or_run_out_or_was_never_scheduled(store, state, now, said):
     state(store)
     assert why(store, now) == said
 
@@ -254,15 +264,6 @@ def test_its_queue_is_limited_and_paused(store):
     )
 
 
-def test_it_has_failed_for_good(store):
-    run = states.flight(store)
-    failure = {"jobid": JOB, "failed": START + 1, "error": "OSError: disk full"}
-    store.at(START + 1).runs.end(run, NextState("die", failure=failure))
-    assert why(store) == (
-        f"It has failed for good at {at(START + 1)}: OSError: disk full. redbike run lets it run again."
-    )
-
-
 def test_it_is_stopped(store):
     states.stopped(store)
     assert (
@@ -275,11 +276,6 @@ def test_it_is_stopped(store):
     assert why(store) == (
         f"Its schedule is STOP since {at(START)}; its last run began at {at(START - 50)} and succeeded."
     )
-
-
-def test_its_schedule_has_run_out(store):
-    set_job(store.at(START), JOB, "DTSTART:19700101T000000Z\nRRULE:FREQ=DAILY;COUNT=1", None)
-    assert why(store) == f"Its schedule has run out since {at(START)}: it has no further occurrence."
 
 
 # Then

@@ -7,7 +7,6 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from redbike import Redbike
-from redbike.connection.embedded import EmbeddedServer
 from redbike.web import app
 from redbike.web import control as steering
 from redbike.web.keys import Keys
@@ -171,17 +170,8 @@ def test_who_has_done_it(bike):
         assert entry.who == who if who else len(entry.who) < 200
 
 
-@pytest.fixture
-def mortal(tmp_path):
-    """A Redbike on a server of its own, and that server."""
-    server = EmbeddedServer(tmp_path)
-    server.start()
-    yield Redbike(Quiet("A"), redis_config=server.url), server
-    server.stop()
-
-
-def test_redis_that_is_away(mortal):
-    bike, server = mortal
+def test_redis_that_is_away(own_server):
+    bike, server = Redbike(Quiet("A"), redis_config=own_server.url), own_server
     set_job(bike.store, JOB, HOURLY, 4e9)
     browser = Browser(app(bike, write=True))
     edit = browser.get(f"/set?id={JOB}").find("Save").fill("Save", schedule="EVERY:2h@0")
@@ -196,8 +186,8 @@ def test_redis_that_is_away(mortal):
         assert browser.post(form, path).notes == [said]
 
 
-def test_redis_that_goes_away_in_the_middle(mortal, monkeypatch):
-    bike, server = mortal
+def test_redis_that_goes_away_in_the_middle(own_server, monkeypatch):
+    bike, server = Redbike(Quiet("A"), redis_config=own_server.url), own_server
     list(bike.set_many((f"{number}:A", HOURLY) for number in range(700)))
     browser = Browser(app(bike, write=True))
     page = browser.send(browser.get("/jobs"), "Pause all")

@@ -14,7 +14,7 @@ from redbike.web import app, pages
 from tests.commandline import ROOT
 from tests.pages import PAGES, find_block, list_blocks
 from tests.servers import free_ports
-from tests.serving import get, get_port, start_page
+from tests.serving import answers, get, get_port, start_page
 from tests.states import untouched
 from tests.waiting import wait_until
 
@@ -56,14 +56,7 @@ def proxied(shell):
         write(port, get_port(url))
         environment = shell.environment | {"HOME": str(shell.folder)}
         started.append(subprocess.Popen(arguments, cwd=shell.folder, env=environment))
-
-        def answers():
-            try:
-                return get(port, "/redbike/login")[0] == 200
-            except ConnectionError:
-                return False
-
-        wait_until(answers, timeout=60)
+        wait_until(lambda: answers(port, "/redbike/login"), timeout=60)
         return port
 
     yield proxied

@@ -6,7 +6,6 @@ import pytest
 
 from redbike import Redbike, Unreachable
 from redbike.connection.client import connect
-from redbike.connection.embedded import EmbeddedServer
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from redbike.web import app
@@ -21,20 +20,12 @@ LISTS = ["/jobs", "/jobs?queue=A", "/runs", "/failures", "/queues", "/workers", 
 
 
 @pytest.fixture
-def far(tmp_path):
-    server = EmbeddedServer(tmp_path / "far")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def bike(server_url, prefix, far):
+def bike(server_url, prefix, own_server):
     """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
     worker = Failing("A:B")
     with (
         Redbike(worker, prefix, server_url, shards=4, on_error="reschedule", noted_as="me@here") as bike,
-        connect(far.url) as other,
+        connect(own_server.url) as other,
     ):
         shards = list(bike.store.shards)
         shards[1] = Store(other, shards[1].keys.prefix, worker.queue_for)
@@ -49,11 +40,11 @@ def bike(server_url, prefix, far):
 
 
 @pytest.fixture
-def near(bike, far):
+def near(bike, own_server):
     """The jobs of the shards that answer."""
     jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != 1]
     assert 0 < len(jobids) < len(JOBS)
-    far.stop()
+    own_server.stop()
     return sorted(jobids)
 
 
@@ -89,11 +80,11 @@ def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near):
     assert (status, name in found["detail"]) == (503, True)
 
 
-def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_before(bike, near, far):
+def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_before(bike, near, own_server):
     api = Api(app(bike, api=True))
     with pytest.raises(Unreachable, match="is missing: "):
         bike.queues()
-    far.start()
+    own_server.start()
     status, found = api.ask("GET", "/jobs")
     assert (status, "missing" in found) == (200, False)
     assert sorted(row["jobid"] for row in found["items"]) == sorted(JOBS)

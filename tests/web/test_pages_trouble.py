@@ -4,7 +4,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
-from redbike.connection.embedded import EmbeddedServer
 from redbike.store.keys import FIXED
 from redbike.web import app
 from redbike.web.pages import PAGES
@@ -21,12 +20,10 @@ VIEWS = [
 ]
 
 
-def test_each_page_says_that_redis_is_away(tmp_path, caplog):
-    server = EmbeddedServer(tmp_path)
-    server.start()
-    with Redbike(RoundRobin("A"), redis_config=server.url) as bike:
+def test_each_page_says_that_redis_is_away(own_server, caplog):
+    with Redbike(RoundRobin("A"), redis_config=own_server.url) as bike:
         bike.set("a:A", "EVERY:1h")
-        server.stop()
+        own_server.stop()
         page = TestClient(app(bike, write=True), base_url=BASE, raise_server_exceptions=False)
         found = {view: page.get(f"/{view}") for view in VIEWS}
     assert {view for view, answer in found.items() if answer.status_code != 503} <= {"set", "preview"}
