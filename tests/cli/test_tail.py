@@ -30,6 +30,14 @@ def listeners(client, prefix="redbike"):
     return client.execute_command("PUBSUB", "SHARDNUMSUB", f"{prefix}-journal")[1]
 
 
+def listen(client, prefix, *given, **more):
+    """A listener that listens, in a thread."""
+    listener = tail._Listener(*given, **more)
+    threading.Thread(target=listener.listen, daemon=True).start()
+    wait_until(lambda: listeners(client, prefix))
+    return listener
+
+
 @pytest.fixture
 def follow(shell, client):
     """Starts `tail`; it listens."""
@@ -122,9 +130,7 @@ def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix
     bike = Redbike(Failing("A"), prefix, client, noted_as="ada@here")
     monkeypatch.setattr(tail, "MOST", 5)
     monkeypatch.setattr(tail, "NAP", 0.01)
-    listener = tail._Listener(bike)
-    threading.Thread(target=listener.listen, daemon=True).start()
-    wait_until(lambda: listeners(client, prefix))
+    listener = listen(client, prefix, bike)
     for number in range(50):
         bike.set(f"{number}:A", "EVERY:1h")
     wait_until(lambda: listener.unread == 45)
@@ -137,9 +143,7 @@ def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(client, prefix
 
 def test_no_more_come_than_the_limit_allows_of_what_is_asked_for(client, prefix):
     bike = Redbike(Failing("A"), prefix, client)
-    listener = tail._Listener(bike, ("wanted*",), rate=3)
-    threading.Thread(target=listener.listen, daemon=True).start()
-    wait_until(lambda: listeners(client, prefix))
+    listener = listen(client, prefix, bike, ("wanted*",), rate=3)
     began = time.monotonic()
     work(bike, *(f"other:{number}:A" for number in range(10)))
     work(bike, *(f"wanted:{number}:A" for number in range(30)))

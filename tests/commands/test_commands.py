@@ -25,6 +25,7 @@ from redbike.commands.worker import Commands
 from redbike.config.file import OF_RUN
 from redbike.errors import BadConfig, CommandFailed, Overrun
 from tests.commands.conftest import LONG, a_run, over_when_ready
+from tests.loops import raising
 from tests.waiting import SLOWNESS, wait_until
 
 PYTHON = shlex.quote(sys.executable)
@@ -241,9 +242,7 @@ def test_an_interrupted_run_ends_its_group(work, lifeline, logged, error, trap):
 
 
 def test_a_second_interruption_kills_at_once(work, lifeline, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
+    interrupted = raising(KeyboardInterrupt())
     monkeypatch.setattr(redbike.commands.output.Output, "read_until_exit", lambda *_: lifeline.wait() and interrupted())
     monkeypatch.setattr(redbike.commands.output.Output, "read", interrupted)
     monkeypatch.setattr(redbike.commands.output.Output, "_drain", lambda _: None)

@@ -1,13 +1,14 @@
 """The facade, as a user of the library meets it."""
 
-import threading
 import time
+from functools import partial
 
 import pytest
 
 from redbike import BadConfig, BadJobId, BadSchedule, NoSuchJob, Redbike, RoundRobin, current_run, escape
 from redbike.loop.timefile import Timefile
 from redbike.store.inspection.fsck import fsck
+from tests.loops import beside, join, raising, start
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
@@ -47,8 +48,7 @@ def at_first_run(bike, act):
     bike.worker.work = work_and_act
 
 
-def fail(jobid):
-    raise ValueError("no")
+fail = raising(ValueError("no"))
 
 
 def test_a_job_is_set_told_and_worked(bike):
@@ -295,13 +295,10 @@ def test_set_says_that_a_one_off_has_expired(bike, caplog):
 def test_a_job_that_a_worker_runs_at_once_had_a_run_to_come(client, prefix):
     """Also if its only run has ended before `enter` looks at what became of it."""
     bike = Redbike(Recorder(), prefix, client)
-    worker = threading.Thread(target=bike.work)
-    worker.start()
     jobids = [f"{number}:A" for number in range(100)]
-    had_runs = [bike.enter(jobid, "NOW") for jobid in jobids]
-    wait_until(lambda: len(bike.worker.worked) == len(jobids))
-    bike.control("HALT")
-    worker.join()
+    with beside(bike.store, bike.work):
+        had_runs = [bike.enter(jobid, "NOW") for jobid in jobids]
+        wait_until(lambda: len(bike.worker.worked) == len(jobids))
     assert all(had_runs)
     assert not bike.enter("past:A", "AT:0", after=1)
 
@@ -497,14 +494,10 @@ def test_flush_deletes_the_keys_of_its_prefix_and_no_others(client, bike):
 def test_the_loops_run_until_they_are_halted(bike, tmp_path, caplog):
     path = tmp_path / "schedules.csv"
     path.write_text(f"job:A,AT:{time.time() + 0.2}\nbad:A,whenever\nlast:A,EVERY:1h\n")
-    threads = [threading.Thread(target=bike.dispatch, kwargs={"csvfilename": path}), threading.Thread(target=bike.work)]
-    for thread in threads:
-        thread.start()
+    threads = [start(partial(bike.dispatch, csvfilename=path)), start(bike.work)]
     wait_until(lambda: bike.worker.worked and bike.tell("last:A")["status"])
     bike.control("HALT")
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
+    join(*threads)
     assert "line 2" in caplog.text
 
 

@@ -17,7 +17,6 @@ NOW = answers.NOW.timestamp()
 END = (answers.NOW + answers.YEARS).timestamp()
 EVENT = "UID:one\nSUMMARY:One\nDTSTART;TZID=Europe/Berlin:20261102T090000\n"
 DAILY = f"{EVENT}RRULE:FREQ=DAILY\n"
-MANY = ",".join(f"2027{month:02}01T00{minute:02}00Z" for month in range(1, 13) for minute in range(60))
 DAY = "UID:one\nSUMMARY:One\nDTSTART;VALUE=DATE:20261102\n"
 
 

@@ -25,6 +25,13 @@ def remember(store, *given, **more):
     add_runs(store, make_run(*given, **more))
 
 
+def archive(store):
+    """All runs that are not archived yet."""
+    while store.archiver.count_entries():
+        for _ in store.archiver.archive():
+            pass
+
+
 def make_run(
     due, waited=0.0, took=1.0, outcome=Outcome.OK, error="", jobid=JOB, queue=QUEUE, attempt=1, history=10, **more
 ):

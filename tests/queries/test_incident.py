@@ -17,6 +17,7 @@ from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
 from tests.queries import kept
+from tests.queries.kept import archive
 from tests.verbs import set_job, take_one
 
 NOW = 2_000_000_000.0
@@ -27,12 +28,6 @@ QUEUE = "work-A"
 
 def remember(store, jobid, ended, took=1.0, outcome=Outcome.OK, error="", late=0.0, attempt=1):
     kept.remember(store, ended - took - late, late, took, outcome, error, jobid, QUEUE, attempt)
-
-
-def archive(store):
-    while store.archiver.count_entries():
-        for _ in store.archiver.archive():
-            pass
 
 
 def register(store, kind, since, seen):

@@ -3,10 +3,12 @@
 import threading
 import urllib.error
 import urllib.request
+from functools import partial
 
 import pytest
 
 from redbike.queries.metrics_server import MOST_AT_ONCE, Address, Page, Server
+from tests.loops import join, start
 from tests.waiting import wait_until
 
 
@@ -21,12 +23,11 @@ def busy():
         return Page(200, "done\n")
 
     with Server(Address("127.0.0.1", 0), {"/page": answer}) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+        thread = start(partial(server.serve_forever, poll_interval=0.01))
         yield server, free, at_it
         free.set()
         server.shutdown()
-        thread.join()
+        join(thread)
 
 
 def get(server):
@@ -41,13 +42,10 @@ def get(server):
 def test_what_is_too_much_at_once_is_refused_and_not_queued(busy):
     server, free, at_it = busy
     answers = []
-    threads = [threading.Thread(target=lambda: answers.append(get(server))) for _ in range(MOST_AT_ONCE)]
-    for thread in threads:
-        thread.start()
+    threads = [start(lambda: answers.append(get(server))) for _ in range(MOST_AT_ONCE)]
     wait_until(lambda: len(at_it) == MOST_AT_ONCE)
     assert get(server) == 503
     free.set()
-    for thread in threads:
-        thread.join()
+    join(*threads)
     assert answers == [200] * MOST_AT_ONCE
     assert get(server) == 200

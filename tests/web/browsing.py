@@ -9,8 +9,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
-VOID = {"input", "br", "meta", "link", "hr", "img"}
-
 
 @dataclass
 class Form:

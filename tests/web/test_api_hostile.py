@@ -4,6 +4,7 @@ import json
 
 from redbike.web import app
 from redbike.web.api.application import MOST_BODY
+from tests.loops import raising
 from tests.states import untouched
 from tests.web.api import JSON, Api
 
@@ -136,10 +137,7 @@ def test_who_guesses_tokens_has_to_wait(bike):
 
 
 def test_an_error_inside_is_one_line_without_a_traceback(bike, monkeypatch, caplog):
-    def fail(*_):
-        raise ValueError("a secret")
-
-    monkeypatch.setattr("redbike.web.api.application.check_query", fail)
+    monkeypatch.setattr("redbike.web.api.application.check_query", raising(ValueError("a secret")))
     status, problem = Api(app(bike, api=True)).ask("GET", "/jobs")
     assert (status, "secret" in str(problem)) == (500, False)
     assert list_own(caplog) == ["a request of the API could not be answered"]

@@ -6,6 +6,7 @@ import pytest
 
 from redbike.errors import BadConfig, Unreachable
 from redbike.web.background import MOST_RESULTS, MOST_WAITING, Background
+from tests.loops import raising
 from tests.waiting import wait_until
 
 
@@ -74,13 +75,10 @@ def test_it_is_computed_again_when_it_is_old_and_shown_meanwhile(background):
 
 @pytest.mark.parametrize("error", [BadConfig("no such thing"), Unreachable("Redis is away"), ZeroDivisionError()])
 def test_what_cannot_be_computed_says_why_and_is_tried_again(background, error):
-    def fail(report):
-        raise error
-
-    task = get(background, "day", fail)
+    task = get(background, "day", raising(error))
     wait_until(is_done(task))
     assert task.problem in (str(error), "it cannot be computed; the log of this page says why")
-    assert get(background, "day", fail).progress is None  # not at once
+    assert get(background, "day", raising(error)).progress is None  # not at once
     task._ended -= 60
     counted = Counted()
     wait_until(is_done(get(background, "day", counted)))

@@ -118,8 +118,7 @@ def test_a_large_one_stays_small_and_says_what_is_missing(bike, page):
 
 def test_where_not_all_was_read_one_may_ask_for_it(bike, page, monkeypatch):
     remember(bike, [f"{number}:A" for number in range(30)], AT)
-    while bike.store.archiver.count_entries():
-        list(bike.store.archiver.archive())
+    kept.archive(bike.store)
     monkeypatch.setattr(pages, "READ_TIMEOUT", 0.0)
     html = page.get(f"/at/{AT:.0f}").text
     assert "Not complete: the kept runs of 1 of about 30 jobs were read." in html

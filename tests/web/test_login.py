@@ -20,6 +20,7 @@ from redbike.web import login as limits
 from redbike.web.keys import AGE, TRIES, WINDOW, Keys, Tries
 from redbike.web.rendering import name_asset
 from tests.commandline import ROOT
+from tests.loops import raising
 from tests.states import untouched
 
 TOKEN = "a-token-of-the-tests"
@@ -80,9 +81,7 @@ def test_no_other_file_is_served(browse):
 
 
 def test_an_error_inside_is_a_page_without_a_traceback(browse, monkeypatch, caplog):
-    def fail(*_):
-        raise ValueError("a secret")
-
+    fail = raising(ValueError("a secret"))
     monkeypatch.setattr("redbike.web.pages.overview.judge", fail)
     with caplog.at_level(logging.ERROR):
         answer = browse().get("/?id=job:A")

@@ -4,18 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.loops import raising
 from tests.queries.following.test_coming import HOUR, START, One, make
 
 TODAY = datetime.fromtimestamp(START, UTC).date().isoformat()
 ETL = {"extract:etl": "0 3 * * *", "load:etl": "AFTER:extract:etl"}
-
-
-def fail(run):
-    raise OSError("it broke")
-
-
-def run_and_fail(bike):
-    bike.run_due(START + 4 * HOUR, reraise=False)
 
 
 @pytest.mark.parametrize(
@@ -51,15 +44,15 @@ def test_why_says_what_each_parent_does(redbike, world, prepare, jobid, said):
 
 
 def test_a_parent_that_failed_for_good_is_told_of(redbike):
-    bike = redbike(One(fail), now=START, on_error="stop")
+    bike = redbike(One(raising(OSError("it broke"))), now=START, on_error="stop")
     for jobid, schedule in (ETL | {"rescue": "AFTER:extract:etl failed"}).items():
         bike.set(jobid, schedule)
-    run_and_fail(bike)
+    bike.run_due(START + 4 * HOUR, reraise=False)
     assert bike.why("load:etl") == "It waits for extract:etl, which has failed for good, so it never succeeds."
 
 
 def test_a_parent_that_is_to_be_retried_is_tried_again(redbike):
-    bike = redbike(One(fail), now=START, retries=3, backoff=3600.0)
+    bike = redbike(One(raising(OSError("it broke"))), now=START, retries=3, backoff=3600.0)
     for jobid, schedule in ETL.items():
         bike.set(jobid, schedule)
     bike.run_due(START + 3.5 * HOUR, reraise=False)

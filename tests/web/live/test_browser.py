@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 
 from redbike import Redbike
 from redbike.web.pages import PAGES, timeline
+from tests.loops import beside
 from tests.waiting import wait_until
 from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
@@ -170,13 +171,8 @@ def test_only_a_change_of_health_is_announced(bike, visit):
         bike.set("hello:A", "EVERY:1h")
         expect(tab.locator("#soonest")).to_contain_text("hello:A")
         expect(announcement).to_be_empty()
-        loops = [threading.Thread(target=loop) for loop in (bike.dispatch, bike.work)]
-        for loop in loops:
-            loop.start()
-        expect(announcement).to_have_text("All is well:")
-        bike.stop()
-        for loop in loops:
-            loop.join()
+        with beside(bike.store, bike.dispatch, bike.work):
+            expect(announcement).to_have_text("All is well:")
         expect(announcement).to_contain_text("wrong")
 
 
