@@ -75,10 +75,6 @@ def add(rows):
     rows["new:A"] = dict.fromkeys(ALL_COLUMNS, "") | {"jobid": "new:A", "schedule": "@daily", "tags": "b,A"}
 
 
-def rename(rows):
-    rows["report:A"]["jobid"] = "daily:A"
-
-
 @pytest.mark.parametrize(
     ("change", "printed", "check"),
     [
@@ -94,7 +90,7 @@ def rename(rows):
             lambda bike: bike.tell("backup:A")["status"] is None,
         ),
         (
-            rename,
+            lambda rows: rows["report:A"].update(jobid="daily:A"),
             ["added,daily:A," + HOURLY, "removed,report:A," + HOURLY],
             lambda bike: bike.tell("daily:A")["options"] == {"retries": 3, "tags": "billing"},
         ),

@@ -27,14 +27,10 @@ def hears(work, tmp_path):
 
     def hearing(run, options=""):
         work(SAVE, f"cwd = .\n{options}", run)
-        return read(tmp_path / "got")
+        pairs = [line.split("=", 1) for line in (tmp_path / "got").read_text(encoding="utf-8").split("\0")[:-1]]
+        return {name.removeprefix("REDBIKE_"): value for name, value in pairs if name in OF_RUN}
 
     return hearing
-
-
-def read(path):
-    pairs = [line.split("=", 1) for line in path.read_text(encoding="utf-8").split("\0")[:-1]]
-    return {name.removeprefix("REDBIKE_"): value for name, value in pairs if name in OF_RUN}
 
 
 USUAL = {"JOBID": "x:A", "QUEUE": "work-A", "DUE": "1000000000", "ATTEMPT": "1", "KEY": "x:A@1000000000"}

@@ -88,16 +88,11 @@ def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
     assert health.problems[-1] == f"{JOB} {never.removeprefix('It ').removesuffix('.')}"
 
 
-def expire_one_off(store):
-    """A one-off that has waited in a queue that nobody works until it expired."""
-    due = JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options='{"expires":60}')
-    set_one(store.at(START), due)
+def test_it_never_ran_as_it_expired(store):
+    """It has waited in a queue that nobody works."""
+    set_one(store.at(START), JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options='{"expires":60}'))
     dispatch(store.at(DUE), [(JOB, f"{DUE:g}", QUEUE)])
     skip_expired(store.at(DUE + 60), Settings(), [f"expires:{JOB}"])
-
-
-def test_it_never_ran_as_it_expired(store):
-    expire_one_off(store)
     never = f"It never ran: it was due at {at(DUE)}, and had not begun when it expired after 1 min."
     assert why(store) == f"{never} redbike run runs it all the same."
     assert why(store, then=DUE + 5) == never

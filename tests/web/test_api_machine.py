@@ -17,20 +17,14 @@ from tests.verbs import Quiet
 from tests.web.api import Api
 
 
-class Placer(Quiet):
-    """Names the queues as the model does."""
-
-    def queue_for(self, jobid):
-        return queue_for(jobid)
-
-
 class JobsOverHttp(Jobs):
     """The verbs of people, over HTTP; those of dispatchers and workers as they are."""
 
     @initialize()
     def begin(self):
         super().begin()
-        handler = Placer("A:B")
+        handler = Quiet("A:B")
+        handler.queue_for = queue_for  # as the model names the queues
         bike = Redbike.from_settings(handler, Settings(prefix=self.store.keys.prefix), self.client, durable=False)
         # What comes over HTTP happens at the time of the model.
         store = self.store.follow(lambda: self.now)
