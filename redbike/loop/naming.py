@@ -122,9 +122,12 @@ class QueueNamer:
         if is_of_shell(jobid):
             return QUEUE  # whatever a worker class says
         known = self._read()
-        if self._functions and self._worker.has_function(jobid):
+        own = self._worker.find_function(jobid) if self._functions else None
+        other = known.find_function(jobid)
+        # Another version of the program may have a function that takes fewer jobs, and this one among them.
+        if own is not None and len(own) >= len(other or ""):
             return self._ask(jobid)
-        if name := known.find_queue(jobid):
+        if other is not None and (name := known.functions[other]):
             return name
         if self._has_rule or (self._functions and known.rules <= {FUNCTIONS}):
             if self._functions and self._refuses_unknown and self._functions():

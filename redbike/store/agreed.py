@@ -15,6 +15,7 @@ import redis
 from redbike.connection.refusals import translate_errors
 from redbike.errors import BadQueueName, OtherProtocol
 from redbike.store.keys import Keys
+from redbike.store.names import find_function
 from redbike.store.records import decode
 from redbike.store.scripts import name_wrong_key
 from redbike.text.parsing import load_object
@@ -49,9 +50,9 @@ class Naming:
     functions: Mapping[str, str] = field(default_factory=dict)  # the queue of each function, by its job id
     commands: frozenset[str] = frozenset()  # their names, if a worker has commands
 
-    def find_queue(self, jobid: str) -> str | None:
-        """Return the queue of the function that takes `jobid`; None if no function does."""
-        return self.functions.get(jobid) or self.functions.get(jobid.partition(":")[0])
+    def find_function(self, jobid: str) -> str | None:
+        """Return the id of the function that takes `jobid`; None if no function does."""
+        return find_function(jobid, self.functions)
 
 
 def make_reader(client: "redis.Redis", keys: Keys) -> Callable[[], Naming]:

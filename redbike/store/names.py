@@ -1,6 +1,7 @@
 """Which ids jobs may have, and which names queues."""
 
 import re
+from collections.abc import Container
 from functools import lru_cache
 
 from redbike.errors import BadJobId, BadQueueName
@@ -48,6 +49,18 @@ def is_jobid(text: str) -> bool:
         return bool(check_known_jobid(text))
     except BadJobId:
         return False
+
+
+def find_function(jobid: str, functions: Container[str]) -> str | None:
+    """Return which of `functions`, named by their job ids, takes a job; None if none does.
+
+    It has the whole id of the job, or what stands before a ``:`` of it. The longest one wins.
+    """
+    while jobid not in functions:
+        jobid, colon, _ = jobid.rpartition(":")
+        if not colon:
+            return None
+    return jobid
 
 
 def is_queue_name(name: str) -> bool:

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from redbike.errors import RedbikeError
 from redbike.store.hosts import has_host_queue, name_host_queue
+from redbike.store.names import find_function
 from redbike.store.records import MOMENT
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.shell import QUEUE, TAKER, get_taker, is_of_shell, say_need
@@ -184,7 +185,7 @@ class Process:
         """Tell whether it has a function or command for a job, or may have."""
         if self.takes is None:
             return not is_of_shell(jobid)
-        return jobid in self.takes or get_taker(jobid) in self.takes
+        return TAKER in self.takes if is_of_shell(jobid) else find_function(jobid, self.takes) is not None
 
 
 def make_process(owner: str, record: ProcessRecord, seen: float, now: float, jobs: Sequence[str]) -> Process:
@@ -292,7 +293,6 @@ class Takers:
             return "" if takes_it else f"no worker of its queue {queue!r} {say_need(TAKER)}"
         if not (workers := self._list_workers(queue)):
             return f"no worker works its queue {queue!r}"
-        name = jobid.partition(":")[0]
-        if any(each.takes is None or jobid in each.takes or name in each.takes for each in workers):
+        if any(each.takes is None or find_function(jobid, each.takes) is not None for each in workers):
             return ""
-        return f"no worker of its queue {queue!r} has a command or function for {name!r}"
+        return f"no worker of its queue {queue!r} {say_need(get_taker(jobid))}"

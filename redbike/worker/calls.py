@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import json
 import weakref
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Container, Coroutine, Generator
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from types import MethodType
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Un
 from uuid import UUID
 
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
-from redbike.errors import RedbikeError
+from redbike.errors import BadJobId, RedbikeError
 from redbike.schedule.moments import DurationLike
 from redbike.schedule.objects import ScheduleLike
-from redbike.store.names import check_jobid
+from redbike.store.names import check_jobid, find_function
 from redbike.worker.current import current_run, is_in_run
 from redbike.worker.keyword_schedules import make_schedule
 from redbike.worker.signatures import CallSignature
@@ -36,7 +36,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 JobKey = str | int | UUID
-"""What names one job of a function: the part of its id behind the first colon."""
+"""What names one job of a function: the part of its id behind that of the function, and a colon."""
 
 _DIGITS = 20  # of the digest that stands for arguments
 
@@ -158,10 +158,12 @@ class JobFunction(Generic[P, R]):
         jobid: str,
         signature: CallSignature,
         bikes: Bikes,
+        functions: Container[str],
         options: CallOptions | None = None,
     ) -> None:
         update_wrapper(self, function)
         self._function, self._jobid, self._signature, self._bikes = function, jobid, signature, bikes
+        self._functions = functions  # the ids of all in the same `Jobs`
         self._options: CallOptions = {} if options is None else options
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -177,10 +179,17 @@ class JobFunction(Generic[P, R]):
         return self._signature.name  # it is pickled as functions are: by its name
 
     def jobid(self, key: JobKey) -> str:
-        """Return the id of the job that `key` names: ``remind:anna`` of ``remind``. Raise `BadJobId`."""
+        """Return the id of the job that `key` names: ``remind:anna`` of ``remind``.
+
+        Raise `BadJobId` for a bad one, and for one that another function takes, such as ``remind:boss``.
+        """
         if isinstance(key, bool) or not isinstance(key, JobKey):
             raise TypeError(f"bad key {key!r:.80} of a job of {self._signature.name}: a text, number or UUID is needed")
-        return check_jobid(f"{self._jobid}:{key}")
+        jobid = check_jobid(f"{self._jobid}:{key}")
+        if (taker := find_function(jobid, self._functions)) != self._jobid:
+            name = self._signature.name
+            raise BadJobId(f"bad key {key!r:.80} of a job of {name}: {jobid!r} is a job of the function {taker!r}")
+        return jobid
 
     def options(self, **options: Unpack[CallOptions]) -> "JobFunction[P, R]":
         """Return the same function, whose jobs are set with these options.
@@ -200,7 +209,7 @@ class JobFunction(Generic[P, R]):
             raise TypeError(f"bad bike {bike!r:.80}: a Redbike or an AsyncRedbike is needed")
         read_changes(_leave_out(known))
         _make_one_off(self._jobid, known)
-        return type(self)(self._function, self._jobid, self._signature, self._bikes, known)
+        return type(self)(self._function, self._jobid, self._signature, self._bikes, self._functions, known)
 
     def set(self, key: JobKey, schedule: ScheduleLike, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.

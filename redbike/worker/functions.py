@@ -35,7 +35,7 @@ from redbike.loop.retries import ErrorRules, read_rules
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.moments import ZoneLike
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
-from redbike.store.names import check_jobid, check_queue_name
+from redbike.store.names import check_jobid, check_queue_name, find_function
 from redbike.store.run import Run
 from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, CallOptions, JobFunction
 from redbike.worker.keyword_schedules import make_schedule
@@ -72,11 +72,11 @@ class _Function:
 class Jobs:
     """A worker made of functions, which `job` adds. It runs `concurrency` jobs at once in a process.
 
-    A job id names its function: as a whole, or by its part before the first ``:``. So ``remind`` works the jobs
-    ``remind`` and ``remind:anna``. Jobs wait in the queue that the stock workers give to the name of their function:
-    the queue of ``remind`` and ``remind:anna`` is ``work-remind``. All these queues are worked in turn. `limits` has
-    limits by the names of queues, such as ``{"remind": Limit(rate="100/m")}``. `startup`, `shutdown` and `middleware`
-    are those of `WorkerClass`.
+    A job id names its function: as a whole, or by its part before a ``:``. So ``remind`` works the jobs ``remind`` and
+    ``remind:anna``. Of several functions, the one with the longest id works the job. Jobs wait in the queue that the
+    stock workers give to the name of their function: the queue of ``remind`` and ``remind:anna`` is ``work-remind``.
+    All these queues are worked in turn. `limits` has limits by the names of queues, such as ``{"remind":
+    Limit(rate="100/m")}``. `startup`, `shutdown` and `middleware` are those of `WorkerClass`.
 
     After a failure or a timeout a recurring job goes on, as with cron, unless an option or a setting says otherwise.
     With the option ``retries``, its runs are retried so often before that. Raise `BadConfig` for bad arguments.
@@ -166,7 +166,7 @@ class Jobs:
             raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
         self._functions[jobid] = made
         kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
-        return kind(plain, jobid, signature, self._bikes, _list_of_calls(made.options))
+        return kind(plain, jobid, signature, self._bikes, self._functions, _list_of_calls(made.options))
 
     def schedules(self) -> list[Row]:
         """Return (job id, schedule, options) of each function with a schedule, in their order.
@@ -256,10 +256,14 @@ class Jobs:
 
     def has_function(self, jobid: str) -> bool:
         """Tell whether there is a function for `jobid`."""
-        return self._find(jobid) is not None
+        return self.find_function(jobid) is not None
+
+    def find_function(self, jobid: str) -> str | None:
+        """Return the id of the function for `jobid`; None if there is none."""
+        return find_function(jobid, self._functions)
 
     def _find(self, jobid: str) -> _Function | None:
-        return self._functions.get(jobid) or self._functions.get(jobid.partition(":")[0])
+        return self._functions.get(self.find_function(jobid) or "")
 
 
 def _find_queue(jobid: str, code: object) -> str:

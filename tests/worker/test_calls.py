@@ -246,6 +246,38 @@ def test_an_id_that_no_function_takes_is_refused_when_it_is_set(bike):
     assert bike.tell("gret:ann")["status"] is None
 
 
+def test_a_function_takes_its_jobs_though_the_id_of_another_one_begins_its_own(own):
+    own, bike = own
+    ran = []
+
+    @own.job("mail")
+    def mail(user: str = "?") -> None:
+        ran.append(("mail", user))
+
+    @own.job("mail:welcome")
+    def welcome(user: str) -> None:
+        ran.append(("welcome", user))
+
+    @own.job("only:colon")
+    def colon(user: str) -> None:
+        ran.append(("colon", user))
+
+    welcome.enqueue("ann")
+    welcome.options(key="a:b").enqueue("bob")
+    welcome.set("k", "NOW", "cat")
+    mail.set("welcom", "NOW", "dan")
+    colon.enqueue("eve")
+    for key in ("welcome", "welcome:k"):
+        said = f"bad key '{key}' of a job of .*mail: 'mail:{key}' is a job of the function 'mail:welcome'"
+        with pytest.raises(BadJobId, match=said):
+            mail.set(key, "NOW", "fay")
+        with pytest.raises(BadJobId, match=said):
+            mail.options(key=key)
+    work_all(bike)
+    assert sorted(ran) == [("colon", "eve"), ("mail", "dan"), *(("welcome", name) for name in ("ann", "bob", "cat"))]
+    assert list(bike.failures()) == []
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

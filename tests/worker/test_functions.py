@@ -56,9 +56,14 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
     async def asynchronous(jobid, data):
         calls.append((jobid, data, current_run().jobid))
 
-    # It works all jobs that begin with its name, unless another one has the whole id.
+    # It works all jobs that begin with its name, unless another one has more of the id.
     jobs.job("remind:boss", schedule="NOW")(lambda: calls.append("boss"))
-    queues = {"remind": "work-remind", "remind:a:b": "work-remind", "remind:boss": "work-boss"}
+    queues = {
+        "remind": "work-remind",
+        "remind:a:b": "work-remind",
+        "remind:boss": "work-boss",
+        "remind:boss:a": "work-boss",
+    }
     assert {jobid: jobs.queue_for(jobid) for jobid in queues} == queues
     set_all(bike)
     bike.set("remind:anna", "NOW", data=1)

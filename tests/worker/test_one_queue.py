@@ -144,6 +144,20 @@ def test_a_job_whose_queue_nobody_knows_any_more_can_be_steered_and_unset(
     assert command("fsck").returncode == 0
 
 
+def test_the_function_with_the_longest_id_names_the_queue_whoever_has_it(make, register):
+    """One program has it, another one has only that with the shorter id, and a third one has none."""
+    both, old = make_jobs(), make_jobs()
+    both.job("remind:boss", queue="boss")(lambda: None)
+    register(both)
+    queues = {"remind:boss": "work-boss", "remind:boss:a:b": "work-boss", "remind:b": "work-remind"}
+    for worker in (both, old, NoWorker()):
+        bike = make(worker)
+        for jobid, queue in queues.items():
+            assert bike.set(jobid, "NOW")
+            assert find_queue(bike, jobid) == queue
+            bike.unset(jobid)
+
+
 def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):
     register(ByLength("A"))
     register(Stock("A"))
@@ -215,6 +229,19 @@ def test_it_is_said_that_nobody_takes_a_job(make, caplog):
         list(program.set_many([("a:C", "NOW"), ("a:C", "STOP")]))
         program.sync([("b:D", "NOW")])
         assert [text.split("'")[1] for text in take_said()] == ["work-C", "work-D"]
+
+
+def test_a_worker_with_a_function_whose_id_has_a_colon_takes_its_jobs(make, caplog):
+    jobs = Jobs()
+    jobs.job("mail:welcome")(lambda: None)
+    bike = make(jobs)
+    caplog.set_level(logging.WARNING)
+    with beside(bike.store, bike.work):
+        wait_until(bike.workers)
+        assert bike.set("mail:welcome:ann", "AT:4102444800")
+        bike.enter("mail:welcome", "AT:4102444800")
+        assert not [each for each in caplog.records if each.name == "redbike"]
+        assert not [each.text for each in bike.check() if "function" in each.text]
 
 
 def test_of_a_worker_with_very_many_queues_it_is_known_which_ones_it_works(make, caplog):
