@@ -27,7 +27,7 @@ from redbike.config.limits import Limit
 from redbike.config.options import COLUMNS, JobOptions, format_options, parse_options, read_changes
 from redbike.config.parameters import Value
 from redbike.config.settings import Settings, override
-from redbike.errors import BadConfig, BadQueueName, CommandFailed
+from redbike.errors import BadConfig, BadJobId, BadQueueName, CommandFailed
 from redbike.loop.naming import list_functions
 from redbike.loop.policies import go_on_as_cron
 from redbike.loop.queues import read_limits
@@ -35,6 +35,7 @@ from redbike.loop.retries import ErrorRules, read_rules
 from redbike.loop.worker_class import Middleware, RoundRobin, check_hooks, read_concurrency
 from redbike.schedule.moments import ZoneLike
 from redbike.schedule.objects import CronLike, RuleLike, ScheduleLike
+from redbike.store.every_host import is_base
 from redbike.store.names import check_jobid, check_queue_name, find_function
 from redbike.store.run import Run
 from redbike.worker.calls import AnyRedbike, AsyncJobFunction, Bikes, CallOptions, JobFunction
@@ -144,7 +145,9 @@ class Jobs:
         """
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
-        text = make_schedule(check_jobid(jobid), tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
+        if is_base(check_jobid(jobid)):
+            raise BadJobId(f"bad job id {jobid!r}: no job of a function runs on every host")
+        text = make_schedule(jobid, tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
         own, options = _list_own(read_changes(options).options), _use_underscores(options)
         if text is None:
             _check_own(jobid, options)

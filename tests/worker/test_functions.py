@@ -145,7 +145,12 @@ def test_what_is_wrong_is_told_where_it_is_decorated(jobs, given, error, said):
 
 
 def test_bad_ids_one_that_is_there_twice_and_bad_arguments_are_refused(jobs):
-    for jobid, said in {"back\nup": "control characters", "backup:": "names a queue"}.items():
+    wrong = {
+        "back\nup": "control characters",
+        "backup:": "names a queue",
+        "backup@all": "no job of a function runs on ev",
+    }
+    for jobid, said in wrong.items():
         with pytest.raises(BadJobId, match=said):
             jobs.job(jobid, every="1h")
     # The decorator without an id says how it is written.
