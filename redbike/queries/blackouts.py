@@ -6,6 +6,7 @@ A job may have one of its own, and so may its queue, and everything.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from redbike.config.settings import Settings, override
@@ -66,11 +67,17 @@ def describe_next(blackout: Blackout, clock: Clock) -> str:
     return f"paused from {start}, for {format_length(window.end - window.start)}, and so each time"
 
 
-def list_details(store: Store, state: JobState) -> list[BlackoutDetails]:
-    """Return the blackouts of a job, for users; the first one first."""
-    run = state.run or state.waiting
-    queue = run.queue if run else store.name_queue(state.jobid)
-    coming = find_coming(read_for_job(store, state.jobid, queue), state.now)
+def list_details(store: Store, states: Sequence[JobState]) -> list[list[BlackoutDetails]]:
+    """Return the blackouts of each of these jobs, for users; the first one first."""
+    runs = [state.run or state.waiting for state in states]
+    queues = [run.queue if run else store.name_queue(state.jobid) for state, run in zip(states, runs, strict=True)]
+    names = [name_all(state.jobid, queue) for state, queue in zip(states, queues, strict=True)]
+    found = store.blackouts.read(list(dict.fromkeys(chain.from_iterable(names))))
+    own = [{name: found[name] for name in each if name in found} for each in names]
+    return [_describe(find_coming(each, state.now)) for each, state in zip(own, states, strict=True)]
+
+
+def _describe(coming: Iterable[Coming]) -> list[BlackoutDetails]:
     return [
         {
             "of": "job" if each.name.startswith(OF_JOB) else each.name.removeprefix(OF_QUEUE) or "everything",

@@ -30,11 +30,11 @@ class JobDetails(TypedDict):
     backfill: NotRequired[BackfillDetails]  #: how far that is which is under way
     last_backfill: NotRequired[BackfillDetails]  #: how the last one has ended
     backfill_of: NotRequired[str]  #: the job of whose backfill it is an occurrence
-    hosts: NotRequired[list[HostDetails]]  #: those of a job for every host; only `Redbike.tell` has them
+    hosts: NotRequired[list[HostDetails]]  #: those of a job for every host
     host_of: NotRequired[str]  #: the job for every host of which it is the one of its host
     follows_group: NotRequired[GroupDetails]  #: what it waits for, or has waited for
     paused: NotRequired[PauseDetails]
-    blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again; only `Redbike.tell` has them
+    blackouts: NotRequired[list[BlackoutDetails]]  #: when it is paused again and again
     held_for: NotRequired[float]  #: the due time of the occurrence that its pause holds
     working_for: NotRequired[float]  #: the due time of the occurrence that runs
     working_since: NotRequired[float]  #: when its run began

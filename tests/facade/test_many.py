@@ -1,10 +1,14 @@
 """Many jobs at once: they are set, and looked at, in few round trips."""
 
+import json
+
 import pytest
 from redis.connection import AbstractConnection
 
 from redbike import BadConfig, BadJobId, BadSchedule, Redbike, RoundRobin
 from redbike.facade.queries import TOGETHER
+
+WORKER = {"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A"], "version": "1"}
 
 
 @pytest.fixture
@@ -115,6 +119,19 @@ def test_many_are_told_as_one_is(bike, various):
     assert found[0] == found[3] == ("ran2:A", told["ran2:A"])
 
 
+def test_blackouts_and_hosts_are_told_of_many_as_of_one(bike):
+    bike.store.workers.register("web1-xxx", json.dumps({**WORKER, "for_host": True}))
+    jobids = ["own:A", "both:B", "clean:A@all", "gone:A", "tidy:B@all"]
+    assert all(bike.set(jobid, "EVERY:1h@0") for jobid in jobids if jobid != "gone:A")
+    bike.pause("own:A", every="0 2 * * *", lasting="2h")
+    bike.pause_queue("B", every="0 3 * * *", lasting="1h")
+    found = dict(bike.get_many(jobids))
+    assert found == {jobid: bike.tell(jobid) if jobid != "gone:A" else None for jobid in jobids}
+    assert {len(found[jobid]["blackouts"]) for jobid in ("own:A", "both:B")} == {1}
+    assert [host["host"] for host in found["clean:A@all"]["hosts"]] == ["web1"]
+    assert found["clean:A@all"]["next_run"] is not None
+
+
 def test_what_are_no_ids_is_refused(bike):
     for jobids, error in ((["a:A", "a\nb"], BadJobId), ("a:A", TypeError), ([7], BadJobId)):
         with pytest.raises(error):
@@ -142,7 +159,7 @@ def test_many_take_few_round_trips(bike, trips):
     list(bike.get_many(jobids[:1]))
     trips.clear()
     assert [told["data"] for _, told in bike.get_many(jobids)] == jobids
-    assert len(trips) <= 2 * 3
+    assert len(trips) <= 2 * 4
 
 
 def test_jobs_have_their_data_if_they_are_asked_for(bike, various):

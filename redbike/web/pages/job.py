@@ -57,7 +57,7 @@ def show_job(site: Site, request: Request) -> Response:
     clock = site.make_clock(state.now)
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
-    blackouts = list_details(site.bike.store, state)
+    [blackouts] = list_details(site.bike.store, [state])
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
     return site.answer(

@@ -1,0 +1,42 @@
+"""All that is known of jobs, as `redbike.facade.redbike.Redbike.tell` returns it."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from redbike.queries.blackouts import list_details
+from redbike.queries.hosts import find_next, list_hosts
+from redbike.store.details import JobDetails
+from redbike.store.every_host import is_base
+from redbike.store.history import PastRun
+from redbike.store.inspected import JobState
+from redbike.store.store import Store
+
+_STARTED = attrgetter("started")
+
+
+def describe_jobs(store: Store, states: Sequence[JobState]) -> list[JobDetails]:
+    """Return what is known of jobs, with their runs. Those for every host take two further round trips each."""
+    blackouts = list_details(store, states)
+    # The runs come last: of a job that does not work any more, the last one is among them.
+    runs: dict[str, list[PastRun]] = {state.jobid: [] for state in states}
+    for run in store.journal.list_runs(runs):
+        runs[run.jobid].append(run)
+    described = list[JobDetails]()
+    for state, own in zip(states, blackouts, strict=True):
+        found = state.to_dict()
+        if own:
+            found["blackouts"] = own
+        if is_base(state.jobid) and state.schedule is not None:
+            found["hosts"] = list_hosts(store, state)
+            found["next_run"] = find_next(found["hosts"])
+        described.append(_add_runs(found, runs[state.jobid]))
+    return described
+
+
+def _add_runs(found: JobDetails, runs: list[PastRun]) -> JobDetails:
+    if runs:
+        runs.sort(key=_STARTED, reverse=True)
+        found["runs"] = [run.to_dict() for run in runs]
+        if last := next((run for run in runs if run.has_result), None):
+            found["result"] = last.result
+    return found
