@@ -5,8 +5,7 @@ from typing import Any
 
 from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.part import Part
-from redbike.loop.every_host import find_own
-from redbike.store.every_host import is_base
+from redbike.loop.every_host import say_where
 from redbike.store.names import check_known_jobid
 from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote
@@ -25,7 +24,8 @@ class Kept(Part):
         runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
         last = max(runs, key=_STARTED, default=None)
         if last is None:
-            raise NoResult(f"no result of {jobid!r}: none of its kept runs has one")
+            why = say_where(self.store, jobid) or "none of its kept runs has one"
+            raise NoResult(f"no result of {jobid!r}: {why}")
         return last.result
 
     def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:
@@ -41,6 +41,6 @@ class Kept(Part):
         except NoResult:
             if not self.store.questions.has_job(jobid, also_bad=True):
                 raise NoSuchJob(f"no such job: {jobid!r}") from None
-            if own := find_own(self.store, jobid) if is_base(jobid) else ():
-                raise NoResult(f"no output of {jobid!r}: it runs as {', '.join(own)}") from None
+            if why := say_where(self.store, jobid):
+                raise NoResult(f"no output of {jobid!r}: {why}") from None
             raise

@@ -9,10 +9,11 @@ from typing import Any
 
 from redbike.config.labels import TagLike, read_filter
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.part import Part, Whole
 from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
+from redbike.loop.every_host import say_where
 from redbike.loop.worker_class import find_queue
 from redbike.queries.blackouts import add_blackouts
 from redbike.queries.check.findings import Finding
@@ -74,13 +75,15 @@ class Queries(Part):
 
         Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. What is
         withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`,
-        such as ``2m``, `NoSuchJob` if there is no such job, or no run of it is kept, and `Unreachable` where the server
-        goes away.
+        such as ``2m``, `NoSuchJob` if there is no such job, or no run of it is kept, or if it is one for every host,
+        and `Unreachable` where the server goes away.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 
     def wait_until(self, jobid: str, timeout: DurationLike | None, is_over: Callable[[], bool]) -> PastRun:
         """`wait`, but raise `TimeoutError` soon when `is_over`."""
+        if why := say_where(self.store, check_known_jobid(jobid)):
+            raise NoSuchJob(f"no run of {jobid!r} will come: {why}")
         return wait_for_run(self.store, jobid, timeout, lambda: is_over() or self._is_closing(), self._inspect)
 
     def _inspect(self, jobid: str) -> JobState:

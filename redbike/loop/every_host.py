@@ -247,6 +247,13 @@ def find_own(store: Store, base: str) -> list[str]:
     return [each.jobid for each in states if each.schedule is not None and find_all_of(each.options)[0] == base]
 
 
+def say_where(store: Store, jobid: str) -> str:
+    """Return as which jobs one for every host runs, as a part of a sentence; "" for any other job."""
+    if not (is_base(jobid) and store.questions.has_job(jobid)):
+        return ""
+    return f"it runs as {', '.join(find_own(store, jobid)) or 'a job on each host, and there is none yet'}"
+
+
 def list_on_hosts(store: Store, jobids: Iterable[str]) -> Iterator[str]:
     """Yield jobs, each once; in place of one for every host those that it has there."""
     seen = set[str]()

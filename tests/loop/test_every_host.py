@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from redbike import BadConfig, BadJobId, Jobs, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
 from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
@@ -85,6 +85,19 @@ def test_each_host_has_a_job_with_the_schedule_options_and_data(farm):
     for _ in range(2):
         farm.spread()
     assert [farm.bike.tell(jobid) for jobid in (BASE, FIRST, SECOND)] == before
+
+
+def test_who_waits_for_the_base_or_asks_for_what_is_kept_of_it_hears_of_its_jobs(farm):
+    questions = {farm.bike.wait: NoSuchJob, farm.bike.result: NoResult, farm.bike.output: NoResult}
+    assert farm.bike.set(BASE, "0 3 * * *")
+    for ask, error in questions.items():
+        with pytest.raises(error, match=f"'{BASE}'.*: it runs as {FIRST}, {SECOND}$"):
+            ask(BASE)
+    farm.bike.set("clean:B@all", "@daily")
+    with pytest.raises(
+        NoSuchJob, match="'clean:B@all' will come: it runs as a job on each host, and there is none yet"
+    ):
+        farm.bike.wait("clean:B@all")
 
 
 def test_health_of_the_base_is_that_of_its_jobs(farm):
