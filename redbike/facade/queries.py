@@ -9,7 +9,7 @@ from typing import Any
 
 from redbike.config.labels import TagLike, read_filter
 from redbike.config.settings import Settings
-from redbike.errors import BadConfig, NoSuchJob
+from redbike.errors import BadConfig, NoSuchJob, RedbikeError
 from redbike.facade.part import Part, Whole
 from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
@@ -76,7 +76,7 @@ class Queries(Part):
         Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. What is
         withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`,
         such as ``2m``, `NoSuchJob` if there is no such job, or no run of it is kept, or if it is one for every host,
-        and `Unreachable` where the server goes away.
+        `Unreachable` where the server goes away, and `RedbikeError` if this Redbike is closed meanwhile.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 
@@ -84,7 +84,12 @@ class Queries(Part):
         """`wait`, but raise `TimeoutError` soon when `is_over`."""
         if why := say_where(self.store, check_known_jobid(jobid)):
             raise NoSuchJob(f"no run of {jobid!r} will come: {why}")
-        return wait_for_run(self.store, jobid, timeout, lambda: is_over() or self._is_closing(), self._inspect)
+        try:
+            return wait_for_run(self.store, jobid, timeout, lambda: is_over() or self._is_closing(), self._inspect)
+        except TimeoutError:
+            if self._is_closing():
+                raise RedbikeError(f"no run of {jobid!r} has ended: this Redbike was closed") from None
+            raise
 
     def _inspect(self, jobid: str) -> JobState:
         return self.store.questions.inspect([check_known_jobid(jobid)], with_data=True)[0]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, current_run
+from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, RedbikeError, current_run
 from redbike.store.log import Events
 from tests.loops import beside, join, start
 from tests.waiting import wait_until
@@ -76,6 +76,24 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
     bike.work_one()
     join(waiting)
     assert [run.outcome for run in ended] == ["ok"]
+
+
+def test_who_waits_without_a_timeout_hears_of_it_when_the_redbike_is_closed(client, prefix, bike, jobs):
+    jobs.job("job")(lambda: None)
+    bike.set("job", "EVERY:1h")
+    own, raised = Redbike(jobs, prefix, client), []
+
+    def wait():
+        with pytest.raises(RedbikeError, match="no run of 'job' has ended: this Redbike was closed") as caught:
+            own.wait("job")
+        raised.append(caught.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    own.close()
+    waiting.join(60)
+    assert len(raised) == 1
 
 
 def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jobs):
