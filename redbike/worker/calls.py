@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Un
 from uuid import UUID
 
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
+from redbike.config.parameters import OPTIONS
 from redbike.errors import BadJobId, RedbikeError
+from redbike.loop.requests import GROUP_OF
 from redbike.schedule.moments import DurationLike
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.names import check_jobid, find_function
@@ -79,6 +81,8 @@ class CallOptions(JobOptions, total=False):
 
 _OF_ENQUEUE = ("key", "after", "at")
 _NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
+# What a call does not give: an option of an earlier call, or of an earlier version of the program, counts no more.
+_DEFAULTS = dict.fromkeys(name.replace("-", "_") for name in OPTIONS if name != GROUP_OF)
 
 
 class JobHandle(str, Generic[W]):
@@ -214,6 +218,8 @@ class JobFunction(Generic[P, R]):
     def set(self, key: JobKey, schedule: ScheduleLike, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.
 
+        The job loses all options that it has and that are not given here. Only its group stays.
+
         Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
         `RedbikeError` without a `Redbike`.
         """
@@ -237,9 +243,8 @@ class JobFunction(Generic[P, R]):
     def _store(self, method: str, jobid: str, schedule: ScheduleLike, data: Any) -> JobHandle:
         format_data(data)  # before it is sent: what is wrong is the caller's
         bike = self._options.get("bike") or self._bikes.find(self._signature.name)
-        options = _leave_out(self._options)
-        if self._bikes.find_traceparent and "traceparent" not in options:
-            # None without a span: that of an earlier call does not count any more.
+        options = _DEFAULTS | _leave_out(self._options)
+        if self._bikes.find_traceparent and "traceparent" not in self._options:
             options["traceparent"] = self._bikes.find_traceparent()
         stored = getattr(bike, method)(jobid, schedule, **options, data=data)
         handle = JobHandle(jobid)

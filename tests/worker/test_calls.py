@@ -208,6 +208,23 @@ def test_options_of_a_function_with_a_schedule_hold_for_the_jobs_that_it_sets(ow
     assert "options" not in bike.tell(own.job("plain", retries=2)(charge).enqueue("ann"))
 
 
+def test_options_that_a_call_does_not_give_any_more_are_reset(client, prefix, own):
+    own, bike = own
+    of_yesterday = Jobs()
+    before = of_yesterday.job("sync", every="1h", expires="5m", overlap="queue")(lambda a=0: None)
+    with Redbike(of_yesterday, bike.prefix, client):
+        before.set("daily", "@daily", 2)
+        once = before.options(timeout="1m", catchup="all", tags="x", group_of="g").enqueue(3)
+    assert bike.tell(once)["options"].keys() == {"expires", "overlap", "timeout", "catchup", "tags", "group-of"}
+    sync = own.job("sync", every="1h", history=3)(lambda a=0: None)
+    assert sync.enqueue(3) == once
+    assert bike.tell(once)["options"] == {"history": 3, "group-of": "g"}
+    assert bike.tell(sync.options(**{"on-lost": "stop"}).set("daily", "@daily", 2))["options"] == {
+        "history": 3,
+        "on-lost": "stop",
+    }
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
