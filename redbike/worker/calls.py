@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Coroutine, Generator
 from datetime import datetime, timedelta
 from functools import update_wrapper
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
 from redbike.config.options import DATA, JobOptions, format_data, read_changes
@@ -93,6 +93,15 @@ class JobHandle(str, Generic[W]):
 
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
+
+    def __reduce__(self) -> tuple[type["JobHandle"], tuple[str]]:
+        return JobHandle, (str(self),)  # a Redbike cannot be pickled
+
+    def __copy__(self) -> Self:
+        return self  # as it is of a text
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def wait(self, timeout: DurationLike | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.

@@ -1,6 +1,8 @@
 """Functions that are decorated: a program calls them, and sets and enqueues jobs for them."""
 
 import asyncio
+import copy
+import dataclasses
 import hashlib
 import inspect
 import pickle
@@ -141,6 +143,22 @@ def test_a_key_names_the_job(bike):
     greet.options(key=7).enqueue("bob")
     assert bike.tell("greet:7")["data"] == {"name": "bob"}
     assert len(work_all(bike)) == 2
+
+
+def test_a_handle_is_copied_and_pickled_as_an_id_is(bike):
+    handle = greet.options(key="ann").enqueue("ann")
+    work_all(bike)
+
+    @dataclasses.dataclass
+    class Order:
+        jobid: str
+
+    pickled = pickle.loads(pickle.dumps(handle))  # noqa: S301
+    copies = [copy.copy(handle), copy.deepcopy([handle])[0], dataclasses.asdict(Order(handle))["jobid"]]
+    assert [pickled, *copies] == ["greet:ann"] * 4
+    assert [each.wait(1).outcome for each in copies] == ["ok"] * 3
+    with pytest.raises(RedbikeError, match="nobody has set 'greet:ann' here"):
+        pickled.wait(1)
 
 
 HOUR, YEAR_2030 = 3600.0, 1893456000.0
