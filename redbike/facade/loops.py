@@ -76,6 +76,7 @@ class Loops(Part):
         self.one: Worker | None = None
         self.passes: Dispatchers | None = None
         self._passing = threading.Lock()  # a dispatcher is for one thread
+        self._making = threading.Lock()  # of `one`
         self._awaiting = threading.Lock()
         self._awaited: Awaited | None = None  # what coroutines call
         self.calls.forget_all()
@@ -153,7 +154,8 @@ class Loops(Part):
     def work_one(self) -> str | None:
         """Take and work at most one job, without waiting; its id, or None when every queue was empty."""
         with self.calls.run():
-            one = self.one = self.one or self.equip(Worker(self.store, self.worker, self.settings))
+            with self._making:
+                one = self.one = self.one or self.equip(Worker(self.store, self.worker, self.settings))
             return one.work_one()
 
     def work(self, concurrency: int | None = None) -> None:

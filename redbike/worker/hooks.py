@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import logging
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from contextlib import (
@@ -48,15 +49,17 @@ class Hooks:
         self._predict_retry = predict_retry
         self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
         self.state: Literal["new", "beginning", "begun", "ending", "over"] = "new"
+        self._beginning = threading.RLock()  # ``startup`` itself may work a job
 
     def begin(self) -> None:
         """Call ``startup``, unless that was done. Raise `RedbikeError` if it fails."""
-        if self.state == "new":
-            self.state = "beginning"
-            if error := self._call("startup"):
-                self.state = "new"
-                raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
-            self.state = "begun"
+        with self._beginning:
+            if self.state == "new":
+                self.state = "beginning"
+                if error := self._call("startup"):
+                    self.state = "new"
+                    raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
+                self.state = "begun"
 
     def end(self) -> None:
         """Call ``shutdown``, unless that was done, or the worker has not begun. What it raises is logged."""

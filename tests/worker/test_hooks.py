@@ -12,7 +12,7 @@ import pytest
 
 from redbike import BadConfig, Jobs, Redbike, RedbikeError, RoundRobin, Stopping, Tracing, current_run
 from tests.durations import set_lines
-from tests.loops import beside, raising
+from tests.loops import beside, join, raising, start
 from tests.pages import find_block
 from tests.waiting import wait_until
 
@@ -343,6 +343,38 @@ def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
             with pytest.raises(RedbikeError, match=r"its startup\(\) fails: OSError: no database"):
                 call()
     assert notes == []
+
+
+def test_calls_that_work_one_job_at_the_same_time_begin_once(client, prefix):
+    notes, meets, worked = [], threading.Barrier(2), threading.Event()
+
+    class Worker(RoundRobin):
+        meets = False
+
+        @property
+        def middleware(self):
+            """It is read for each worker that is made, while another call may make one."""
+            if self.meets:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    meets.wait(0.3)
+            return ()
+
+        def startup(self):
+            notes.append("begins")
+            worked.wait(0.3)
+            notes.append("begun")
+
+        def work(self, jobid):
+            worked.set()
+            notes.append(jobid)
+
+    with Redbike(Worker("A"), prefix, client) as bike:
+        for number in range(2):
+            bike.set(f"{number}:A", "NOW")
+        bike.worker.meets = True
+        join(*[start(bike.work_one) for _ in range(2)])
+    assert notes[:2] == ["begins", "begun"]
+    assert sorted(notes[2:]) == ["0:A", "1:A"]
 
 
 def test_an_async_middleware_that_never_enters_ends_at_the_deadline(client, prefix):
