@@ -225,6 +225,7 @@ class Model:
         job = self.job(jobid)
         job.membership = job.membership if group is None else group
         new_jitter = new_jitter and options != job.options  # it may have them already
+        has_other_data = data not in (None, job.data)
         job.options, job.data = job.options if options is None else options, job.data if data is None else data
         if job.queued is not None and options is not None and job.expires and expires:
             job.expires_at = job.queued + job.expires
@@ -239,7 +240,7 @@ class Model:
         queue = job.queue if job.queued is not None else queue or queue_of(jobid)
         if job.flight:
             job.status = job.status or "WRK"
-            self._set_in_flight(job, now, due, once, same, new_jitter, begins)
+            self._set_in_flight(job, now, due, once, same, new_jitter, begins, has_other_data)
         elif (job.queued is not None or self._waited(job)) and due is not None and same:
             pass
         elif job.queued is not None and due is not None and due <= now:
@@ -260,10 +261,22 @@ class Model:
         return job.held is not None and job.status == "ENQ"
 
     def _set_in_flight(
-        self, job: Job, now: float, due: float | None, once: bool, same: bool, new_jitter: bool, begins: bool
+        self,
+        job: Job,
+        now: float,
+        due: float | None,
+        once: bool,
+        same: bool,
+        new_jitter: bool,
+        begins: bool,
+        has_other_data: bool,
     ) -> None:
         flight, is_past = job.flight, due is not None and due <= now
         at_once, before = is_past and once, (flight.missed, flight.owed)
+        if at_once and job.paused is None and same and (has_other_data or flight.missed is not None):
+            # It is no further try of what runs.
+            flight.owed, flight.missed, flight.anew, job.timeline = None, due, "", None
+            return
         if at_once and job.paused is None:
             flight.owed, flight.missed, flight.anew, job.timeline = due, None, "", None
         elif is_past and not (once or same or begins):
@@ -884,7 +897,7 @@ class Model:
     def _owed(self, job: Job, end: End) -> End:
         """The run that was asked for comes first; it is also the one that is to happen again."""
         flight = job.flight
-        if end.place == "due" and end.tries and not job.runs_once:
+        if end.place == "due" and end.tries and not (job.runs_once and job.schedule != flight.schedule):
             return replace(end, due=end.due if end.tries.due is None else end.tries.due, is_pause=False)
         goes_on = flight.due
         if end.place == "next":

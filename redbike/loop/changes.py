@@ -88,14 +88,17 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     """Decide for a job of which a further run is owed: that run comes first, then the schedule goes on where it was."""
     moment = next_state.left.partition(Left.WAS_PAUSED)[0].removeprefix(Left.OWED).removesuffix(Left.ON_TIMELINE)
     asked_for = replace(next_state, place="due", due=float(moment), retry_state="")
-    if is_one_off(schedule):
-        return asked_for if schedule == run.schedule else _give_up_retry(asked_for)
+    once = is_one_off(schedule)
+    if once and schedule != run.schedule:
+        return _give_up_retry(asked_for)
     if next_state.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
         tried = replace(RetryState.parse(next_state.retry_state), failed=0)
         due = next_state.due if tried.due is None else tried.due
         if isinstance(due, float):
             return replace(asked_for, due=due, retry_state=tried.format())
+    if once:
+        return asked_for
     after = run.due
     if next_state.place == "next":
         if not isinstance(next_state.due, float):

@@ -86,8 +86,8 @@ dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is
 was ahead.
 
 NEXT in the record of a run is what was left behind for its end while it was in flight: ``-`` nothing, ``set`` a new
-schedule, ``from:TIME`` one that was due from then on already when it was set, ``once`` a new one-off that waits on the
-timeline, ``due:TIME`` a further run that is owed when this one ends.
+schedule, ``from:TIME`` one that was due from then on already when it was set, or a one-off with other data, ``once`` a
+new one-off that waits on the timeline, ``due:TIME`` a further run that is owed when this one ends.
 ``cancelled+`` before that: the run was cancelled, so its worker ends it early, and however it ends, it has not failed.
 
 Limits is an object with these fields, of which each may be missing. ``paused``: since, until (times), by, reason,

@@ -326,10 +326,18 @@ def test_what_is_owed_or_on_the_timeline_comes_first(outcome, left, schedule, ch
     assert again(outcome, left, schedule, 102.0) == replace(outcome, **changes, left=left)
 
 
-@pytest.mark.parametrize("outcome", [NextState("die"), NextState("due", 300.0, retry_state="1 0 1 100.000000 -")])
-def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome):
+@pytest.mark.parametrize(
+    ("outcome", "changes"),
+    [
+        (NextState("next"), RUNS_OWED),
+        (NextState("die"), RUNS_OWED),
+        (NextState("due", 300.0, retry_state="1 0 1 100.000000 -"), {"due": 100.0}),
+        (NextState("due", 100.0, "lost", retry_state="0 0 alone"), {"due": 100.0}),
+    ],
+)
+def test_a_one_off_that_is_asked_for_during_its_run_runs_once_more_and_that_is_all(outcome, changes):
     found = again(outcome, OWED, "AT:100", 102.0, run("AT:100"))
-    assert found == replace(outcome, **RUNS_OWED, left=OWED)
+    assert found == replace(outcome, **changes, left=OWED)
 
 
 def test_what_is_owed_is_found_beside_what_another_hand_has_left():

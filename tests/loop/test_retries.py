@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redbike import Again, Jobs, Redbike
+from redbike import Again, Jobs, Redbike, current_run
 from redbike.config.settings import Settings
 from redbike.loop.policies import decide_failed
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, read_rules
@@ -168,3 +168,68 @@ def test_a_try_that_is_not_tried_again_as_its_job_was_set_meanwhile_has_ended(
     bike.dispatch_due()
     assert "after:A" in [bike.work_one() for _ in range(2)]
     assert list(bike.fsck()) == []
+
+
+class Asking(Quiet):
+    """Fails with `errors`, one after the other, and calls `ask` before; notes each try, and what that finds saved."""
+
+    def __init__(self, ask, *errors):
+        super().__init__("A")
+        self.ask, self.errors, self.tries = ask, list(errors), []
+
+    def work(self, jobid):
+        run = current_run()
+        self.tries.append((run.attempt, run.due, run.saved))
+        if self.errors:
+            run.save("page 2")
+            self.ask(run.bike)
+            raise self.errors.pop(0)
+
+
+ASKS = {
+    "run": lambda bike: bike.run("job:A"),
+    "set": lambda bike: bike.set("job:A", "NOW"),
+    "set with the same data": lambda bike: bike.set("job:A", "NOW", data=1),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+@pytest.mark.parametrize("error", [ValueError("it broke"), Again(after=60.0)])
+def test_the_next_try_of_a_one_off_is_the_run_that_was_asked_for_during_the_try_before(client, prefix, ask, error):
+    bike = Redbike(worker := Asking(ask, error), prefix, client)
+    bike.set("job:A", "NOW", retries=2, data=1)
+    assert [bike.work_one() for _ in range(3)] == ["job:A", "job:A", None]
+    due = worker.tries[0][1]
+    assert worker.tries == [(1, due, None), (2, due, "page 2")]
+    assert [(run["outcome"], run["attempt"]) for run in bike.tell("job:A")["runs"]] == [("ok", 2), ("retry", 1)]
+    assert list(bike.failures()) == list(bike.fsck()) == []
+
+
+def test_a_one_off_that_is_asked_for_in_each_try_has_failed_after_its_retries(client, prefix):
+    errors = [ValueError(f"try {number}") for number in range(3)]
+    bike = Redbike(worker := Asking(ASKS["run"], *errors), prefix, client)
+    bike.set("job:A", "NOW", retries=1)
+    bike.work_one()
+    bike.work_one()
+    assert [failure["error"] for failure in bike.failures()] == ["ValueError: try 1"]
+    bike.work_one()
+    assert [attempt for attempt, _, _ in worker.tries] == [1, 2, 1]
+    assert [run["outcome"] for run in bike.tell("job:A")["runs"]] == ["retry", "failed", "retry"]
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(ValueError("it broke"), "failed"), (Again(), "cancelled")])
+def test_a_one_off_that_is_set_with_other_data_during_a_try_is_no_further_try_of_that(client, prefix, error, outcome):
+    def ask(bike):
+        bike.set("job:A", "NOW", data=2)
+        bike.set("job:A", "NOW", data=2)
+
+    bike = Redbike(worker := Asking(ask, error), prefix, client)
+    bike.set("job:A", "NOW", retries=2, data=1)
+    bike.work_one()
+    assert [failure["error"] for failure in bike.failures()] == ["ValueError: it broke"] * (outcome == "failed")
+    assert [bike.work_one() for _ in range(2)] == ["job:A", None]
+    (_, due, _), (attempt, other_due, saved) = worker.tries
+    assert (attempt, saved) == (1, None)
+    assert other_due > due
+    assert [run["outcome"] for run in bike.tell("job:A")["runs"]] == ["ok", outcome]
+    assert "skipped" not in bike.tell("job:A")

@@ -177,13 +177,13 @@ class Jobs(RuleBasedStateMachine):
         set_one(self.store.at(self.now), JobToSet(jobid, text, self.now, False, queue_for(jobid), **more))
         self.model.set(self.now, jobid, text, self.now, once=False, **more)
 
-    @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]))
-    def set_now(self, jobid, text):
-        self._set_now(jobid, text)
+    @rule(jobid=jobids, text=st.sampled_from(["NOW", "CONTINUE"]), data=data)
+    def set_now(self, jobid, text, data=None):
+        self._set_now(jobid, text, data)
 
-    def _set_now(self, jobid, text):
-        set_job(self.store.at(self.now), jobid, text, "now", once=text == "NOW")
-        self.model.set(self.now, jobid, text, self.now, once=text == "NOW", begins=text == "CONTINUE")
+    def _set_now(self, jobid, text, data=None):
+        set_one(self.store.at(self.now), JobToSet(jobid, text, "now", text == "NOW", queue_for(jobid), data=data))
+        self.model.set(self.now, jobid, text, self.now, text == "NOW", data=data, begins=text == "CONTINUE")
 
     @rule(jobid=jobids)
     def set_stop(self, jobid):
@@ -760,6 +760,7 @@ WORDS = {
     "at": ("set_once", {"jobid": "a:A", "delay": 10.0, "options": None}),
     "due": ("set_once", {"jobid": "a:A", "delay": -3.0, "options": None}),
     "now": ("set_now", {"jobid": "a:A", "text": "NOW"}),
+    "other-now": ("set_now", {"jobid": "a:A", "text": "NOW", "data": '{"a":1}'}),
     "continue": ("set_now", {"jobid": "a:A", "text": "CONTINUE"}),
     "brief": ("set_expiring", {"jobid": "a:A", "text": "EVERY:60@0.0"}),
     "brief-later": ("set_periodic", ONE_MINUTE | {"delay": 10.0, "options": '{"expires":5}'}),
@@ -794,6 +795,9 @@ WORDS = {
 # One-offs, explicit runs, retries, what waits elsewhere; pauses; what is set during a run; limits; what expires.
 WALKS = """
 now take end, now take quit, now take die, now take retry, due take out, due take retry long dispatch take out
+now take now retry take end, now take run retry take retry, due take now retry take, now take run pause retry resume
+now take other-now retry take end, now take other-now now run end, now take run other-now other-now end take
+past take now other-now now end, now take other-now pause retry resume take, now take run long lose take long lose take
 now take long lose take long lose take long lose, set take long lose take stale, set take unset later vanish
 later long homeless wait dispatch take, elsewhere later, elsewhere stop, elsewhere unset, elsewhere pause resume
 later long run take end, later run take end, set take run long lose take, set take run long long overrun take

@@ -1,5 +1,5 @@
 -- Where a job goes that is set.
--- keys   statuses, timeline, queued, running, retry_states, skipped, wakeup, pauses, timers,
+-- keys   statuses, timeline, queued, running, retry_states, skipped, wakeup, pauses, timers, data,
 --        following, followers, _backfill
 
 local gone = {}  -- jobs that are not on the timeline any more
@@ -23,8 +23,11 @@ local function set_in_flight(job, run, due, same)  -- returns whether nothing ha
   local owed, missed = leaves(run, OWED), leaves(run, ANEW)
   local at_once, given_up, unmoved = due and due <= now and job.once, owed or missed, false
   if at_once and not job.pause then
-    given_up = missed  -- what is owed is still
-    run.next = OWED .. stamp(due)
+    -- With other data it is no further try of what runs.
+    local is_other = job.data ~= nil and job.data ~= call('HGET', data, job.id)
+    local is_anew = same and (missed or is_other)
+    given_up = missed and not same  -- what is owed is still
+    run.next = (is_anew and ANEW or OWED) .. stamp(due)
     wait_until(nil, job)
   elseif due and due <= now and not (at_once or same or job.due == 'now') then
     run.next = ANEW .. stamp(due)  -- it comes when the run ends, as it would come from a queue
