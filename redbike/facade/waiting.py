@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from operator import attrgetter
 from typing import cast
@@ -24,7 +24,7 @@ class ComingRun:
 
     def __init__(self, inspect: Callable[[], JobState]) -> None:
         self._inspect = inspect
-        self._looked = 0.0
+        self._looked, self._tried = 0.0, RetryState()
         # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
         self._before: tuple[float, float] | None = None
         self.is_any = True
@@ -32,13 +32,14 @@ class ComingRun:
     def look(self) -> None:
         """Look at the job as it is now."""
         self._looked, state = time.monotonic(), self._inspect()
+        self._tried = RetryState.parse(state.retry_state)
         places = state.run, state.waiting, state.timeline, state.held
         self.is_any = any(place is not None for place in places)
         # A recurring job that was set anew has not been asked to run once more.
         if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
             # One that is owed is the next try, if this one fails and is tried again.
             is_owed = state.run.next.startswith(Left.OWED)
-            self._before = state.run.due, RetryState.parse(state.retry_state).tries + 1 if is_owed else math.inf
+            self._before = state.run.due, self._tried.tries + 1 if is_owed else math.inf
 
     @property
     def is_none(self) -> bool:
@@ -50,6 +51,17 @@ class ComingRun:
     def awaits(self, run: PastRun) -> bool:
         """Tell whether that is the run to wait for."""
         return self._before is None or run.due != self._before[0] or run.attempt > self._before[1]
+
+    def is_tried_again(self, run: PastRun, kept: Iterable[PastRun]) -> bool:
+        """Tell whether the occurrence of a run that has just ended is tried again; `kept` are the runs of the job."""
+        if run.outcome not in (Outcome.LOST, Outcome.OVERRUN):
+            return run.outcome == Outcome.RETRY
+        self.look()
+        if self._tried.alone or (self._tried.due is not None and self._tried.tries >= run.attempt):
+            return True
+        # That try may have ended meanwhile.
+        number = run.attempt, run.started
+        return any(later.due == run.due and (later.attempt, later.started) > number for later in kept)
 
 
 def wait_for_run(
@@ -75,7 +87,9 @@ def wait_for_run(
             if isinstance(event, LogEntry):
                 if event.jobid in (jobid, ""):  # "" is everything
                     coming.look()
-            elif event.jobid == jobid and event.outcome != Outcome.RETRY and coming.awaits(event):
+            elif event.jobid != jobid or not coming.awaits(event):
+                continue
+            elif not coming.is_tried_again(event, store.journal.list_runs([jobid])):
                 return event
     if coming.is_any:
         raise TimeoutError(f"no run of {jobid!r} has ended in time")

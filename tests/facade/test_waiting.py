@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from redbike import AsyncRedbike, BadConfig, Jobs, NoSuchJob, Redbike, RedbikeError, current_run
+from redbike.facade.waiting import ComingRun
 from redbike.store.log import Events
 from tests.loops import beside, join, start
+from tests.verbs import take_many
 from tests.waiting import wait_until
 
 
@@ -185,6 +187,68 @@ def test_the_try_that_somebody_asked_for_during_the_one_before_is_waited_for(bik
         goes_on.set()
         join(waiting)
     assert [(run.outcome, run.attempt) for run in results] == [("ok", failures + 1)]
+
+
+def test_a_try_that_overran_is_not_the_end_of_a_run_that_is_requeued(bike, jobs):
+    overran, goes_on = threading.Event(), threading.Event()
+
+    @jobs.job("job", timeout="0.3s", on_timeout="requeue", keep_result=True)
+    def job() -> int:
+        if current_run().attempt < 3:
+            overran.wait(60)
+        else:
+            assert goes_on.wait(60)
+        return current_run().attempt
+
+    results = []
+    with beside(bike.store, bike.work, bike.dispatch):
+        handle = job.enqueue()
+        waiting = start(lambda: results.append(handle.wait(60)))
+        wait_until(lambda: len(list(bike.runs(handle))) == 2)
+        goes_on.set()
+        join(waiting)
+        overran.set()
+    assert [(run.outcome, run.result) for run in results] == [("ok", 3)]
+
+
+LOST = [
+    # on_lost, how many runs are lost together, and how the one that is waited for has ended
+    ("requeue", 1, ("ok", 2)),
+    ("requeue", 2, ("ok", 1)),
+    ("stop", 1, ("lost", 1)),
+    ("reschedule", 1, ("lost", 1)),
+]
+
+
+@pytest.mark.parametrize("schedule", ["NOW", "EVERY:1h"])
+@pytest.mark.parametrize(("on_lost", "number", "ended"), LOST)
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_a_lost_run_is_not_the_end_of_an_occurrence_that_is_tried_again(
+    bike, jobs, monkeypatch, schedule, on_lost, number, ended, ends_first
+):
+    jobs.job("job")(lambda: None)
+    for jobid in ("job:a", "job:b")[:number]:
+        bike.set(jobid, schedule, on_lost=on_lost)
+        bike.run(jobid)
+    assert len(take_many(bike.store, [("work-job", 60.0)], [1], "tag", number)) == number
+    if ends_first:
+        # The next try has ended when the end of the lost one is heard.
+        is_tried_again = ComingRun.is_tried_again
+
+        def work_first(*given):
+            bike.work_one()
+            return is_tried_again(*given)
+
+        monkeypatch.setattr(ComingRun, "is_tried_again", work_first)
+    results = []
+    waiting = start(lambda: results.append(bike.wait("job:a", 60)))
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    bike.client.zadd(bike.store.keys.leases, {"tag": 1.0})
+    bike.dispatch_due()
+    if not ends_first:
+        bike.work_one()
+    join(waiting)
+    assert [(run.outcome, run.attempt) for run in results] == [ended]
 
 
 def test_a_run_that_ends_when_somebody_has_just_begun_to_listen_is_not_the_one_that_was_asked_for(
