@@ -73,10 +73,11 @@ class Queries(Part):
     def wait(self, jobid: str, timeout: DurationLike | None = None) -> PastRun:
         """Wait until a run of `jobid` has ended that is not tried again, and return it; at once if none is to come.
 
-        Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. What is
-        withdrawn, or expires, meanwhile is found out within some seconds. Raises `TimeoutError` after `timeout`,
-        such as ``2m``, `NoSuchJob` if there is no such job, or no run of it is kept, or if it is one for every host,
-        `Unreachable` where the server goes away, and `RedbikeError` if this Redbike is closed meanwhile.
+        Then it is the last one. If somebody has asked for a further run while one goes on, that is waited for. Raises
+        `TimeoutError` after `timeout`, such as ``2m``, `Unreachable` where the server goes away, `RedbikeError` if this
+        Redbike is closed meanwhile, and `NoSuchJob` if there is no such job, if it is one for every host, if no run of
+        it is kept, and some seconds after what was to come was withdrawn or cancelled, or has expired. Of what
+        ``enqueue`` returns, only runs count that began after that.
         """
         return self.wait_until(jobid, timeout, lambda: False)
 

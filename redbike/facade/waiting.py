@@ -10,13 +10,16 @@ from typing import cast
 from redbike.errors import NoSuchJob
 from redbike.schedule.moments import DurationLike, read_duration
 from redbike.store.enums import Left, Outcome
-from redbike.store.history import PastRun
+from redbike.store.history import LONG, TICKS, PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
+from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
+from redbike.worker.calls import JobHandle
 
 LOOK_AGAIN = 5.0  # seconds: nobody says so when what is waited for is withdrawn, or expires
+DRIFT = 0.001  # seconds in each second by which two clocks may run apart
 
 
 class ComingRun:
@@ -27,9 +30,21 @@ class ComingRun:
         self._looked, self._tried = 0.0, RetryState()
         # The due time of a run that is not the one to wait for, and the number of its try, or of the last one.
         self._before: tuple[float, float] | None = None
+        self._since = -math.inf  # what began before that, by Redis' clock, is another run
         self.is_any = True
 
-    def look(self) -> None:
+    def begin(self, asked_at: float | None = None) -> None:
+        """Look for the first time; `asked_at` is when a single run was asked for, by the monotonic clock."""
+        state = self.look()
+        if self.is_any:
+            self._since = state.run.start if state.run else state.now
+        elif asked_at is not None and state.dropped is not None:
+            self._since = math.inf  # what was asked for has expired
+        if asked_at is not None:
+            ago = time.monotonic() - asked_at
+            self._since = max(self._since, state.now - ago * (1 + DRIFT) - CLOCKS_DIFFER)
+
+    def look(self) -> JobState:
         """Look at the job as it is now."""
         self._looked, state = time.monotonic(), self._inspect()
         self._tried = RetryState.parse(state.retry_state)
@@ -39,7 +54,10 @@ class ComingRun:
         if state.run and state.run.next.startswith((Left.OWED, Left.ANEW, Left.ONCE)):
             # One that is owed is the next try, if this one fails and is tried again.
             is_owed = state.run.next.startswith(Left.OWED)
-            self._before = state.run.due, self._tried.tries + 1 if is_owed else math.inf
+            # The other record is gone if the job was set during the run.
+            tries = max(self._tried.tries, state.run.failures + state.run.losses)
+            self._before = state.run.due, tries + 1 if is_owed else math.inf
+        return state
 
     @property
     def is_none(self) -> bool:
@@ -50,6 +68,10 @@ class ComingRun:
 
     def awaits(self, run: PastRun) -> bool:
         """Tell whether that is the run to wait for."""
+        # When a run began that was very late, is kept in whole seconds.
+        exact = 1 / TICKS if run.started - run.due < LONG / TICKS - 1 else 1.0
+        if run.started + exact < self._since:
+            return False
         return self._before is None or run.due != self._before[0] or run.attempt > self._before[1]
 
     def is_tried_again(self, run: PastRun, kept: Iterable[PastRun]) -> bool:
@@ -73,12 +95,14 @@ def wait_for_run(
 ) -> PastRun:
     """Return a run of `jobid` that ends, or the last one if none is to come.
 
-    Raise `TimeoutError` after `timeout`, or when `is_over`, and `NoSuchJob` if no run is kept.
+    Of a `JobHandle`, only a run counts that began after the call. Raise `TimeoutError` after `timeout`, or when
+    `is_over`, and `NoSuchJob` if no run is kept, or what was to come does not run.
     """
     end = math.inf if timeout is None else time.monotonic() + read_duration("timeout", timeout)
     coming = ComingRun(lambda: inspect(jobid))
-    # A run that goes on now, and is not the one to wait for, may end while this begins to listen.
-    coming.look()
+    # A run that goes on now, and is not the one to wait for, may end while this begins to listen. Where a test moves
+    # the clock, the other one says nothing.
+    coming.begin(jobid.asked_at if isinstance(jobid, JobHandle) and store.stopped_at is None else None)
     events = store.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened.
@@ -93,7 +117,9 @@ def wait_for_run(
                 return event
     if coming.is_any:
         raise TimeoutError(f"no run of {jobid!r} has ended in time")
-    last = max(store.journal.list_runs([jobid]), key=attrgetter("started"), default=None)
-    if last is None:
+    kept = sorted(store.journal.list_runs([jobid]), key=attrgetter("started"))
+    if not kept:
         raise NoSuchJob(f"no run of {jobid!r} is kept, and none will come")
-    return last
+    if not coming.awaits(kept[-1]):
+        raise NoSuchJob(f"{jobid!r} does not run any more: what was to come was withdrawn or cancelled, or has expired")
+    return kept[-1]

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import inspect
 import json
+import time
 import weakref
 from collections.abc import Callable, Container, Coroutine, Generator
 from datetime import datetime, timedelta
@@ -93,6 +94,7 @@ class JobHandle(str, Generic[W]):
 
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
+    asked_at: float | None = None  # before its run was asked for, by the monotonic clock; None if nobody knows
 
     def __reduce__(self) -> tuple[type["JobHandle"], tuple[str]]:
         return JobHandle, (str(self),)  # a Redbike cannot be pickled
@@ -106,16 +108,17 @@ class JobHandle(str, Generic[W]):
     def wait(self, timeout: DurationLike | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.
 
-        With an `AsyncRedbike` it is to be awaited.
+        Raise `NoSuchJob` if it never runs, as it was withdrawn or cancelled, or has expired. With an `AsyncRedbike` it
+        is to be awaited.
         """
         if self._bike is None:
             raise RedbikeError(f"nobody has set {str(self)!r} here: Redbike.wait() waits for any job")
-        waits: Any = self._bike.wait(str(self), timeout) if self._stored is None else self._wait(self._bike, timeout)
+        waits: Any = self._bike.wait(self, timeout) if self._stored is None else self._wait(self._bike, timeout)
         return cast(W, waits)
 
     async def _wait(self, bike: "AnyRedbike", timeout: DurationLike | None) -> Any:
         await self
-        return await bike.wait(str(self), timeout)
+        return await bike.wait(self, timeout)
 
     def __await__(self) -> "Generator[Any, None, JobHandle[Coroutine[Any, Any, PastRun]]]":
         if self._stored is not None:
@@ -255,9 +258,11 @@ class JobFunction(Generic[P, R]):
         options = _DEFAULTS | _leave_out(self._options)
         if self._bikes.find_traceparent and "traceparent" not in self._options:
             options["traceparent"] = self._bikes.find_traceparent()
-        stored = getattr(bike, method)(jobid, schedule, **options, data=data)
-        handle = JobHandle(jobid)
+        handle: JobHandle = JobHandle(jobid)
         handle._bike = bike
+        if method == "set":
+            handle.asked_at = time.monotonic()
+        stored = getattr(bike, method)(jobid, schedule, **options, data=data)
         if inspect.iscoroutine(stored):
             handle._stored = cast(Any, bike)._start(stored)
         return handle

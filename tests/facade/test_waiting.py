@@ -125,23 +125,98 @@ def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jo
         assert asyncio.run(main()) == list(range(30))
 
 
-@pytest.mark.parametrize("withdraw", ["unset", "stop", "cancel", "expire"])
-def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, withdraw):
+WITHDRAW = {
+    "unset": lambda bike: bike.unset("job"),
+    "stop": lambda bike: bike.set("job", "STOP"),
+    "cancel": lambda bike: bike.cancel("job"),
+    "expire": lambda bike: wait_until(lambda: bike.dispatch_due() or bike.tell("job")["status"].startswith("STP")),
+}
+
+
+@pytest.mark.parametrize("withdraw", WITHDRAW)
+@pytest.mark.parametrize("has_run", [False, True])
+def test_who_waits_hears_of_it_when_no_run_is_to_come(bike, jobs, monkeypatch, withdraw, has_run):
     monkeypatch.setattr("redbike.facade.waiting.LOOK_AGAIN", 0.0)
     jobs.job("job")(lambda: None)
+    if has_run:
+        bike.set("job", "NOW")
+        bike.work_one()
     bike.set("job", "NOW", expires=0.5 if withdraw == "expire" else None)
+    raised = []
 
     def wait():
-        with pytest.raises(NoSuchJob):
+        with pytest.raises(NoSuchJob) as caught:
             bike.wait("job")
+        raised.append(str(caught.value))
 
-    waiting, raised = wait_beside(bike, wait)
-    if withdraw == "expire":
-        wait_until(lambda: bike.dispatch_due() or bike.tell("job")["status"].startswith("STP"))
-    else:
-        {"unset": bike.unset, "stop": lambda job: bike.set(job, "STOP"), "cancel": bike.cancel}[withdraw]("job")
+    waiting = start(wait)
+    wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+    WITHDRAW[withdraw](bike)
     join(waiting)
-    assert len(raised) == 1
+    [why] = raised
+    assert why.startswith(
+        "'job' does not run any more: " if has_run and withdraw != "unset" else "no run of 'job' is kept"
+    )
+
+
+def test_a_call_that_has_expired_before_anybody_waits_has_no_run(bike, jobs):
+    job = jobs.job("job")(lambda: None)
+    job.options(key="one").enqueue()
+    bike.work_one()
+    handle = job.options(key="one", expires="0.1s").enqueue()
+    wait_until(lambda: bike.dispatch_due() or bike.tell(handle)["status"].startswith("STP"))
+    with pytest.raises(NoSuchJob, match=r"^'job:one' does not run any more: what was to come was withdrawn or "):
+        handle.wait()
+    assert bike.wait("job:one").outcome == "ok"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_from_before_a_call_that_was_cancelled_is_not_its_run(client, prefix, bike, jobs, monkeypatch, is_async):
+    job = jobs.job("job")(lambda: None)
+    job.options(key="one").enqueue()
+    bike.work_one()
+    # As if some seconds had passed since.
+    monkeypatch.setattr("redbike.facade.waiting.CLOCKS_DIFFER", -0.001)
+
+    async def call():
+        async with AsyncRedbike(jobs, prefix, client) as own:
+            handle = await job.options(key="one", bike=own).enqueue()
+            await own.cancel(handle)
+            await handle.wait()
+
+    def call_here():
+        handle = job.options(key="one", bike=bike).enqueue()
+        bike.cancel(handle)
+        handle.wait()
+
+    with pytest.raises(NoSuchJob, match=r"^'job:one' does not run any more: "):
+        asyncio.run(call()) if is_async else call_here()
+
+
+def test_the_end_of_a_run_is_not_that_of_a_call_which_was_withdrawn_during_it(bike, jobs, monkeypatch):
+    monkeypatch.setattr("redbike.facade.waiting.LOOK_AGAIN", 0.0)
+    begun, goes_on, raised = threading.Event(), threading.Event(), []
+
+    @jobs.job("job")
+    def job() -> None:
+        begun.set()
+        assert goes_on.wait(60)
+
+    def wait(handle):
+        with pytest.raises(NoSuchJob, match="'job:one' does not run any more"):
+            handle.wait(60)
+        raised.append(handle)
+
+    with beside(bike.store, bike.work):
+        job.options(key="one").enqueue()
+        assert begun.wait(60)
+        handle = job.options(key="one").enqueue()
+        waiting = start(lambda: wait(handle))
+        wait_until(lambda: bike.client.pubsub_shardnumsub(bike.store.keys.journal)[0][1])
+        bike.set("job:one", "STOP")
+        goes_on.set()
+        join(waiting)
+    assert raised == ["job:one"]
 
 
 @pytest.mark.parametrize("after", [None, "0.3s"])
