@@ -86,10 +86,12 @@ def read_changes(given: Mapping[str, Any]) -> OptionChanges:
     """Return the changes that are `given` by names, with ``-`` or ``_``; data as a value. Raise `BadConfig`."""
     values = {name.replace("_", "-") if isinstance(name, str) else name: value for name, value in given.items()}
     for name in values:
-        if name not in COLUMNS[2:]:
+        if name != DATA and name not in OPTIONS:
             raise TypeError(f"unexpected option {name!r}: {', '.join(COLUMNS[2:])} are known")
     data = format_data(values.pop(DATA)) if DATA in values else None
-    return OptionChanges({name: read_option(name, value) for name, value in values.items()}, data)
+    # Whoever sets a job whole gives None for most.
+    read = {name: None if value is None else read_option(name, value) for name, value in values.items()}
+    return OptionChanges(read, data)
 
 
 def read_option(name: str, value: Any) -> Value | None:
