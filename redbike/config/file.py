@@ -58,8 +58,8 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     conflicts = () if is_elsewhere else _list_conflicts(parser)
     for problem in (*_check_url(url), *_list_unknown(parser), *_find_quoted(parser).values(), *conflicts):
         raise BadConfig(problem)
-    settings = Settings(**(_get_settings(parser) | _get_variables(environ) | _leave_out_none(overrides)))
-    return _make_config(parser, path, settings, servers, _get_variables(environ) | overrides)
+    elsewhere = _get_variables(environ) | _leave_out_none(overrides)
+    return _make_config(parser, path, Settings(**(_get_settings(parser) | elsewhere)), servers, elsewhere)
 
 
 def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
@@ -80,7 +80,7 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
         except BadConfig as error:
             problems.append(str(error))
     servers = _list_servers(parser, path, environ, url)
-    config = _make_config(parser, path, Settings(**good), servers, _get_variables(environ) | overrides)
+    config = _make_config(parser, path, Settings(**good), servers, elsewhere)
     return Examined(config, tuple(problems), frozenset(given.keys() - good.keys()), tuple(servers))
 
 
@@ -125,9 +125,9 @@ def _make_config(
     path: str | None,
     settings: Settings,
     servers: Sequence[tuple[str, str | dict[str, str]]],
-    overrides: Mapping[str, Any],
+    elsewhere: Mapping[str, Any],
 ) -> Config:
-    is_from_file = overrides.get("worker") is None and settings.worker is not None
+    is_from_file = "worker" not in elsewhere and settings.worker is not None
     folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
     return Config(settings, servers[0][1] if servers else None, tuple(_warn_of_sections(parser)), folder)
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from redbike.commands.worker import Commands
-from redbike.config.file import load
+from redbike.config.file import examine, load
 from redbike.errors import BadConfig
 from redbike.facade.redbike import Redbike
 from redbike.loop.worker_class import RoundRobin, read_concurrency
@@ -52,9 +52,11 @@ def test_a_file_is_beside_the_config_file_that_names_it_or_else_in_the_current_f
     (etc / "redbike.conf").write_text(f"[redbike]\nworker: {SPEC}\n")
     (tmp_path / "commands.ini").write_text("[commands]\nhere = true\n[here]\ntimeout = 1\n")
     (etc / "commands.ini").write_text("[commands]\nthere = true\n[there]\ntimeout = 2\n")
-    for given, seconds in ((None, 7.0), (SPEC, 6.0)):
-        config = load("etc/redbike.conf", {}, worker=given)
-        assert load_worker(config.settings.worker, config.folder).timeout("work-A") == seconds
+    variable = {"REDBIKE_WORKER": SPEC}
+    for environ, given, seconds in (({}, None, 7.0), ({}, SPEC, 6.0), (variable, None, 6.0)):
+        loaded = load("etc/redbike.conf", environ, worker=given)
+        for config in (loaded, examine("etc/redbike.conf", environ, worker=given).config):
+            assert load_worker(config.settings.worker, config.folder).timeout("work-A") == seconds
     # A class that takes no folder is given none.
     assert isinstance(load_worker("redbike:RoundRobin('A')", "/etc"), RoundRobin)
 
