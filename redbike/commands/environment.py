@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from redbike.commands.file import Command
 from redbike.commands.values import MAX_SECONDS
-from redbike.config.file import OF_RUN, SECRETS, VARIABLE
+from redbike.config.file import OF_FAILURE, OF_RUN, SECRETS, VARIABLE
 from redbike.errors import CommandFailed
 from redbike.store import shell
 from redbike.store.run import Run, format_due
 
 # No command inherits these: what has started the worker may itself be a command, of another run.
-HIDDEN = frozenset(name.encode() for name in (*SECRETS, *OF_RUN, "REDBIKE_OUTCOME", "REDBIKE_ERROR"))
+HIDDEN = frozenset(name.encode() for name in (*SECRETS, *OF_RUN, *OF_FAILURE))
 MOST_DATA = 32 * 1024  # bytes of data in a variable: the system allows 128 KiB, and all variables share a limit
 
 _files: set[str] = set()  # those with data that are there now

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redbike.commands.file import Command
-from redbike.config.file import OF_RUN, SECRETS
+from redbike.config.file import OF_FAILURE, OF_RUN, SECRETS
 from redbike.errors import BadConfig, CommandFailed
 
 KEYS = ("argv", "cwd", "env", "umask")
@@ -20,8 +20,7 @@ SHELL = "/bin/sh"  # which runs a script
 # What belongs to the terminal, the shell or the run of the caller, as at(1) leaves it out too.
 LEFT_OUT = {
     *("TERM", "TERMCAP", "DISPLAY", "WAYLAND_DISPLAY", "_", "SHLVL", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"),
-    *("EUID", "GROUPS", "PPID", "UID", *SECRETS),
-    *(*OF_RUN, "REDBIKE_OUTCOME", "REDBIKE_ERROR"),
+    *("EUID", "GROUPS", "PPID", "UID", *SECRETS, *OF_RUN, *OF_FAILURE),
 }
 _UMASK = re.compile(r"0?[0-7]{1,3}", re.ASCII)
 

@@ -22,6 +22,12 @@ OF_RUN = tuple(
     f"{VARIABLE}{name}"
     for name in ("JOBID", "QUEUE", "DUE", "ATTEMPT", "DEADLINE", "KEY", "DATA", "DATA_FILE", "BACKFILL")
 )
+OF_FAILURE = ("REDBIKE_OUTCOME", "REDBIKE_ERROR")  # what ``on-failure`` also hears
+# What people set in the environment: these, and the settings.
+SET_BY_PEOPLE = (
+    *("REDBIKE_URL", "REDBIKE_SERVER", "REDBIKE_WEB_TOKEN", "REDBIKE_WATCHDOG_FILE", "REDBIKE_DISPATCHER_PING_URL"),
+    *(f"{VARIABLE}{name.upper()}" for name in SETTINGS),
+)
 SETTINGS_SECTION, REDIS_SECTION = "redbike", "redbike-redis"
 
 
@@ -59,7 +65,8 @@ def load(path: str | None, environ: Mapping[str, str], url: str | None = None, *
     for problem in (*_check_url(url), *_list_unknown(parser), *_find_quoted(parser).values(), *conflicts):
         raise BadConfig(problem)
     elsewhere = _get_variables(environ) | _leave_out_none(overrides)
-    return _make_config(parser, path, Settings(**(_get_settings(parser) | elsewhere)), servers, elsewhere)
+    settings = Settings(**(_get_settings(parser) | elsewhere))
+    return _make_config(path, settings, servers, elsewhere, _list_warnings(parser, environ))
 
 
 def examine(path: str | None, environ: Mapping[str, str], url: str | None = None, **overrides: Any) -> Examined:
@@ -80,7 +87,7 @@ def examine(path: str | None, environ: Mapping[str, str], url: str | None = None
         except BadConfig as error:
             problems.append(str(error))
     servers = _list_servers(parser, path, environ, url)
-    config = _make_config(parser, path, Settings(**good), servers, elsewhere)
+    config = _make_config(path, Settings(**good), servers, elsewhere, _list_warnings(parser, environ))
     return Examined(config, tuple(problems), frozenset(given.keys() - good.keys()), tuple(servers))
 
 
@@ -121,15 +128,15 @@ def _leave_out_none(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_config(
-    parser: configparser.ConfigParser,
     path: str | None,
     settings: Settings,
     servers: Sequence[tuple[str, str | dict[str, str]]],
     elsewhere: Mapping[str, Any],
+    warnings: Sequence[str],
 ) -> Config:
     is_from_file = "worker" not in elsewhere and settings.worker is not None
     folder = os.path.dirname(os.path.abspath(DEFAULT_FILE if path is None else path)) if is_from_file else None
-    return Config(settings, servers[0][1] if servers else None, tuple(_warn_of_sections(parser)), folder)
+    return Config(settings, servers[0][1] if servers else None, tuple(warnings), folder)
 
 
 def _make_parser(strict: bool) -> configparser.ConfigParser:
@@ -175,6 +182,10 @@ def explain_ini(error: configparser.Error, shows: bool = False) -> str:
     return f"{lines} neither a [section] nor a 'key: value' in one{quoted}"
 
 
+def _list_warnings(parser: configparser.ConfigParser, environ: Mapping[str, str]) -> list[str]:
+    return [*_warn_of_sections(parser), *_warn_of_variables(environ)]
+
+
 def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
     """Yield a warning for each misspelt section. Other unknown sections may belong to programs that share the file."""
     for section in parser.sections():
@@ -182,6 +193,16 @@ def _warn_of_sections(parser: configparser.ConfigParser) -> Iterator[str]:
         similar = difflib.get_close_matches(section.lower(), (SETTINGS_SECTION, REDIS_SECTION), 1, cutoff=0.8)
         if similar and section not in (SETTINGS_SECTION, REDIS_SECTION):
             yield f"the section {section!r} of the config file is ignored; is {similar[0]!r} meant?"
+
+
+def _warn_of_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each misspelt variable, without its value, which may be secret. An empty one is not given."""
+    known = {*SET_BY_PEOPLE, *OF_RUN, *OF_FAILURE}
+    for name in sorted(environ.keys() - known):
+        # With a lower cutoff, variables of others would count as misspelt: Kubernetes sets some for each service.
+        if name.startswith(VARIABLE) and environ[name]:
+            for similar in difflib.get_close_matches(name.upper(), SET_BY_PEOPLE, 1, cutoff=0.89):
+                yield f"the variable {name!r:.80} is ignored; is {similar!r} meant?"
 
 
 def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:

@@ -96,6 +96,18 @@ def test_a_bad_setting_in_the_environment_is_one_line(shell):
     assert "'many'" in shell.run("check").stdout
 
 
+def test_a_misspelt_setting_in_the_environment_is_a_warning(shell, here, caplog):
+    here(REDBIKE_RETRYS="hunter2", REDBIKE_URL=shell.environment["REDBIKE_URL"])
+    said = "the variable 'REDBIKE_RETRYS' is ignored; is 'REDBIKE_RETRIES' meant?"
+    assert shell.run("set", "a:A", "NOW").stderr == f"redbike: {said}\n"
+    checked = shell.run("check")
+    assert (checked.returncode, checked.stdout.splitlines()[0]) == (1, f"problem: {said}")
+    with Redbike.from_config():
+        assert caplog.messages == [said]
+    with Redbike(RoundRobin("A")):
+        assert caplog.messages == [said], "it reads none but those of the server and the prefix"
+
+
 @pytest.mark.parametrize("give", [lambda url: Redbike(RoundRobin("A"), url), lambda url: Settings(prefix=url)])
 def test_a_prefix_that_is_a_url_is_refused(here, give):
     with pytest.raises(BadConfig, match=r"bad prefix 'redis://…': it is the URL of a server") as caught:

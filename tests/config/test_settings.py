@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from redbike.config.file import load
+from redbike.config.file import examine, load
+from redbike.config.parameters import SETTINGS
 from redbike.errors import BadConfig
 from redbike.loop.worker_class import RoundRobin
 from redbike.worker.loader import load_worker
+from tests.commandline import ROOT
 
 
 @pytest.fixture
@@ -42,6 +44,43 @@ def test_relative_names_in_a_file_count_from_its_folder(conf, tmp_path, monkeypa
         conf(f"[redbike]\ntimefile: /time\n[redbike-redis]\nurl: {absolute}\n", "farm.conf")
         config = load(str(tmp_path / "farm.conf"), {})
         assert (config.settings.timefile, config.redis) == ("/time", absolute)
+
+
+MISSPELT = {
+    "REDBIKE_RETRYS": "REDBIKE_RETRIES",
+    "REDBIKE_TIME_ZONE": "REDBIKE_TIMEZONE",
+    "REDBIKE_prefix": "REDBIKE_PREFIX",
+    "REDBIKE_ULR": "REDBIKE_URL",
+    "REDBIKE_WEBTOKEN": "REDBIKE_WEB_TOKEN",
+}
+# What Kubernetes sets for services of these names.
+SERVICES = [
+    f"REDBIKE{name}_{word}"
+    for name in ("", "_DISPATCHER", "_METRICS", "_SERVER", "_URL", "_WEB", "_WORKER")
+    for word in ("PORT", "PORT_80_TCP", "PORT_80_TCP_ADDR", "PORT_80_TCP_PORT", "SERVICE_HOST", "SERVICE_PORT")
+]
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelt_variable_is_a_warning_without_its_value(name):
+    said = f"the variable {name!r} is ignored; is {MISSPELT[name]!r} meant?"
+    assert load(None, {name: "secret"}).warnings == (said,)
+    assert examine(None, {name: "secret"}).config.warnings == (said,)
+    assert load(None, {name: "", f"MY_{name}": "secret"}).warnings == ()
+
+
+def test_variables_of_redbike_and_of_others_are_no_warning():
+    texts = (path for folder in ("redbike", "docs", "deploy") for path in (ROOT / folder).rglob("*") if path.is_file())
+    named = [re.findall(rb"REDBIKE_[A-Z_]*[A-Z]", path.read_bytes()) for path in texts if path.suffix != ".pyc"]
+    names = {name.decode() for found in named for name in found} - {
+        *MISSPELT,
+        *(f"REDBIKE_{name.upper()}" for name in SETTINGS),
+    }
+    assert {"REDBIKE_ERROR", "REDBIKE_TEST_URL", "REDBIKE_SUPERVISED", "REDBIKE_IMAGE"} < names
+    assert (
+        examine(None, dict.fromkeys([*names, *SERVICES, "REDBIKE_TOKEN", "REDBIKE_HOSTNAME"], "x")).config.warnings
+        == ()
+    )
 
 
 def test_a_byte_order_mark_and_percent_signs_are_nothing_special(conf, tmp_path):
