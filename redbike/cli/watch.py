@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
@@ -14,6 +15,7 @@ from redbike.queries.metrics_server import Page, Server, parse_address
 from redbike.text.parsing import measure_duration
 
 ANSWER_TIMEOUT = 1.5  # seconds for all that is asked about health, so that the command takes two
+PARAMETERS = JOB, LAG = "job", "max-lag"  # of a request for /health
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
 
 
@@ -70,17 +72,12 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
         print(figures.format(), end="")
         return FAILED if figures.problem else DONE
 
-    def answer_health(given: dict[str, list[str]]) -> Page:
-        health = ask_health(config, given.get("job", []), _parse_lag(given.get("max-lag", [None])[-1]))
-        return Page(200 if health.is_well else 503, f"{health.format_line()}\n")
-
     stopping = StopFlag()
     # Before anybody can reach it: from then on a signal ends it in order.
     with SignalHandlers(lambda _: stopping.set()):
         try:
-            server = Server(
-                address, {"/metrics": lambda _: Page(200, figures.format(), KIND), "/health": answer_health}
-            )
+            health = partial(_answer_health, config)
+            server = Server(address, {"/metrics": lambda _: Page(200, figures.format(), KIND), "/health": health})
         except OSError as error:
             raise RedbikeError(f"cannot listen on {listen!r:.80}: {error.strerror or error}") from None
         with server:
@@ -91,3 +88,14 @@ def tell_metrics(arguments: Arguments, config: Config) -> int:
                 pass
             server.shutdown()
     return DONE
+
+
+def _answer_health(config: Config, given: dict[str, list[str]]) -> Page:
+    """Return whether all is well, by the parameters of a request. Raise `BadConfig` for one that is not known."""
+    for name, values in given.items():
+        if name not in PARAMETERS:
+            raise BadConfig(f"unexpected parameter {name!r:.80}: {', '.join(PARAMETERS)} are known")
+        if name != JOB and len(values) > 1:
+            raise BadConfig(f"the parameter {name!r} is given more than once")
+    health = ask_health(config, given.get(JOB, []), _parse_lag(given.get(LAG, [None])[0]))
+    return Page(200 if health.is_well else 503, f"{health.format_line()}\n")

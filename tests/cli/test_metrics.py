@@ -82,7 +82,14 @@ def test_health_is_served(shell, serving):
     assert text.startswith("OK: 1 dispatcher, 0 workers, 0 waiting")
     status, text, _ = get(serving, "/health?job=none:*")
     assert (status, text.partition(" | ")[0]) == (503, "PROBLEM: no job matches 'none:*'")
-    for wrong, said in (("max-lag=soon", "bad --max-lag 'soon'"), ("job=a%00b", "bad job id"), ("job=", "bad job id")):
+    for wrong, said in (
+        ("max-lag=soon", "bad --max-lag 'soon'"),
+        ("job=a%00b", "bad job id"),
+        ("job=", "bad job id"),
+        ("job=job:A&jobs=none:A", "unexpected parameter 'jobs': job, max-lag are known"),
+        ("max_lag=", "unexpected parameter 'max_lag': job, max-lag are known"),
+        ("max-lag=1h&max-lag=5m", "the parameter 'max-lag' is given more than once"),
+    ):
         status, text, _ = get(serving, f"/health?{wrong}")
         assert (status, text.startswith(said)) == (400, True), text
 
