@@ -81,16 +81,17 @@ def import_crontab(arguments: Arguments, config: Config) -> int:
 
 
 def _refuse_other_kind(name: str, imported: Imported, has_users: bool) -> None:
-    """Raise `BadConfig` for a file that has no line of a crontab, or one of the other kind: with users or without."""
+    """Raise `BadConfig` for a file that has no line to import, or one of the other kind: with users or without."""
     wrong, entries = [line for line in imported.refused if line.is_wrong], [job.entry for job in imported.jobs]
     nobody = [line for line in wrong if not line.names_user]
     if nobody and not any(map(_is_user, imported.users)):
         line = _describe(nobody[0].number, "no user is named", nobody[0].text)
         raise BadConfig(f"{name} {line}; leave out --system for a crontab without a column for users")
-    if not entries and len(wrong) == len(imported.refused):
-        why = f"; {_describe(wrong[0].number, wrong[0].reason, wrong[0].text)}" if wrong else ""
-        raise BadConfig(f"{name}: there is no line that runs a command{why}")
-    if entries and not has_users and all(map(_runs_user, entries)):
+    if not entries:
+        first = [*wrong, *imported.refused][:1]
+        why = "".join(f"; {_describe(line.number, line.reason, line.text)}" for line in first)
+        raise BadConfig(f"{name}: there is no line to import{why}")
+    if not has_users and all(map(_runs_user, entries)):
         line = _describe(entries[0].number, "the command is a user", f"{entries[0].time} {entries[0].command}")
         raise BadConfig(f"{name} {line}; use --system for a crontab with a column for users")
 

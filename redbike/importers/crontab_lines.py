@@ -121,7 +121,8 @@ class Entry:
 class Refused:
     """A line that becomes no job, and why.
 
-    `is_wrong` tells whether cron itself does not run it, and `names_user` whether it may name one, if it should.
+    `is_wrong` tells whether it must be changed: cron refuses it, or runs a command that no file of commands can have.
+    `names_user` tells whether it may name one, if it should.
     """
 
     number: int
@@ -186,8 +187,10 @@ def _read_entry(number: int, line: str, has_users: bool, variables: dict[str, st
     if _count_bytes(command) > MAX_COMMAND:
         raise BadTime(f"cron refuses it: a command may have {MAX_COMMAND} bytes")
     command, data = split_input(command)
+    if not command.strip(BLANKS):
+        return Refused(number, line, "there is no command to run", is_wrong=False)
     if reason := _find_obstacle(command, data):
-        return Refused(number, line, reason, is_wrong=False)
+        return Refused(number, line, reason)
     return Entry(number, time, schedule, user, command.strip(BLANKS), data, variables)
 
 
@@ -203,8 +206,6 @@ def _split_user(rest: str) -> tuple[str, str]:
 def _find_obstacle(command: str, data: str) -> str | None:
     """Return why a command and its input cannot be kept as they are in an INI file; None if they can."""
     text = command.strip(BLANKS)
-    if not text:
-        return "there is no command to run"
     if not is_unicode(text + data) or "\0" in text + data:
         return "it is not UTF-8, or has a NUL in it"
     if text.endswith("\r"):
