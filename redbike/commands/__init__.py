@@ -71,7 +71,8 @@ exact: ``json.input = "  one line\\nanother\\n"``.
 
 Without ``shell``, a command line is split into words like in a shell, but no shell runs it. So ``~``, ``$NAME``,
 ``*``, ``|`` and ``>`` have no special meaning, neither there nor in ``cwd`` and ``env.NAME``. To use them, name a
-``shell``, or write ``sh -c '…'``. ``%`` has no special meaning either: write ``%`` for the ``\\%`` of a crontab.
+``shell``, or write ``sh -c '…'``. ``redbike check`` notes an operator such as ``>`` that no shell reads. ``%`` has no
+special meaning either: write ``%`` for the ``\\%`` of a crontab.
 
 A command hears of its run by environment variables. Those that do not apply are not there, also if the worker has them:
 

@@ -12,6 +12,7 @@ from signal import SIGTERM, Signals
 
 from redbike.commands.values import (
     encode,
+    find_operator,
     get_choice,
     get_path,
     make_argv,
@@ -80,6 +81,7 @@ class Command:
     env_file: str | None = None  # the path of a file with further variables
     signal: Signals = SIGTERM  # which asks it to end
     grace: float | None = None  # until SIGKILL; None: that of the worker class
+    operator: str = ""  # one of a shell, such as ``>``, that is only a word here, as no shell reads the line
 
 
 class IniParser(configparser.ConfigParser):
@@ -198,6 +200,7 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         variables = make_small_environment(variables, options.get("shell"))
     home = None if inherits else variables[b"HOME"].decode(errors="surrogateescape")
     cwd = options.get("cwd", home)
+    unread = () if "shell" in options else (line, options.get("on-failure", ""))
     return Command(
         name,
         argv=make_argv(line, options.get("shell")),
@@ -216,4 +219,5 @@ def make_command(name: str, line: str, options: Mapping[str, str], folder: str) 
         env_file=os.path.join(folder, get_path("env-file", options)) if "env-file" in options else None,
         signal=parse_signal("signal", options.get("signal", "TERM")),
         grace=parse_duration("grace", options["grace"], minimum=0) if "grace" in options else None,
+        operator=next(filter(None, map(find_operator, unread)), ""),
     )

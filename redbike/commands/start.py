@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from redbike.commands.env_file import find_problem
 from redbike.commands.file import Command
@@ -52,18 +52,26 @@ def open_input(data: bytes) -> Iterator[int]:
 
 
 def find_missing(commands: Collection[Command]) -> Iterator[str]:
-    """Yield a sentence without an end for each folder and program that is missing, and ``env-file`` with a problem."""
+    """Yield a sentence without an end for each folder, program and shell that is missing, and each bad ``env-file``."""
     users: dict[tuple[str, bytes, str], list[str]] = {}
+    unread: dict[str, list[str]] = {}
     for command in commands:
         for missing in sorted(set(_list_missing(command))):
             users.setdefault(missing, []).append(command.name)
+        if command.operator:
+            unread.setdefault(command.operator, []).append(command.name)
     for (what, path, where), names in users.items():
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        of = f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
-        yield f"the {what} {os.fsdecode(path)!r} of {of} is missing {where}"
+        yield f"the {what} {os.fsdecode(path)!r} of {_describe(names)} is missing {where}"
+    for operator, names in unread.items():
+        yield f"no shell reads the {operator!r} of {_describe(names)}: it needs shell = /bin/sh, or quotes around it"
     for name in dict.fromkeys(command.env_file for command in commands if command.env_file):
         if problem := find_problem(name):
             yield problem
+
+
+def _describe(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
 
 
 def _list_missing(command: Command) -> Iterator[tuple[str, bytes, str]]:

@@ -18,6 +18,12 @@ SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ABRT", "KILL"
 COUNT = re.compile(r"\d{1,7}", re.ASCII)
 STATUSES = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# A word of a command line, with its quotes and backslashes.
+RAW_WORD = re.compile(r"""(?:[^ \t\r\n'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""", re.DOTALL)
+REDIRECTION = re.compile(r"[\d&]?>>?(?!=)|<$", re.ASCII)
+CONTROL = ("|", "||", "&", "&&", ";")
+# After one of these, such a word is for a shell elsewhere, or ends the words of another command.
+READERS = {"ssh", "parallel", "watch", "-exec", "-execdir", "-ok", "-okdir"}
 
 
 def parse_statuses(key: str, text: str) -> frozenset[int]:
@@ -64,6 +70,22 @@ def split_command_line(line: str) -> tuple[bytes, ...]:
     if not argv or not argv[0]:
         raise BadConfig("bad command line: it names no program")
     return tuple(encode(word) for word in argv)
+
+
+def find_operator(line: str) -> str:
+    """Return the first operator of a shell, such as ``>``, among the words of a command line; "" if it has none.
+
+    In quotes it is none, nor at the end of the line, where a shell would expect another word.
+    """
+    words = RAW_WORD.findall(line)
+    for number, word in enumerate(words, 1):
+        if word.rpartition("/")[2] in READERS:
+            return ""
+        redirection = REDIRECTION.match(word)
+        operator: str = redirection[0] if redirection else word if word in CONTROL else ""
+        if operator and (operator != word or number < len(words) or word == "&"):
+            return operator
+    return ""
 
 
 def parse_duration(key: str, text: str, minimum: float) -> float:

@@ -228,6 +228,19 @@ def test_what_this_host_does_not_have_of_the_commands_is_a_note(check, tmp_path)
     ]
 
 
+def test_a_command_that_needs_a_shell_and_has_none_is_a_note(check, tmp_path):
+    (tmp_path / "jobs.ini").write_text(
+        "[commands]\nredirected: echo hi > out\nboth: true && false\nshelled: true && false\nlogged: sh x 2>&1\n"
+        "told: true\nplain: sh -c 'true && false'\n[shelled]\nshell = /bin/sh\n[told]\non-failure = a && b\n"
+    )
+    ending = "it needs shell = /bin/sh, or quotes around it"
+    assert [line for line in notes(check, COMMANDS) if "no shell" in line] == [
+        f"no shell reads the '>' of the command 'redirected': {ending}",
+        f"no shell reads the '&&' of the commands 'both', 'told': {ending}",
+        f"no shell reads the '2>' of the command 'logged': {ending}",
+    ]
+
+
 def test_every_problem_of_a_file_of_commands_is_named(check, tmp_path):
     (tmp_path / "jobs.ini").write_text(
         "[commands]\na: echo 'x\nb: echo\nc: echo\n[b]\ntimout = 5\n[c]\nretries = x\n[d]\n"
