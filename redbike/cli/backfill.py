@@ -5,7 +5,7 @@ from itertools import islice
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
-from redbike.cli.bike import open_bike
+from redbike.cli.bike import note_pause, open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
@@ -35,6 +35,8 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
         print_rows(arguments, _list_rows(found), FIELDS, lambda rows: _show(rows, found, clock))
     for line in _explain(found, clock, is_dry):
         complain(line)
+    if not is_dry:
+        note_pause(bike, found.jobid, clock.now)
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

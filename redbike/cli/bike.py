@@ -5,6 +5,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
+from redbike.queries.closed import describe_closed
+from redbike.schedule.clock import Clock
 from redbike.store.patterns import escape
 from redbike.worker.loader import load_placer
 
@@ -132,6 +135,20 @@ def find_stopped_server(config: Config) -> EmbeddedServer | None:
     """Return the embedded server if it is needed, and does not run."""
     server = find_embedded_server(config)
     return server if server and not server.status()["running"] else None
+
+
+def note_pause(bike: Redbike, jobid: str, due: float | None = None) -> None:
+    """Print that everything is paused, if it is when a job is due: `due`, in epoch seconds, or now.
+
+    It is only advice, and costs one question if nothing is paused.
+    """
+    with suppress(RedbikeError):
+        shard = bike.store.find_shard(jobid)
+        limits = shard.queue_limits.read("")
+        if limits.pause:
+            clock = Clock(shard.timeline.read_clock() if due is None else due, bike.settings.timezone)
+            if closed := describe_closed([limits], clock):
+                complain(closed)
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:

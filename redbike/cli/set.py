@@ -4,7 +4,7 @@ import time
 from typing import Any, cast
 
 from redbike.cli.arguments import Arguments, parse_time
-from redbike.cli.bike import open_bike
+from redbike.cli.bike import note_pause, open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
 from redbike.config.file import Config
@@ -34,6 +34,8 @@ def set_job(arguments: Arguments, config: Config) -> None:
     runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
+    if runs:
+        note_pause(bike, jobid)
     if parsed.is_awaiting:
         _note_missing(bike, jobid)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time
-from redbike.cli.bike import open_bike
+from redbike.cli.bike import note_pause, open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
@@ -53,6 +53,8 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
         complain(f"no job that has failed for good matches {pattern!r}")
     elif tag is not None and not failed:
         complain(f"no job that has failed for good has the tag {tag!r}")
+    elif failed and not arguments["--dry-run"]:
+        note_pause(bike, failed[0])
     return _print(failed)
 
 
@@ -61,7 +63,8 @@ def _run_named(bike: Redbike, arguments: Arguments) -> None:
     named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    _steer_named(bike, arguments, jobs.run_jobs)
+    for jobid in _steer_named(bike, arguments, jobs.run_jobs)[:1]:
+        note_pause(bike, jobid)
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:
@@ -75,7 +78,7 @@ def cancel_jobs(arguments: Arguments, config: Config) -> None:
     """Cancel what waits or runs of the jobs that are named; print a message for an id of which nothing does."""
     bike = open_bike(config)
     verb = partial(jobs.cancel_jobs, settings=bike.settings)
-    return _steer_named(bike, arguments, verb, idle="no occurrence of it waits or runs", ended=ENDED)
+    _steer_named(bike, arguments, verb, idle="no occurrence of it waits or runs", ended=ENDED)
 
 
 def pause(arguments: Arguments, config: Config) -> None:
@@ -166,8 +169,8 @@ def _warn_if_unknown(bike: Redbike, name: str) -> None:
 
 def _steer_named(
     bike: Redbike, arguments: Arguments, verb: Callable[..., list[Steered]], told: str = "", **messages: str
-) -> None:
-    """Call `verb` with the jobs of the command line; print what its patterns or its tags match, if it has any.
+) -> list[str]:
+    """Call `verb` with the jobs of the command line, and return them; print what patterns or tags match, if any.
 
     Each of them has to name a job. `messages` are printed for the ids to which `verb` has answered with their names;
     that of `told`, once, also for those that a pattern has matched.
@@ -175,7 +178,8 @@ def _steer_named(
     texts, tags = arguments["<JOBID>"], read_filter(arguments["--tag"])
     jobids = expand(bike.store.questions, texts, tags=tags)
     if arguments["--dry-run"]:
-        return _print(jobids)
+        _print(jobids)
+        return []
     steered = verb(bike.store.noted_as(name_operator()), list(jobids))
     for jobid, word in steered:
         if word in messages and jobid in texts:
@@ -184,6 +188,7 @@ def _steer_named(
         complain(f"{number:,} of those that match: {messages[told]}")
     if tags or any(map(is_pattern, texts)):
         _print(jobid for jobid, _ in steered)
+    return [jobid for jobid, _ in steered]
 
 
 def _print(jobids: Iterable[str]) -> None:

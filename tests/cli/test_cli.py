@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 import pytest
@@ -110,6 +111,40 @@ def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
     assert shell.run("tell", "job:A").returncode == 0
     assert shell.run("server", "stop").stdout == "stopped\n"
     assert (tmp_path / ".redbike").stat().st_mode & 0o777 == 0o700
+
+
+class Failing(RoundRobin):
+    def work(self, jobid):
+        raise ValueError("as ordered")
+
+
+def test_whoever_lets_a_job_run_hears_that_everything_is_paused(shell):
+    bike = Redbike(Failing("A"), redis_config=shell.environment["REDBIKE_URL"])
+    bike.set("failed:A", "NOW")
+    assert bike.work_one() == "failed:A"
+    bike.set("daily:A", "0 3 * * *")
+    verbs = (
+        "set new:A NOW",
+        "now -- true",
+        "run daily:A",
+        "run *:A",
+        "backfill daily:A --from=2026-01-05 --to=2026-01-06",
+    )
+
+    def tell(words):
+        done = shell.run(*words.split())
+        assert done.returncode == 0, done
+        return [line for line in done.stderr.splitlines() if "paused" in line]
+
+    assert tell("pause --all --until=30m --reason=deploy") == []
+    for words in ("run --failed", *verbs):
+        [said] = tell(words)
+        assert re.fullmatch(r"redbike: everything is paused since .* UTC by .*, until .* UTC \(deploy\)", said)
+    # Nor where nothing is to run, or not yet.
+    assert [tell(words) for words in ("in 1h -- true", "run daily:A --dry-run", "set new:A STOP")] == [[]] * 3
+    assert tell("cancel daily:A") == []
+    bike.resume_all()
+    assert [tell(words) for words in verbs] == [[]] * len(verbs)
 
 
 def test_output_to_a_closed_pipe_is_no_error_message(shell, client):
