@@ -925,7 +925,9 @@ class Model:
             return "unset"
         job.skip("missed", end.missed)
         job.skip("running", end.running)
-        job.output = job.output if end.output is None or not job.kept else end.output
+        # A run that had not begun has printed nothing.
+        keeps = end.output is not None and end.outcome is not None and job.kept
+        job.output = end.output if keeps else job.output
         if end.failure:
             job.failure = end.failure
         elif end.why == "" and not end.retried:
