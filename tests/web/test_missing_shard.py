@@ -19,8 +19,14 @@ JOBS = [f"job-{number}:{'AB'[number % 2]}" for number in range(24)]
 LISTS = ["/jobs", "/jobs?queue=A", "/runs", "/failures", "/queues", "/workers", "/agenda", "/log"]
 
 
+@pytest.fixture(params=[0, 1])
+def away(request):
+    """The number of the shard that goes away; some questions are asked of the first one alone."""
+    return request.param
+
+
 @pytest.fixture
-def bike(server_url, prefix, own_server):
+def bike(server_url, prefix, own_server, away):
     """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
     worker = Failing("A:B")
     with (
@@ -28,7 +34,7 @@ def bike(server_url, prefix, own_server):
         connect(own_server.url) as other,
     ):
         shards = list(bike.store.shards)
-        shards[1] = Store(other, shards[1].keys.prefix, worker.queue_for)
+        shards[away] = Store(other, shards[away].keys.prefix, worker.queue_for)
         store = ShardedStore(shards, bike.store.agreement)
         bike._compose(store, store.noted_as("me@here"), worker)
         for jobid in JOBS:
@@ -40,16 +46,16 @@ def bike(server_url, prefix, own_server):
 
 
 @pytest.fixture
-def near(bike, own_server):
+def near(bike, own_server, away):
     """The jobs of the shards that answer."""
-    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != 1]
+    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != away]
     assert 0 < len(jobids) < len(JOBS)
     own_server.stop()
     return sorted(jobids)
 
 
-def test_each_page_shows_what_the_others_have_and_names_it(bike, near):
-    api, name = Api(app(bike)), bike.store.shards[1].keys.prefix
+def test_each_page_shows_what_the_others_have_and_names_it(bike, near, away):
+    api, name = Api(app(bike)), bike.store.shards[away].keys.prefix
     for path in sorted(PAGES.keys() - STILL - {"job", "run"}):
         answer = api.get(f"/{path}")
         assert answer.status_code == 200, path
@@ -60,12 +66,12 @@ def test_each_page_shows_what_the_others_have_and_names_it(bike, near):
     assert "All is well" not in api.get("/").text
     one = api.get("/job", params={"id": near[0]})
     assert (one.status_code, f"the shard {name} is missing: " in one.text) == (200, True)
-    away = next(jobid for jobid in JOBS if jobid not in near)
-    assert api.get("/job", params={"id": away}).status_code == 503
+    other = next(jobid for jobid in JOBS if jobid not in near)
+    assert api.get("/job", params={"id": other}).status_code == 503
 
 
-def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near):
-    api, name = Api(app(bike, api=True)), bike.store.shards[1].keys.prefix
+def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near, away):
+    api, name = Api(app(bike, api=True)), bike.store.shards[away].keys.prefix
     for path in LISTS:
         status, found = api.ask("GET", path)
         assert (path, status, found.get("missing")) == (path, 200, [name])
@@ -76,6 +82,8 @@ def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near):
             seen += [row["jobid"] for row in found["items"]]
             cursor = found["cursor"]
         assert (sorted(seen), found["missing"]) == (near, [name]), path
+    for path in ("", "/next", "/why", "/runs"):
+        assert api.ask("GET", f"/jobs/{near[0]}{path}")[0] == 200, path
     status, found = api.ask("GET", "/health")
     assert (status, name in found["detail"]) == (503, True)
 

@@ -18,7 +18,7 @@ from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
 from redbike.store.sharded.missing import ask_each
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, union
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, union
 from redbike.store.totals import Queue, Total
 
 END = object()
@@ -233,8 +233,12 @@ def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
 
 def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, Any]:
     """Return blackouts by name: those of jobs are in their shards, those of queues are the same in all."""
-    groups = {shards[number]: names for number, names in group_blackouts(shards, given[0]).items()}
-    return union(ask_each(groups, lambda shard: ask(shard)(groups[shard], *given[1:], **named)))
+    jobs = [name for name in given[0] if name.startswith(OF_JOB)]
+    others = [name for name in given[0] if not name.startswith(OF_JOB)]
+    groups = shards.group(jobs, lambda name: name[len(OF_JOB) :])
+    owns = {shards[number]: [jobs[each] for each in places] for number, places in groups.items()}
+    found = union(ask_each(owns, lambda shard: ask(shard)(owns[shard], *given[1:], **named)))
+    return found | any_one()(shards, ask, (others, *given[1:]), named) if others else found
 
 
 def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
@@ -246,12 +250,3 @@ def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[
         if own:
             words |= zip(own, ask(shard)(own, *given[1:], **named), strict=True)
     return [words[name] for name in names]
-
-
-def group_blackouts(shards: Shards, names: Sequence[str]) -> dict[int, list[str]]:
-    """Return by shard the names of blackouts that are asked for there."""
-    found: dict[int, list[str]] = {}
-    for name in names:
-        number = shards.find(name[len(OF_JOB) :]) if name.startswith(OF_JOB) else 0
-        found.setdefault(number, []).append(name)
-    return found
