@@ -10,8 +10,8 @@ from redbike.cli.messages import complain
 from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.control.operator import name_operator
-from redbike.control.tokens import add_token
-from redbike.errors import BadConfig
+from redbike.control.tokens import make_token
+from redbike.errors import BadConfig, Unreachable
 from redbike.queries.fields import TOKENS
 from redbike.schedule.clock import Clock
 from redbike.store.patterns import check_pattern
@@ -31,10 +31,21 @@ def control_tokens(arguments: Arguments, config: Config) -> None:
     expires = _parse_end(arguments["--expires"], config)
     if expires is not None and expires <= time.time():
         raise BadConfig(f"bad --expires {arguments['--expires']!r:.80}: a time in the future is needed")
+    return _add(_open_store(config), name, role, patterns, expires)
+
+
+def _add(store: Store, name: str, role: str, patterns: Iterable[str], expires: float | None) -> None:
+    token, secret = make_token(store, name, role, patterns, expires)
+    try:
+        store.tokens.add(token)
+    except Unreachable:
+        # It may be kept all the same: by all shards but one, or as only the reply was lost.
+        print(secret)
+        complain("store this token, as it is shown only now; it is valid if redbike token list has it")
+        raise
     # Alone in standard output, as the value of a variable is to be.
-    print(add_token(_open_store(config), name, role, patterns, expires))
+    print(secret)
     complain("store this token, as it is shown only now; send it as Authorization: Bearer TOKEN")
-    return None
 
 
 def _open_store(config: Config) -> Store:

@@ -12,10 +12,19 @@ from redbike.text.printable import quote
 
 
 def add_token(store: Store, name: str, role: str, jobs: Iterable[str] = (), expires: float | None = None) -> str:
-    """Make a token, and return its secret, which nobody can ask for again.
+    """Make a token, keep it, and return its secret, see `make_token`."""
+    token, secret = make_token(store, name, role, jobs, expires)
+    store.tokens.add(token)
+    return secret
+
+
+def make_token(
+    store: Store, name: str, role: str, jobs: Iterable[str] = (), expires: float | None = None
+) -> tuple[Token, str]:
+    """Return a token that is not kept yet, and its secret, which nobody can ask for again.
 
     `jobs` are patterns of the jobs that it is for; none for all. `expires` is epoch seconds. Raise `BadConfig` for a
-    bad argument, or if there is a token of this name, and `BadJobId` for a bad pattern.
+    bad argument, and `BadJobId` for a bad pattern.
     """
     now, patterns = store.timeline.read_clock(), tuple(dict.fromkeys(map(check_pattern, jobs)))
     if len(patterns) > MOST_PATTERNS:
@@ -24,5 +33,4 @@ def add_token(store: Store, name: str, role: str, jobs: Iterable[str] = (), expi
         raise BadConfig(f"bad expires {quote(expires)}: a time in the future is needed")
     secret = make_secret()
     by = store.who or name_operator()
-    store.tokens.add(Token(check_name(name), check_role(role), patterns, expires, now, by, make_digest(secret)))
-    return secret
+    return Token(check_name(name), check_role(role), patterns, expires, now, by, make_digest(secret)), secret

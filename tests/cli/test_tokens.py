@@ -4,6 +4,16 @@ import json
 
 import pytest
 
+from redbike.cli import tokens as command
+from redbike.config.file import Config
+from redbike.config.settings import Settings
+from redbike.connection.client import connect
+from redbike.errors import Unreachable
+from redbike.store.agreement import Agreement
+from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.steering import catch_up
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
 from redbike.store.tokens import find_token, make_digest
 from tests.cli.refused import check_refused
 
@@ -59,3 +69,20 @@ def test_a_token_that_is_damaged_or_has_expired_lets_nobody_in(shell, client, bi
     for damaged in (b"{}", b"[", b'{"role": "god", "jobs": [], "expires": null, "since": 1, "digest": ""}'):
         client.hset("redbike-tokens", "ci", damaged)
         assert bike.store.tokens.read_all()[0] == []
+
+
+def test_a_token_of_which_not_all_shards_have_heard_is_shown(client, prefix, own_server, monkeypatch, capsys):
+    with connect(own_server.url) as other:
+        pairs = zip((client, other), name_shards(prefix, 2), strict=True)
+        near, away = (Store(own, name, lambda jobid: "work-A") for own, name in pairs)
+        store = ShardedStore([near, away], Agreement(client, prefix, [near, away]))
+        monkeypatch.setattr(command, "_open_store", lambda config: store)
+        given = {"list": False, "remove": False, "<NAME>": "ci", "--role": "read", "--jobs": [], "--expires": None}
+        own_server.stop()
+        with pytest.raises(Unreachable, match="has not heard of it"):
+            command.control_tokens(given, Config(Settings(), None))
+        [secret] = capsys.readouterr().out.splitlines()
+        own_server.start()
+        assert catch_up(store.shards)
+        for shard in store.shards:
+            assert find_token(shard.tokens.read_all()[0], secret, 0.0).name == "ci"
