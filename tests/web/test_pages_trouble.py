@@ -5,8 +5,10 @@ from starlette.testclient import TestClient
 
 from redbike import Redbike, RoundRobin
 from redbike.store.keys import FIXED
-from redbike.web import app
+from redbike.web import app, background
 from redbike.web.pages import PAGES
+from tests.waiting import wait_until
+from tests.web.api import Api
 from tests.web.conftest import BASE
 
 SEARCHES = ("status=DIE", "status=ENQ", "failed=1", "paused=1", "overdue=1", "sort=next", "pattern=x")
@@ -29,6 +31,22 @@ def test_each_page_says_that_redis_is_away(own_server, caplog):
     assert {view for view, answer in found.items() if answer.status_code != 503} <= {"set", "preview"}
     assert {view for view, answer in found.items() if "Redis does not answer" not in answer.text} <= {"set", "preview"}
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_the_api_has_no_agenda_of_before_while_redis_is_away(own_server, monkeypatch):
+    monkeypatch.setattr(background, "KEPT", 0.5)
+    monkeypatch.setattr(background, "RETRY", 0.5)
+    with Redbike(RoundRobin("A"), redis_config=own_server.url) as bike:
+        bike.set("a:A", "EVERY:1h")
+        api = Api(app(bike, api=True))
+        status, before = api.ask("GET", "/agenda")
+        assert (status, len(before["items"]) > 0) == (200, True)
+        own_server.stop()
+        wait_until(lambda: api.ask("GET", "/agenda")[0] == 503)
+        assert "cannot reach Redis" in api.ask("GET", "/agenda")[1]["detail"]
+        own_server.start()
+        bike.set("b:A", "EVERY:1h")
+        wait_until(lambda: api.ask("GET", "/agenda")[1].get("items", before["items"]) != before["items"])
 
 
 @pytest.mark.acceptance

@@ -222,12 +222,13 @@ def _wait(call: Call, key: Any, read: Callable[[Report], Any]) -> Any:
     end = time.monotonic() + AGENDA_TIMEOUT
     while True:
         task = call.site.background.get(key, compute)
-        if task.result is not None and task.progress is None:
+        if task.progress is None:
+            if task.problem or task.result is None:
+                # There may be an older result, but nothing would say how old it is.
+                raise Problem(503, task.problem, {"retry-after": "5"})
             if isinstance(task.result, ValueError):
                 raise task.result
             return task.result
-        if task.progress is None:
-            raise Problem(503, task.problem, {"retry-after": "5"})
         if time.monotonic() > end:
             raise Problem(503, "this is still being computed; ask again in a moment", {"retry-after": "5"})
         time.sleep(NAP)
