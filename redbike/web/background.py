@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.errors import RedbikeError, Unreachable
-from redbike.store.sharded.missing import note_missing, tolerate_missing
+from redbike.store.sharded.missing import tolerate_missing
 
 log = logging.getLogger("redbike.web")
 
@@ -53,7 +53,9 @@ class Task:
         """Whether there is no need to compute it again."""
         if self.problem:
             return time.monotonic() - self._ended < RETRY
-        return time.monotonic() - self._ended < max(KEPT, SHARE * self._took)
+        # Shards that are missing may be back soon, and to wait for them was no work.
+        share = 1 if self.missing else SHARE
+        return time.monotonic() - self._ended < max(KEPT, share * self._took)
 
 
 class Background:
@@ -71,7 +73,7 @@ class Background:
 
         Return a copy, which does not change any more: if the task ended while a page reads it, the page would show
         neither a result nor progress. `compute` is given a function to call now and then, with how much of how much
-        is done. Wait a moment for the first result.
+        is done. Wait a moment for the first result. Whoever uses a result notes what it is `missing`.
         """
         with self._lock:
             task = self._tasks.get(key)
@@ -88,9 +90,7 @@ class Background:
                     self._begin()
             if task.result is None:
                 self._lock.wait_for(lambda: task.progress is None, PATIENCE)
-            found = replace(task)
-        note_missing(found.missing)
-        return found
+            return replace(task)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -126,8 +126,8 @@ class Background:
         began = time.monotonic()
         result, problem, missing = task.result, task.problem, task.missing
         try:
-            with tolerate_missing() as missing:
-                result, problem = compute(self._make_report(task)), ""
+            with tolerate_missing() as silent:
+                result, problem, missing = compute(self._make_report(task)), "", silent
         except Stopped:
             pass
         except RedbikeError as error:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from redbike.errors import BadConfig, Unreachable
+from redbike.store.sharded.missing import note_missing
 from redbike.web.background import MOST_RESULTS, MOST_WAITING, Background
 from tests.loops import raising
 from tests.waiting import wait_until
@@ -71,6 +72,34 @@ def test_it_is_computed_again_when_it_is_old_and_shown_meanwhile(background):
     counted.may_end.set()
     wait_until(is_done(again))
     assert again.result == "result 2"
+
+
+@pytest.mark.parametrize(("missing", "times"), [({}, 1), ({"{app:01}": Unreachable("Redis is away")}, 2)])
+def test_what_lacks_a_shard_is_not_kept_for_as_long_as_that_has_cost(background, missing, times):
+    counted = Counted()
+
+    def count(report):
+        note_missing(missing)
+        return counted(report)
+
+    task = get(background, "day", count)
+    wait_until(is_done(task))
+    task._took, task._ended = 15.0, task._ended - 20
+    task = get(background, "day", count)
+    wait_until(is_done(task))
+    assert (task.missing, counted.times) == (missing, times)
+
+
+def test_an_old_result_lacks_what_it_lacked(background):
+    def fail(report):
+        note_missing({"{app:02}": Unreachable("Redis is away")})
+        raise Unreachable("Redis is away")
+
+    task = get(background, "day", Counted())
+    wait_until(is_done(task))
+    task._ended -= 60
+    wait_until(is_done(get(background, "day", fail)))
+    assert (task.result, task.problem, task.missing) == ("result 1", "Redis is away", {})
 
 
 @pytest.mark.parametrize("error", [BadConfig("no such thing"), Unreachable("Redis is away"), ZeroDivisionError()])

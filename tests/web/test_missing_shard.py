@@ -8,7 +8,7 @@ from redbike import Redbike, Unreachable
 from redbike.connection.client import connect
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
-from redbike.web import app
+from redbike.web import app, background
 from redbike.web.application import PAGES
 from redbike.web.pages import STILL
 from tests.waiting import wait_until
@@ -86,6 +86,21 @@ def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near, 
         assert api.ask("GET", f"/jobs/{near[0]}{path}")[0] == 200, path
     status, found = api.ask("GET", "/health")
     assert (status, name in found["detail"]) == (503, True)
+
+
+def test_an_agenda_does_not_name_what_the_one_before_has_lacked(bike, near, own_server, monkeypatch):
+    monkeypatch.setattr(background, "KEPT", 0.5)
+    api, found = Api(app(bike, api=True)), []
+
+    def ask():
+        found.append(api.ask("GET", "/agenda")[1])
+        return sorted({jobid for row in found[-1].get("items", ()) for jobid in row["jobs"]})
+
+    assert ask() == near
+    assert "missing" in found[-1]
+    own_server.start()
+    wait_until(lambda: ask() == sorted(JOBS))
+    assert "missing" not in found[-1]
 
 
 def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_before(bike, near, own_server):

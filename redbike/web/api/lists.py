@@ -19,6 +19,7 @@ from redbike.store.log import LogSearch, check_who
 from redbike.store.names import check_known_jobid, check_queue_name
 from redbike.store.past_runs import Failure, RunSearch
 from redbike.store.patterns import escape, expand, is_pattern
+from redbike.store.sharded.missing import note_missing
 from redbike.web.api.calls import Answer, Call
 from redbike.web.api.paging import PATIENCE, Page, Row, cut, fill, read_cursor, show, write_cursor
 from redbike.web.api.problems import Problem
@@ -228,6 +229,7 @@ def _wait(call: Call, key: Any, read: Callable[[Report], Any]) -> Any:
                 raise Problem(503, task.problem, {"retry-after": "5"})
             if isinstance(task.result, ValueError):
                 raise task.result
+            note_missing(task.missing)
             return task.result
         if time.monotonic() > end:
             raise Problem(503, "this is still being computed; ask again in a moment", {"retry-after": "5"})

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from redbike.queries.forecast import Forecast
 from redbike.queries.heat import CELL, HOURS, Cell, Span, list_strips, make_grid
 from redbike.schedule.clock import Clock
+from redbike.store.sharded.missing import note_missing
 from redbike.text.printable import name_number
 from redbike.web.background import Report
 from redbike.web.charts import draw_strip
@@ -30,6 +31,7 @@ def show_forecast(site: Site, request: Request) -> Response:
         return site.bike.agenda(*patterns, hours=HOURS[span], queue=queue or None, report=report, every=every or None)
 
     task = site.background.get(("agenda", span, pattern, queue, every), count)
+    note_missing(task.missing)
     forecast: Forecast | None = task.result
     clock = site.read_clock()
     given = {"span": span, "queue": queue, "pattern": read_text(request, "pattern"), "every": every}

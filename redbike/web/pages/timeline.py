@@ -13,6 +13,7 @@ from redbike.errors import BadConfig
 from redbike.queries.lanes.finder import find_lanes
 from redbike.queries.lanes.model import Kind, Lanes, Question
 from redbike.schedule.clock import Clock
+from redbike.store.sharded.missing import note_missing
 from redbike.text.parsing import measure_duration
 from redbike.web.background import Report
 from redbike.web.lane_charts import PARTS, count_kinds, draw_lanes, draw_marks
@@ -99,6 +100,7 @@ def show_timeline(site: Site, request: Request) -> Response:
         read_text(request, "pattern"),
     )
     task = site.background.get(("timeline", asked._replace(at=None)), lambda report: asked.look(site, report))
+    note_missing(task.missing)
     found: Lanes | None = task.result
     return site.answer(
         request,
