@@ -1,7 +1,7 @@
 """Put the API together to an ASGI application: who may ask, what of the table is asked for, and the answer."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from urllib.parse import quote, unquote_to_bytes
 
@@ -11,13 +11,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redbike.errors import RedbikeError
-from redbike.store.patterns import check_pattern, compile_patterns
+from redbike.store.patterns import compile_patterns
 from redbike.store.sharded.missing import tolerate_missing
-from redbike.web.api.calls import JSON, Answer, Call, parse_body
+from redbike.web.api.calls import JSON, Answer, Call, parse_body, read_patterns
 from redbike.web.api.events import ALIVE, FIRST, Hub
-from redbike.web.api.openapi import EVENTS, OPENAPI, make_document
+from redbike.web.api.openapi import EVENTS, HEARD, OPENAPI, make_document
 from redbike.web.api.problems import INSIDE, Problem
-from redbike.web.api.routes import PREFIX, Route, match
+from redbike.web.api.routes import PREFIX, Given, Route, match
 from redbike.web.control import name_person
 from redbike.web.guard import CHALLENGE, Guard
 from redbike.web.login import HEADERS, MOST_HEADERS, PRIVATE
@@ -93,11 +93,12 @@ class Api:
         if path in (OPENAPI, EVENTS):
             if request.method not in READING:
                 raise Problem(405, "only GET and HEAD are known here", {"allow": ", ".join(READING)})
+            check_query(() if path == OPENAPI else HEARD, request.query_params)
             return self._describe(scope) if path == OPENAPI else self._listen(request, permit)
         route, params = _choose(request.method, path)
         self._check(route, permit)
         body = await _read_body(request, route) if route.body else {}
-        check_query(route, request.query_params)
+        check_query(route.query, request.query_params)
         who = name_person(request, permit, "api")
         call = Call(self._site, permit, who, headers, request.query_params, params, body)
         handle = partial(_read, route) if request.method in READING else route.handle
@@ -125,8 +126,7 @@ class Api:
             raise Problem(403, f"the token{permit.whose} permits only some jobs, and this request is about more")
 
     def _listen(self, request: Request, permit: Permit) -> ASGIApp:
-        patterns = [check_pattern(text) for text in request.query_params.getlist("pattern")]
-        wanted, fits = compile_patterns(patterns), permit.fits
+        wanted, fits = compile_patterns(read_patterns(request.query_params)), permit.fits
         if request.method == "HEAD":
             return Answer(status=204).make()
         listener = self.hub.join(lambda jobid: wanted(jobid) and fits(jobid))
@@ -188,18 +188,22 @@ async def _read_body(request: Request, route: Route) -> Mapping[str, object]:
     known = route.body.members
     for name in found:
         if name not in known:
-            raise Problem(422, f"unexpected member {name!r:.80}: {', '.join(known) or 'none'} are known")
+            raise Problem(422, f"unexpected member {name!r:.80}: {_list_known(known)}")
     return found
 
 
-def check_query(route: Route, query: QueryParams) -> None:
-    """Raise `Problem` for a parameter that a route does not know, or that is given twice."""
-    known = {each.name: each for each in route.query}
+def check_query(allowed: Iterable[Given], query: QueryParams) -> None:
+    """Raise `Problem` for a parameter that is not allowed, or that is given twice."""
+    known = {each.name: each for each in allowed}
     for name in query:
         if name not in known:
-            raise Problem(422, f"unexpected parameter {name!r:.80}: {', '.join(known) or 'none'} are known")
+            raise Problem(422, f"unexpected parameter {name!r:.80}: {_list_known(known)}")
         if not known[name].may_repeat and len(query.getlist(name)) > 1:
             raise Problem(422, f"the parameter {name!r} is given more than once")
+
+
+def _list_known(names: Collection[str]) -> str:
+    return f"{', '.join(names) or 'none'} {'is' if len(names) == 1 else 'are'} known"
 
 
 def _complete(headers: MutableHeaders) -> None:

@@ -117,10 +117,7 @@ class Call:
     @property
     def patterns(self) -> list[str]:
         """The patterns that are asked for; none for all. Raise `BadJobId`."""
-        found = [check_pattern(text) for text in self.query.getlist("pattern")]
-        if len(found) > MOST_PATTERNS:
-            raise BadConfig(f"bad pattern: {len(found)} are given, {MOST_PATTERNS} are allowed")
-        return found
+        return read_patterns(self.query)
 
     @property
     def tags(self) -> frozenset[str]:
@@ -146,6 +143,14 @@ class Answer:
         if self.status == 204:
             return Response(status_code=204, headers=dict(self.headers))
         return Response(dump(self.value), self.status, dict(self.headers), JSON)
+
+
+def read_patterns(query: QueryParams) -> list[str]:
+    """Return the patterns that are asked for; none for all. Raise `BadJobId`, or `BadConfig` for too many."""
+    found = [check_pattern(text) for text in query.getlist("pattern")]
+    if len(found) > MOST_PATTERNS:
+        raise BadConfig(f"bad pattern: {len(found)} are given, {MOST_PATTERNS} are allowed")
+    return found
 
 
 def parse_body(text: bytes) -> dict[str, Any]:

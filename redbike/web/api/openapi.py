@@ -1,15 +1,17 @@
 """The document that describes the API for programs, OpenAPI 3.1: made of the same table that answers requests."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from redbike.text import __version__
 from redbike.web.api.problems import KIND
-from redbike.web.api.routes import ROUTES, Route
+from redbike.web.api.routes import PATTERN, ROUTES, Given, Route
 from redbike.web.api.schemas import SCHEMAS, TEXT, Schema, refer
 from redbike.web.stream import BEAT
 
 OPENAPI, EVENTS = ["openapi.json"], ["events"]  # paths that are no routes: the one needs no role, the other never ends
+HEARD = (PATTERN,)  # the parameters of events
 EXPLAINED = {
     "id": "The id of a job; a slash in it is %2F",
     "name": "The name of a queue; with the stock workers, a short name such as `A` is enough",
@@ -43,7 +45,7 @@ def _describe(route: Route) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary,
         "description": f"It needs the role `{route.role}`.",
-        "parameters": [*_list_path(route), *_list_query(route)],
+        "parameters": [*_list_path(route), *_list_query(route.query)],
         "responses": _list_replies(route),
     }
     if route.body is not None:
@@ -59,7 +61,7 @@ def _list_path(route: Route) -> list[Schema]:
     ]
 
 
-def _list_query(route: Route) -> list[Schema]:
+def _list_query(query: Iterable[Given]) -> list[Schema]:
     return [
         {
             "name": each.name,
@@ -67,7 +69,7 @@ def _list_query(route: Route) -> list[Schema]:
             "schema": {"type": "array", "items": each.schema} if each.may_repeat else each.schema,
             "description": each.text,
         }
-        for each in route.query
+        for each in query
     ]
 
 
@@ -86,12 +88,11 @@ def _describe_events() -> dict[str, Any]:
         f"`Event`. A comment is sent if there was nothing else for {BEAT:g} seconds. `listening` says that no event is "
         "missed from now on, `away` that Redis does not answer, `missing` how many events were dropped."
     )
-    pattern = {"name": "pattern", "in": "query", "schema": {"type": "array", "items": TEXT}}
     content = {"text/event-stream": {"schema": TEXT}}
     return {
         "operationId": "listen",
         "summary": "Events, as they happen",
         "description": said,
-        "parameters": [pattern],
+        "parameters": _list_query(HEARD),
         "responses": {"200": {"description": "A stream that does not end", "content": content}},
     }
