@@ -198,7 +198,7 @@ class Queries(Part):
         return self.store.past.list_failures(compile_patterns(list(map(check_pattern, patterns))), read_filter(tag))
 
     def queues(self) -> list[Queue]:
-        """Every queue that was ever used, or is paused or limited, by name.
+        """Every queue that was ever used, is paused or limited, or has a blackout, by name.
 
         It says what waits in the queue, what runs, and how much has ended of late.
         """

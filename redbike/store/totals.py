@@ -10,6 +10,7 @@ from typing import Any
 
 from redbike.connection.refusals import translate_errors
 from redbike.schedule.moments import AWAITED
+from redbike.store.blackouts import OF_QUEUE, is_blackout_name
 from redbike.store.enums import Skip
 from redbike.store.journal import Journal
 from redbike.store.namespace import PAGE, Namespace, Part, read_json, split
@@ -59,7 +60,7 @@ class Totals(Part):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue that was ever used, or is paused or limited. Times are epoch seconds by Redis' clock."""
+    """A queue that was ever used, is paused or limited, or has a blackout. Times are epoch seconds by Redis' clock."""
 
     queue: str
     waiting: int  #: jobs, without those that were withdrawn
@@ -90,7 +91,7 @@ class Depths:
         """
         queue_limits = {limits.queue: limits for limits in self._limits.list_all()}
         used = map(decode, self._namespace.ask("smembers", self._namespace.keys.queues))
-        names = sorted({*used, *filter(None, queue_limits)})
+        names = sorted({*used, *filter(None, queue_limits), *self._list_blackouts()})
         flying, everything = self._count_flying(), queue_limits.get("")
         ended: Counter[str] | None = None if with_rates else Counter()
         found = []
@@ -104,6 +105,12 @@ class Depths:
             paused = min(since, default=None)
             found.append(Queue(name, waiting, oldest, flying[name], paused, at_once, rate, first, late, since=begun))
         return found
+
+    def _list_blackouts(self) -> Iterator[str]:
+        """Yield the queues that have a blackout, also those that no job has used yet."""
+        for name, _ in self._namespace.scan(self._namespace.keys.blackouts, f"{OF_QUEUE}?*"):
+            if is_blackout_name(name):
+                yield name.removeprefix(OF_QUEUE)
 
     def count_before(self, queue: str, jobid: str, most: int) -> int | None:
         """Return how many entries are taken before `jobid` in a queue; None for more than `most`, or if it is gone.

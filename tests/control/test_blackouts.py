@@ -175,6 +175,21 @@ def test_one_that_is_on_begins_at_once_and_those_of_another_prefix_do_not(client
     assert not bike.resume_all(every=True)
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_queue_without_jobs_is_listed_if_it_has_a_blackout(client, prefix, shards):
+    with Redbike(RoundRobin("A:B"), prefix, client, shards=shards) as bike:
+        bike.set("job:A", "EVERY:1h")
+        bike.pause("job:A", every="0 2 * * *", lasting="1h")
+        bike.pause_all(every="0 3 * * *", lasting="1h")
+        bike.resume_all(every=True)
+        bike.pause_queue("B", every="0 4 * * *", lasting="1h")
+        client.hset(bike.store.shards[-1].keys.blackouts, "queue:statuses", "damaged")
+        [queue] = [each for each in bike.queues() if each.queue != "work-A"]
+        assert (queue.queue, queue.waiting, queue.blackout is not None) == ("work-B", 0, True)
+        bike.resume_queue("B", every=True)
+        assert [each.queue for each in bike.queues()] in ([], ["work-A"])
+
+
 BAD = [
     ({"every": "foo", "lasting": "1h"}, BadSchedule, "'foo'"),
     ({"every": "NOW", "lasting": "1h"}, BadSchedule, "'NOW'"),

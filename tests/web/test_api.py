@@ -112,6 +112,10 @@ def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     assert api.ask("POST", "/queues/A/pause", blackout)[1]["word"] == "paused"
     assert api.ask("GET", "/queues/A")[1]["blackout"] is not None
     assert api.ask("POST", "/queues/A/resume", {"every": True})[1]["word"] == "resumed"
+    # No job has used this one yet.
+    assert api.ask("POST", "/queues/B/pause", blackout)[1]["word"] == "paused"
+    assert [each["queue"] for each in api.ask("GET", "/queues")[1]["items"]] == ["work-A", "work-B"]
+    assert api.ask("GET", "/queues/B")[1]["blackout"] is not None
     assert api.ask("POST", "/halt") == (204, None)
     assert bike.is_halted()
 
