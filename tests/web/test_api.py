@@ -60,6 +60,15 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
 
 
+def test_what_counts_from_the_request_or_is_past_is_set_anew_each_time(bike, api):
+    due = [api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]["next_run"] for _ in range(2)]
+    assert due[0] < due[1]
+    for number in (1, 2):
+        api.ask("PUT", "/jobs/once:A", {"schedule": "AT:1000000000"})
+        work(bike)
+        assert len(api.ask("GET", "/jobs/once:A/runs")[1]["items"]) == number
+
+
 def list_next(api, jobid):
     return api.ask("GET", f"/jobs/{jobid}/next?count=3")[1]["items"]
 
