@@ -14,7 +14,6 @@ from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.remarks import describe_owner
 from redbike.errors import BadConfig, BadJobId, NoSuchJob
-from redbike.facade.redbike import Redbike
 from redbike.schedule.parser import parse
 from redbike.store.patterns import Steered, escape, expand
 from redbike.text.printable import quote
@@ -37,23 +36,11 @@ def set_job(arguments: Arguments, config: Config) -> None:
     if runs:
         note_pause(bike, jobid)
     if parsed.is_awaiting:
-        _note_missing(bike, jobid)
+        # Imported here, as few jobs follow others.
+        from redbike.queries.following.unknown import describe_unknown
 
-
-def _note_missing(bike: Redbike, jobid: str) -> None:
-    """Print a message if a follower waits for what is no job: it may be set later, or be misspelt."""
-    # Imported here, as few jobs follow others.
-    from redbike.queries.following.family import Family
-
-    family = Family(bike.store)
-    family.read_parents([jobid], levels=1)
-    for group in family.groups.values():
-        if not (group.counts.left or group.counts.is_open):
-            complain(f"{jobid}: no job of the group {group.name!r} is left, so it is due now")
-        return
-    if missing := [each for each in family.list_parents(jobid) if family.states.get(each) is None]:
-        names = ", ".join(f"{each!r:.80}" for each in missing[:5]) + ", …" * (len(missing) > 5)
-        complain(f"{jobid}: it waits for {names}, which {'is no job' if len(missing) == 1 else 'are no jobs'} yet")
+        for said in describe_unknown(bike.store, jobid):
+            complain(said)
 
 
 def read_flags(arguments: Arguments) -> JobOptions:

@@ -1,7 +1,7 @@
 """What is worth a remark when a job is set or unset."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from redbike.loop.requests import Request
@@ -32,14 +32,14 @@ def log_if_spent(request: Request, job: JobToSet) -> None:
         log.warning("%s: nothing is left to run of %r", job.jobid, request.schedule.text)
 
 
-def log_if_past(job: JobToSet, before: JobState, now: float) -> None:
-    """Say that a one-off is due at once, because its time is past, or has expired. It may have run already."""
+def log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str], object]) -> None:
+    """Say that a one-off is due at once, because its time is past; it may have run already. Warn if it has expired."""
     if not isinstance(job.due, float) or job.due > now:
         return
     when = datetime.fromtimestamp(job.due, UTC).isoformat()
     if job.expires and job.due + job.expires <= now:
         expired = datetime.fromtimestamp(job.due + job.expires, UTC).isoformat()
-        log.info("%s: does not run: its time, %s, is past, and it expired at %s", job.jobid, when, expired)
+        warn(f"{job.jobid}: does not run: its time, {when}, is past, and it expired at {expired}")
     else:
         again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
         log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)

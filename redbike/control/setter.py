@@ -46,11 +46,10 @@ CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Setter:
-    """Sets and unsets jobs in `store`, for the methods of `redbike.facade.redbike.Redbike` that have these names."""
+    """Sets and unsets jobs in `store`, as methods of `Redbike` do; `warn` hears what somebody should know of them."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.store = store
-        self.settings = settings
+    def __init__(self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning) -> None:
+        self.store, self.settings, self._warn = store, settings, warn
         self.start = Start(settings)
         self._neighbours = Neighbours(store.client, store.keys)
         self._takers = Takers(store.workers.list_working)
@@ -86,11 +85,11 @@ class Setter:
         # Before it is set too: nothing is changed if that could not be told, as with a key of another type.
         before = self.store.questions.inspect([jobid])[0]
         if group := Membership.parse(before.membership).group:
-            log.warning("%s", describe_owner(jobid, group))
+            self._warn(describe_owner(jobid, group))
         job = self._set(jobid, schedule, since, zone, changes)
         state = self.store.questions.inspect([jobid])[0]
         if job and job.once:
-            log_if_past(job, before, state.now)
+            log_if_past(job, before, state.now, self._warn)
         elif job and since is None and self.settings.timefile:
             log_if_due_at_once(job, state)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
@@ -134,7 +133,7 @@ class Setter:
             if is_base(jobid):  # also if somebody was cut off before
                 self._every_host.spread([jobid])
         if followers:
-            log.warning("%s", describe_waiting(jobid, followers))
+            self._warn(describe_waiting(jobid, followers))
         return True
 
     def set_many(
@@ -239,7 +238,7 @@ class Setter:
         if len(self.store.shards) == 1:  # braces keep the keys of shards apart from all others
             for queue in {job.queue for job in jobs.values()}:
                 self._neighbours.check(queue)
-        bases = self._every_host.begin(filter(is_base, jobs))
+        bases = self._every_host.begin(filter(is_base, jobs), self._warn)
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)
@@ -248,7 +247,7 @@ class Setter:
         for jobid, job in jobs.items():
             if job.due is not None and not job.error and jobid not in bases:
                 for why in self._takers.explain(jobid, job.queue):
-                    log.warning("%s: %s", jobid, why)
+                    self._warn(f"{jobid}: {why}")
         self._every_host.spread(bases)
 
     def _decide_again(

@@ -10,7 +10,7 @@ When a worker is back, it is resumed. After a day it is unset.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,15 +89,15 @@ class EveryHost:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store.noted_as(None), settings
 
-    def begin(self, bases: Iterable[str]) -> list[str]:
-        """Note where bases run that are about to be set, and return them."""
+    def begin(self, bases: Iterable[str], warn: Callable[[str], object]) -> list[str]:
+        """Note where bases run that are about to be set, and return them. Warn of those that run nowhere."""
         found = list(bases)
         for base in found:
             queue = self._store.name_queue(base)
             present = self._list_present(queue, self._store.workers.list_working())
             self._store.hosts.note(base, dict.fromkeys(present, self._store.timeline.read_clock()))
             if not present:
-                log.warning("%s: no worker works the queue %r on any host", base, split_host(queue)[0])
+                warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host")
         return found
 
     def spread_all(self) -> None:

@@ -10,6 +10,7 @@ from redbike import Redbike
 from redbike.queries import fields
 from redbike.store.tokens import ROLES
 from redbike.web import app
+from tests.loops import beside
 from tests.waiting import wait_until
 from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
 
@@ -58,6 +59,32 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
         "urn:redbike:problem:no-such-job",
     )
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
+
+
+def test_who_sets_a_job_that_will_not_run_is_told_why(bike, api, caplog):
+    api.ask("PUT", "/jobs/row:A", {"schedule": "EVERY:1h"})
+    bike.sync([("row:A", "EVERY:1h")], group="my.csv")
+    over = "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=2"
+    with beside(bike.store, bike.work):
+        wait_until(bike.workers)
+        for jobid, schedule, said in (
+            ("good:A", "EVERY:1h", None),
+            ("good:A", "STOP", None),
+            ("good:ZZ", "NOW", "good:ZZ: no worker works its queue 'work-ZZ'"),
+            ("off:A@nohost", "NOW", "off:A@nohost: no worker works its queue 'work-A@nohost'"),
+            ("every:ZZ@all", "NOW", "every:ZZ@all: no worker works the queue 'work-ZZ' on any host"),
+            ("over:A", over, f"over:A: nothing is left to run of {over!r}"),
+            ("late:A", "AFTER:good:A,loed:A", "late:A: it waits for 'loed:A', which is no job yet"),
+            ("row:A", "EVERY:2h", "row:A is a row of my.csv: the next load of the group sets it again"),
+        ):
+            status, found = api.ask("PUT", f"/jobs/{jobid}", {"schedule": schedule})
+            warnings = found.get("warnings", [])
+            assert (status in (200, 201), len(warnings)) == (True, int(said is not None)), found
+            assert said is None or warnings[0].startswith(said)
+            assert "warnings" not in api.ask("GET", f"/jobs/{jobid}")[1]
+        expired = {"schedule": "AT:1000000000", "options": {"expires": "1h"}}
+        assert "it expired at" in api.ask("PUT", "/jobs/expired:A", expired)[1]["warnings"][0]
+    assert not [record for record in caplog.records if "no worker" in record.getMessage()]
 
 
 def test_what_counts_from_the_request_or_is_past_is_set_anew_each_time(bike, api):
@@ -122,7 +149,9 @@ def test_queues_and_everything_are_paused_resumed_and_limited(bike, api):
     assert api.ask("GET", "/queues/A")[1]["blackout"] is not None
     assert api.ask("POST", "/queues/A/resume", {"every": True})[1]["word"] == "resumed"
     # No job has used this one yet.
-    assert api.ask("POST", "/queues/B/pause", blackout)[1]["word"] == "paused"
+    unused = {"queue": "work-B", "warnings": ["the queue 'work-B' was never used"]}
+    assert api.ask("POST", "/queues/B/pause", blackout)[1] == {**unused, "word": "paused"}
+    assert api.ask("POST", "/queues/B/limit", {"at_once": 3})[1] == {**unused, "at_once": 3, "rate": None}
     assert [each["queue"] for each in api.ask("GET", "/queues")[1]["items"]] == ["work-A", "work-B"]
     assert api.ask("GET", "/queues/B")[1]["blackout"] is not None
     assert api.ask("POST", "/halt") == (204, None)

@@ -1,6 +1,6 @@
 """The verbs of the API for one job: tell, set, unset, run, cancel, pause, resume, and when and why it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -8,11 +8,14 @@ from redbike.config.parameters import OPTIONS
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
+from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.queries.following.unknown import describe_unknown
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.after import After
 from redbike.schedule.jitter import add_jitter
+from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse, parse_stored
 from redbike.store.patterns import Steered
 from redbike.text.group_names import name_parent
@@ -62,14 +65,30 @@ def set_job(call: Call) -> Answer:
     if "data" in call.body:
         changes["data"] = call.body["data"]
     after, zone = call.get_instant("after"), call.get_text("tz")
+    warnings = list[str]()
+    setter = Setter(call.steerer.store, call.steerer.settings, warnings.append)
     # Another request may set it just now.
     with call.site.memory.changing:
         is_new = not call.site.bike.store.questions.has_job(jobid)
         if not is_new and call.headers.get("if-none-match") == "*":
             raise Problem(412, f"there is a job {jobid!r}, and If-None-Match allows only a new one")
-        call.steerer.setter.enter(jobid, schedule, after, zone, **changes)
+        has_runs = setter.enter(jobid, schedule, after, zone, **changes)
     call.site.drop_seen()
-    return Answer(_tell(call, jobid), 201 if is_new else 200)
+    warnings += _list_remarks(call, jobid, parse(schedule, zone or setter.settings.timezone, jobid), has_runs)
+    return Answer(add_warnings(_tell(call, jobid), warnings), 201 if is_new else 200)
+
+
+def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) -> Iterator[str]:
+    """Yield why a job that is set does not run now, as the command line tells it."""
+    if not (has_runs or schedule.never_runs):
+        yield f"{jobid}: nothing is left to run of {schedule.text!r}"
+    if schedule.is_awaiting:
+        yield from describe_unknown(call.site.bike.store, jobid)
+
+
+def add_warnings(found: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
+    """Return an answer with what its receiver should know of it, if there is anything."""
+    return {**found, "warnings": list(warnings)} if warnings else found
 
 
 def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from redbike.config.limits import LIMITS, Limits
 from redbike.control.queues import QueueController
 from redbike.web.api.calls import Answer, Call
-from redbike.web.api.jobs import read_every, read_pause
+from redbike.web.api.jobs import add_warnings, read_every, read_pause
 
 
 def pause_queue(call: Call) -> Answer:
@@ -40,7 +40,8 @@ def limit_queue(call: Call) -> Answer:
     limits: Limits = given
     found = _get_queues(call).limit(call.params["name"], **limits)
     call.site.drop_seen()
-    return Answer({"queue": found.queue, "at_once": found.at_once, "rate": found.rate})
+    limits_now = {"queue": found.queue, "at_once": found.at_once, "rate": found.rate}
+    return Answer(add_warnings(limits_now, _list_remarks(call, found.queue)))
 
 
 def halt(call: Call) -> Answer:
@@ -56,4 +57,9 @@ def _get_queues(call: Call) -> QueueController:
 def _answer(call: Call, word: str) -> Answer:
     call.site.drop_seen()
     name = _get_queues(call).find_queue(call.params["name"]) if call.params else ""
-    return Answer({"queue": name, "word": word})
+    return Answer(add_warnings({"queue": name, "word": word}, _list_remarks(call, name)))
+
+
+def _list_remarks(call: Call, name: str) -> list[str]:
+    is_known = not name or name in call.steerer.store.queue_limits.list_queues()
+    return [] if is_known else [f"the queue {name!r} was never used"]

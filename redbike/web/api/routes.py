@@ -113,7 +113,7 @@ ROUTES = (
         (PATTERN, TAG, QUEUE, Given("status", TEXT, "TML, ENQ, WRK, STP, DIE or BAD"), *FLAGS, *PAGE),
     ),
     Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
-    Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobDetails", body=SET, may_create=True),
+    Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobSet", body=SET, may_create=True),
     Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Unset a job: remove it, with its options and data"),
     Route(
         "GET",

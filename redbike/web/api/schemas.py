@@ -115,6 +115,13 @@ def describe_page(name: str) -> Schema:
     return found
 
 
+def describe_with_warnings(schema: Schema) -> Schema:
+    """Return the schema of what has such an object, and may have warnings."""
+    text = "What you should know of this, such as why nothing will run; missing without such a thing"
+    warnings = {"type": "array", "items": TEXT, "description": text}
+    return {**schema, "properties": {**schema["properties"], "warnings": warnings}}
+
+
 def _describe_details() -> Schema:
     found = describe_typed_dict(JobDetails)
     return {**found, "properties": {"jobid": TEXT, **found["properties"]}, "required": ["jobid", *found["required"]]}
@@ -146,11 +153,14 @@ SCHEMAS: dict[str, Schema] = {
     **ROWS,
     **{f"{name}Page": describe_page(name) for name in ROWS},
     "JobDetails": _describe_details(),
+    "JobSet": describe_with_warnings(_describe_details()),
     "Event": describe_rows(Line, [each.name for each in fields(Line)]),
     "Done": describe_rows(Steered, Steered._fields),
-    "QueueDone": describe_members(queue=TEXT, word=TEXT),
-    "QueueLimits": describe_members(
-        queue=TEXT, at_once={"anyOf": [COUNT, {"type": "null"}]}, rate={"anyOf": [TEXT, {"type": "null"}]}
+    "QueueDone": describe_with_warnings(describe_members(queue=TEXT, word=TEXT)),
+    "QueueLimits": describe_with_warnings(
+        describe_members(
+            queue=TEXT, at_once={"anyOf": [COUNT, {"type": "null"}]}, rate={"anyOf": [TEXT, {"type": "null"}]}
+        )
     ),
     "Next": describe_members(jobid=TEXT, items={"type": "array", "items": TIME}),
     "Why": describe_members(jobid=TEXT, why=TEXT),
