@@ -1,5 +1,6 @@
 """Pages and lists of the API while one of four shards does not answer: they show what the others have, and name it."""
 
+import asyncio
 import re
 
 import pytest
@@ -9,11 +10,13 @@ from redbike.connection.client import connect
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from redbike.web import app, background
+from redbike.web.api import events
 from redbike.web.application import PAGES
 from redbike.web.pages import STILL
 from tests.waiting import wait_until
 from tests.web.api import Api
 from tests.web.conftest import Failing
+from tests.web.test_api_events import hear
 
 JOBS = [f"job-{number}:{'AB'[number % 2]}" for number in range(24)]
 LISTS = ["/jobs", "/jobs?queue=A", "/runs", "/failures", "/queues", "/workers", "/agenda", "/log"]
@@ -101,6 +104,33 @@ def test_an_agenda_does_not_name_what_the_one_before_has_lacked(bike, near, own_
     own_server.start()
     wait_until(lambda: ask() == sorted(JOBS))
     assert "missing" not in found[-1]
+
+
+def test_events_of_the_others_are_heard_meanwhile(bike, own_server, away, monkeypatch):
+    monkeypatch.setattr(events, "RETRY", 0.05)
+    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == away)
+    other = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) != away)
+    hub = events.make_hub(bike.store)
+
+    async def check():
+        listener = hub.join(lambda jobid: True)
+        await hear(listener, b"event: listening\n")
+        own_server.stop()
+        said = await hear(listener, b"event: away\n")
+        assert f"the shard {bike.store.shards[away].keys.prefix} is missing: ".encode() in said
+        await asyncio.to_thread(bike.pause, other)
+        await hear(listener, f'"jobid":"{other}"'.encode())
+        late = hub.join(lambda jobid: True)
+        assert b"event: away\n" in late.take()
+        own_server.start()
+        assert b"event: away\n" not in await hear(listener, b"event: listening\n")
+        await hear(late, b"event: listening\n")
+        await asyncio.to_thread(bike.pause, gone)
+        await hear(late, f'"jobid":"{gone}"'.encode())
+        hub.leave(listener)
+        hub.leave(late)
+
+    asyncio.run(check())
 
 
 def test_once_it_is_back_nothing_is_missing_and_elsewhere_it_is_an_error_as_before(bike, near, own_server):

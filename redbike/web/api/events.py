@@ -1,21 +1,24 @@
 """Server-sent events: each run that ends and each change by somebody, as it happens, with the fields of ``tail``.
 
-One thread listens for all who look, while there are any. What somebody does not read in time is dropped for that one
-alone, who is told how much.
+One thread listens to each shard for all who look, while there are any. What somebody does not read in time is dropped
+for that one alone, who is told how much.
 """
 
 import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
-from redbike.errors import RedbikeError
+from redbike.errors import RedbikeError, Unreachable
 from redbike.queries.events import Line, make_line
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
+from redbike.store.sharded.missing import describe_silent, name_silent
+from redbike.store.store import Store
 from redbike.web.api.problems import dump
 from redbike.web.stream import Reader
 
@@ -24,6 +27,7 @@ log = logging.getLogger("redbike.web")
 LISTENERS, WAITING = 100, 1000  # at most: who listens, and events that wait for one of them
 RETRY = 1.0  # seconds, about, after which a server that is away is tried again
 FIRST = b": what happened before is in /api/runs and /api/log\n\n"
+LISTENING = b"event: listening\ndata: {}\n\n"
 ALIVE = b": alive\n\n"
 
 Listen = Callable[[Callable[[], bool]], Iterable[PastRun | LogEntry]]
@@ -59,15 +63,15 @@ class Listener(Reader):
 
 
 class Hub:
-    """All who listen. `listen` yields events until what it is given says that it is over."""
+    """All who listen. Each of `listens` yields events until what it is given says that it is over."""
 
-    def __init__(self, listen: Listen) -> None:
-        self._listen = listen
+    def __init__(self, *listens: Listen) -> None:
+        self._listens = listens
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._is_over = threading.Event()
         self._is_stopped = False
-        self._state = b""  # the last message on whether somebody listens to the server
+        self._states: dict[int, bytes] = {}  # the last message on whether somebody listens to each server
 
     def join(self, fits: Callable[[str], bool]) -> Listener | None:
         """Return one more listener, to events of those jobs that fit; None if there are too many."""
@@ -77,10 +81,12 @@ class Hub:
             listener = Listener(fits)
             if not self._listeners:
                 self._is_over = threading.Event()
-                threading.Thread(target=self._work, args=[self._is_over], name="redbike-api", daemon=True).start()
+                for number in range(len(self._listens)):
+                    given = number, self._is_over
+                    threading.Thread(target=self._work, args=given, name="redbike-api", daemon=True).start()
             self._listeners.add(listener)
-            if self._state:
-                listener.put(self._state)
+            if state := self._find_state():
+                listener.put(state)
             return listener
 
     def leave(self, listener: Listener) -> None:
@@ -89,7 +95,7 @@ class Hub:
             self._listeners.discard(listener)
             if not self._listeners:
                 self._is_over.set()
-                self._state = b""
+                self._states.clear()
 
     def stop(self) -> None:
         """End all streams at once; none begins any more."""
@@ -99,19 +105,15 @@ class Hub:
         for listener in found:
             listener.wake(is_over=True)
 
-    def _work(self, is_over: threading.Event) -> None:
-        is_away = False
+    def _work(self, number: int, is_over: threading.Event) -> None:
         while not is_over.is_set():
             try:
-                events = self._listen(is_over.is_set)
-                self._send(write("listening", {}), is_over)
-                is_away = False
+                events = self._listens[number](is_over.is_set)
+                self._note(number, LISTENING, is_over)
                 for event in events:
                     self._tell(make_line(event), is_over)
             except RedbikeError as error:
-                if not is_away:
-                    self._send(write("away", {"detail": str(error)}), is_over)
-                is_away = True
+                self._note(number, write("away", {"detail": str(error)}), is_over)
             except Exception:
                 log.exception("no event is heard")
             is_over.wait(RETRY * random.uniform(0.5, 1.5))
@@ -124,12 +126,35 @@ class Hub:
                 if listener.fits(line.jobid):
                     listener.put(message)
 
-    def _send(self, message: bytes, is_over: threading.Event) -> None:
+    def _note(self, number: int, state: bytes, is_over: threading.Event) -> None:
+        """Note whether a server is listened to. Tell it if that is news: if one goes away, and if all are back."""
         with self._lock:
-            if not is_over.is_set():
-                self._state = message
+            was_away = self._states.get(number, LISTENING) != LISTENING
+            if is_over.is_set() or (was_away and state != LISTENING):
+                return
+            self._states[number] = state
+            if state != LISTENING or self._find_state() == LISTENING:
                 for listener in self._listeners:
-                    listener.put(message)
+                    listener.put(state)
+
+    def _find_state(self) -> bytes:
+        """Return what is to be told of all servers: one that is away, or that all are listened to; nothing before."""
+        away = next((state for state in self._states.values() if state != LISTENING), b"")
+        return away or (LISTENING if len(self._states) == len(self._listens) else b"")
+
+
+def make_hub(store: Store) -> Hub:
+    """Return what listens to each shard of a store: so one that is away does not silence the others."""
+    if len(store.shards) == 1:
+        return Hub(lambda is_over: store.events.listen(is_over=is_over))
+    return Hub(*(partial(_listen, shard) for shard in store.shards))
+
+
+def _listen(shard: Store, is_over: Callable[[], bool]) -> Iterator[PastRun | LogEntry]:
+    try:
+        return name_silent(shard, shard.events.listen(is_over=is_over))
+    except Unreachable as error:
+        raise describe_silent(shard, error) from error
 
 
 def write(kind: str, value: object) -> bytes:

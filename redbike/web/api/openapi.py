@@ -86,7 +86,7 @@ def _describe_events() -> dict[str, Any]:
     said = (
         "Each run that ends is an event `run`, and each change that somebody makes an event `change`, with the schema "
         f"`Event`. A comment is sent if there was nothing else for {BEAT:g} seconds. `listening` says that no event is "
-        "missed from now on, `away` that Redis does not answer, `missing` how many events were dropped."
+        "missed from now on, `away` that Redis or a shard does not answer, `missing` how many events were dropped."
     )
     content = {"text/event-stream": {"schema": TEXT}}
     return {
