@@ -176,16 +176,20 @@ def _take_turn(turn: Lock) -> Iterator[None]:
 def tell_all(merge: Merge) -> Route:
     """Tell all shards, and merge what they answer. If some do not, raise an error that names them after all were told.
 
-    The same call is repeated then; what was told already stays.
+    The same call is repeated then; what was told already stays. Only the first shard that it changes notes it in its
+    log: it is one change.
     """
 
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Any:
-        answers, silent = [], dict[str, Unreachable]()
+        answers, silent, is_noted = [], dict[str, Unreachable](), False
         for shard in shards:
             try:
-                answers.append(ask(shard)(*given, **named))
+                answer = ask(shard.noted_as(None) if is_noted else shard)(*given, **named)
             except Unreachable as error:
                 silent[shard.keys.prefix] = error
+            else:
+                is_noted = is_noted or answer is None or bool(answer)
+                answers.append(answer)
         if silent:
             names, problem = ", ".join(silent), str(next(iter(silent.values()))).rpartition("missing: ")[2]
             raise Unreachable(f"{names} {_HAVE[len(silent) > 1]} not heard of it, all others have: {problem}")

@@ -2,13 +2,17 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import Redbike, RoundRobin, Unreachable
 from redbike.config.settings import Settings
 from redbike.control.tokens import add_token
 from redbike.dispatcher.sharded import Dispatchers
+from redbike.store.namespace import Namespace
 from redbike.store.sharded.steering import catch_up
+from redbike.store.tokens import Token
 from tests.loops import beside
 from tests.waiting import wait_until
+
+TOKEN = Token("ci", "read", (), None, 0.0, "amy", "digest")
 
 
 @pytest.fixture
@@ -146,3 +150,40 @@ def test_shards_are_compared_again_after_a_while(bike, monkeypatch):
             with Away(bike, 2):
                 act("A")
             wait_until(lambda wanted=is_paused: bool(bike.store.shards[2].queue_limits.read("work-A").pause) == wanted)
+
+
+@pytest.mark.parametrize("away", [None, 0, 2])
+def test_a_change_of_all_shards_is_noted_once(client, prefix, monkeypatch, away):
+    pack = Namespace.pack
+
+    def fail(namespace, *given, **named):
+        if away is not None and namespace.keys.prefix == bike.store.shards[away].keys.prefix:
+            raise Unreachable("it is away")
+        return pack(namespace, *given, **named)
+
+    monkeypatch.setattr(Namespace, "pack", fail)
+    with Redbike(RoundRobin("A"), prefix, client, shards=3, noted_as="amy") as bike:
+        for act in (
+            lambda: bike.pause_queue("A", reason="a new disk"),
+            lambda: bike.resume_queue("A"),
+            lambda: bike.pause_queue("A", every="0 3 * * *", lasting=60),
+            lambda: bike._noted.tokens.add(TOKEN),
+            lambda: bike._noted.tokens.remove(TOKEN.name),
+            lambda: bike.control("HALT"),
+        ):
+            if away is None:
+                act()
+            else:
+                with pytest.raises(Unreachable, match="all others have"):
+                    act()
+        away = None
+        noted = [entry.action for entry in bike.log()]
+    assert noted == ["halt", "token", "token", "pause --every", "resume", "pause"]
+
+
+@pytest.mark.parametrize("paused", [0, 1])
+def test_what_changes_one_shard_alone_is_noted_too(client, prefix, paused):
+    with Redbike(RoundRobin("A"), prefix, client, shards=3, noted_as="amy") as bike:
+        bike.store.shards[paused].queue_limits.pause("work-A")
+        bike.resume_queue("A")
+        assert [entry.action for entry in bike.log()] == ["resume"]
