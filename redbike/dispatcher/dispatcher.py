@@ -9,7 +9,7 @@
    pause is over, or a rate allows more.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
-   minute, as long as it comes this far.
+   minute, as long as it comes this far, and so do those of all other shards.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
 any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
@@ -55,15 +55,18 @@ OVERDUE = 4.0  # seconds by which a turn is late if this process, or the whole h
 
 
 class Dispatcher:
-    """Dispatches the jobs of `store`, and calls `ping_url` once a minute; keeps the time in `timefile`, if given."""
+    """Dispatches the jobs of `store`, and calls `ping_url` once a minute; keeps the time in `timefile`, if given.
+
+    `number` says which one of so many `shards` this is.
+    """
 
     def __init__(
         self, store: Store, settings: Settings, ping_url: str | None = None, timefile: Timefile | None = None,
-        owner: str = "", is_first: bool = True, may_be_away: bool = False
+        owner: str = "", number: int = 0, shards: int = 1
     ) -> None:  # fmt: skip
         self.store = store
         self.settings = settings
-        self.loop = Loop(store, may_be_away=may_be_away)
+        self.loop = Loop(store, may_be_away=shards > 1)
         self._placing = Placing(store)
         self.presence = Presence(self.loop, "dispatcher", settings, describe=self._placing.tell, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
@@ -73,8 +76,8 @@ class Dispatcher:
         self._forgetting = Forgetting(store)
         self._spreading = Spreading(store, settings)
         self._pings = Pings()
-        self._switch = Switch(self._pings, ping_url)
-        self._alerting = Alerting(store, settings, is_dispatcher=True, of_processes=is_first)
+        self.switch, self._number = Switch(self._pings, ping_url, shards), number
+        self._alerting = Alerting(store, settings, is_dispatcher=True, of_processes=number == 0)
         self._pipeline = store.scripts.pipeline_class(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -249,7 +252,7 @@ class Dispatcher:
         self.dispatch_due()
         assert self._surveyed is not None
         self.loop.check_halt({self.store.keys.prefix: self._surveyed.control})
-        self._switch.press()
+        self.switch.press(self._number)
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])

@@ -44,12 +44,12 @@ def share_timefile(path: str | None, number: int) -> Sequence[Timefile | None]:
 
 
 class Dispatchers:
-    """Dispatches the jobs of all shards of `store`; `ping_url` is called by that of the first one."""
+    """Dispatches the jobs of all shards of `store`; `ping_url` is called as long as all of them go on."""
 
     def __init__(self, store: Store, settings: Settings, ping_url: str | None = None) -> None:
         owner, files = make_owner(), share_timefile(settings.timefile, len(store.shards))
         self._all = [
-            Dispatcher(shard, settings, None if number else ping_url, timefile, owner, number == 0, len(files) > 1)
+            Dispatcher(shard, settings, ping_url, timefile, owner, number, len(files))
             for number, (shard, timefile) in enumerate(zip(store.shards, files, strict=True))
         ]
         self._between, self._deliveries = BetweenShards(store, self._fail), list[Delivery]()
@@ -57,6 +57,7 @@ class Dispatchers:
             delivery = Delivery(store.shards, number, each.loop)
             self._deliveries.append(delivery)
             each.before_turn, each.divide = delivery.look, self._between.divide
+            each.switch = self._all[0].switch
             each.loop.when_back = self._between.catch_up
         self._error: BaseException | None = None
 

@@ -115,17 +115,26 @@ class Pings:
 
 
 class Switch:
-    """A dead man's switch: its URL is called once a minute for as long as somebody presses it. Without a URL, never."""
+    """A dead man's switch: its URL is called once a minute for as long as all of so many loops press it.
 
-    def __init__(self, pings: Pings, url: str | None) -> None:
+    Without a URL, it is never called.
+    """
+
+    def __init__(self, pings: Pings, url: str | None, loops: int = 1) -> None:
         self._pings, self._url = pings, url
         self._called = float("-inf")  # by the monotonic clock
+        self._pressed = [float("-inf")] * loops  # when each of them did so last
+        self._changing = threading.Lock()
 
-    def press(self) -> None:
-        """Say that all goes on."""
-        if self._url and time.monotonic() - self._called >= INTERVAL:
-            self._called = time.monotonic()
-            self._pings.send("dispatcher", self._url)
+    def press(self, number: int = 0) -> None:
+        """Say that all goes on in the loop of this number."""
+        if not self._url:
+            return
+        with self._changing:
+            self._pressed[number] = now = time.monotonic()
+            if now - self._called >= INTERVAL and now - min(self._pressed) < INTERVAL:
+                self._called = now
+                self._pings.send("dispatcher", self._url)
 
 
 class _Lane:

@@ -17,6 +17,7 @@ from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
 from redbike.loop.pings import LANES, MOST, Pings
 from redbike.store.enums import Outcome
@@ -345,9 +346,29 @@ def test_a_dispatcher_calls_its_own_once_a_minute_while_it_goes_round(bike, ping
     for _ in range(3):
         go_round(dispatcher)
     wait_until(lambda: pinged.called == ["/me"])
-    dispatcher._switch._called -= 60
+    dispatcher.switch._called -= 60
     go_round(dispatcher)
     close(dispatcher)
+    assert pinged.called == ["/me", "/me"]
+
+
+def test_with_shards_it_is_called_once_a_minute_while_all_of_them_go_round(client, prefix, pinged):
+    with Redbike(RoundRobin("A"), prefix, client, shards=3) as bike:
+        dispatchers = Dispatchers(bike.store, bike.settings, f"{pinged.url}/me")
+        switch = dispatchers._all[0].switch
+        for late in (0, 2):
+            switch._called -= 60
+            switch._pressed = [each - 60 for each in switch._pressed]
+            called = switch._called
+            others = [each for number, each in enumerate(dispatchers._all) if number != late]
+            for each in (*others, *others):
+                go_round(each)
+            assert switch._called == called, "one of them does not go round"
+            for each in (dispatchers._all[late], *others):
+                go_round(each)
+        for each in dispatchers._all:
+            close(each)
+        dispatchers.close()
     assert pinged.called == ["/me", "/me"]
 
 
@@ -373,7 +394,7 @@ def test_a_dispatcher_that_cannot_reach_redis_does_not_call(tmp_path, pinged):
     dispatcher = Dispatcher(Store(connect(server.url), "test", RoundRobin("A").queue_for), Settings(), pinged.url)
     go_round(dispatcher)
     server.stop()
-    dispatcher._switch._called -= 60
+    dispatcher.switch._called -= 60
     with pytest.raises(Unreachable):
         dispatcher._turn()
     close(dispatcher)
