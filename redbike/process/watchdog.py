@@ -6,6 +6,7 @@ Completed turns of loops feed it, never a timer. So a process that runs but hang
 2. A worker that runs a job feeds it by the heartbeats of runs that are in their time. A job that goes on after its
    deadline has none.
 3. While the server is away, each attempt to reach it counts: a restart would not bring the server back.
+4. With shards, a dispatcher has a loop for each, and each of them has to feed it.
 
 Only the command line enables this, as the variables are meant for one process. They are taken out of the environment:
 a job, a command or the embedded server must not speak for this process. See sd_notify(3).
@@ -15,6 +16,7 @@ import faulthandler
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, MutableMapping
 
@@ -33,6 +35,8 @@ class Watchdog:
         self._file = file
         self._is_watched = is_watched
         self._fed = float("inf")  # by the monotonic clock; nothing is told before it has begun
+        self._loops: set[int] = set()  # the threads whose loops go on
+        self._silent: set[int] = set()  # those that have not fed it since something was told
         self._is_ready = False  # the manager was told that this process has begun
         self._failing: set[str] = set()  # what cannot be fed, after a warning
         self._socket: socket.socket | None = None
@@ -44,7 +48,8 @@ class Watchdog:
             self._address = address if address[0] == "/" else f"\0{address[1:]}"
 
     def begin(self) -> None:
-        """Tell that this process has begun to work."""
+        """Tell that this process has begun to work, or one more of its loops."""
+        self._loops.add(threading.get_ident())
         self._fed = float("-inf")
         self.feed()
 
@@ -53,7 +58,13 @@ class Watchdog:
         now = time.monotonic()
         if now - self._fed < INTERVAL:
             return
+        if self._silent:
+            self._silent.discard(threading.get_ident())
+            if self._silent & self._loops:
+                return
         self._fed = now
+        # The loop of a worker is silent while it runs a job: other threads feed for it.
+        self._silent = set(self._loops) if len(self._loops) > 1 else set()
         if not self._is_ready:
             # Again and again: the manager would wait for it for ever.
             self._is_ready = self._tell("READY=1")
@@ -63,7 +74,8 @@ class Watchdog:
             self._warn_once(self._file, lambda: _touch(self._file))
 
     def end(self) -> None:
-        """Tell that this process is about to end, after its current jobs."""
+        """Tell that this process is about to end, after its current jobs, or that a loop has ended."""
+        self._loops.discard(threading.get_ident())
         self._tell("STOPPING=1")
 
     def _tell(self, state: str) -> bool:

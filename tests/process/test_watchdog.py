@@ -8,6 +8,7 @@ import socket
 import stat
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -233,3 +234,26 @@ def test_the_process_of_another_watchdog_is_not_fed_for_it(enable, notified):
     watchdog.feed()
     watchdog.end()
     assert [notified.recv(100), notified.recv(100)] == [b"READY=1", b"STOPPING=1"]
+
+
+def test_each_of_several_loops_has_to_feed_it(enable, tmp_path):
+    file = tmp_path / "alive"
+    enable(REDBIKE_WATCHDOG_FILE=str(file))
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second, ThreadPoolExecutor(1) as other:
+
+        def feeds(*loops):
+            file.unlink(missing_ok=True)
+            for each in loops:
+                each.submit(watchdog.feed).result()
+            return file.exists()
+
+        first.submit(watchdog.begin).result()
+        assert feeds(other), "so do the heartbeats of a worker"
+        second.submit(watchdog.begin).result()
+        feeds(first, second)
+        assert not feeds(second, second, other)
+        assert feeds(first)
+        assert feeds(first, second)
+        second.submit(watchdog.end).result()
+        assert feeds(first)
+        assert feeds(first)
