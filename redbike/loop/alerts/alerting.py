@@ -33,7 +33,7 @@ from redbike.text.printable import describe
 log = logging.getLogger("redbike.alerts")
 
 LOOK, WORKER_LOOK = 1.0, 10.0  # seconds between two looks of a dispatcher, and of a worker
-SHARE = 20  # a look that takes long is followed by a pause of so many times that
+SHARE = 20  # a look that takes long is followed by a pause of so many times that, unless it has waited for a server
 GATHER = 5.0  # seconds for which the first line of a message waits for others
 SPACING = 30.0  # seconds between two messages
 NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
@@ -59,6 +59,7 @@ class Alerting:
         self._upkept = float("-inf")  # when that began last, by the monotonic clock
         self._alone_since: float | None = None  # since when no dispatcher was seen, by the monotonic clock
         self._complaint = ""
+        self._is_held_up = False  # whether a server did not answer the last look
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
@@ -81,9 +82,10 @@ class Alerting:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
-            began = time.monotonic()
+            began, self._is_held_up = time.monotonic(), False
             self._complain(self._try_to_look())
-            pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * (time.monotonic() - began))
+            took = 0.0 if self._is_held_up else time.monotonic() - began
+            pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * took)
 
     def _try_to_look(self) -> str:
         """Look, and return what went wrong; "" for nothing."""
@@ -91,6 +93,7 @@ class Alerting:
             self.look()
         except Unreachable:
             # The loop of the process says so.
+            self._is_held_up = True
             return ""
         except RedbikeError as error:
             return str(error)

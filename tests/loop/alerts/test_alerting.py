@@ -5,14 +5,18 @@ import json
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.connection.client import connect
 from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
 from redbike.loop.alerts.conditions import MOST_FAILING
 from redbike.store.alerts import MOST_LINES, Change
 from redbike.store.enums import Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
+from redbike.store.store import Store
 from tests.queries.kept import register
+from tests.servers import free_ports
 from tests.verbs import dispatch, take_one
+from tests.waiting import wait_until
 
 DAY = 86400.0
 NOON = 20_000 * DAY + DAY / 2
@@ -341,6 +345,19 @@ def test_damaged_records_hold_up_nobody(world, bike, pinged, damage):
     bike.store.client.hset(bike.store.keys.skipped, mapping={"missed:": 1, "missed:a:A": 1})
     world.look(NOON, wait=SPACING)
     assert told(pinged) == [[("failed", "a:A"), ("missed", "a:A")]]
+
+
+def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(prefix, monkeypatch):
+    monkeypatch.setattr("redbike.loop.alerts.alerting.LOOK", 0.01)
+    monkeypatch.setattr("redbike.loop.alerts.alerting.SHARE", 10**9)
+    [port] = free_ports(1)
+    with connect(f"redis://127.0.0.1:{port}") as nowhere:
+        alerting = Alerting(Store(nowhere, prefix, lambda jobid: QUEUE), Settings(alert="true"), is_dispatcher=True)
+        look, looks = alerting.look, []
+        monkeypatch.setattr(alerting, "look", lambda: looks.append(1) or look())
+        alerting.start()
+        wait_until(lambda: len(looks) > 2)
+        alerting.stop()
 
 
 def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
