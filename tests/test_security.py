@@ -677,7 +677,7 @@ def test_alerts_need_the_further_rights_of_the_page_and_no_others(bikes, users, 
     alerting = Alerting(store, Settings(alert=f"sh -c 'cat >>{tmp_path}/told'"), role == "dispatcher")
     later = store.timeline.read_clock()
     admin.store.timeline.advance(later)
-    for seconds in (0, 100, 200):
+    for seconds in (0, 100, 200, 300):
         alerting._store = alerting._missed._store = store.at(later + seconds)
         alerting.look()
     told = {json.loads(line)["alert"] for line in (tmp_path / "told").read_text().splitlines()}

@@ -2,9 +2,11 @@
 
 1. A dispatcher looks about once a second, and compares what is wrong with what has been told. A worker looks only
    whether a dispatcher is running.
-2. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
-3. Lines wait there for some seconds: what happens at the same time is one message.
-4. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
+2. That a process is lost counts only if it is still found after a while. When a server is back from an outage, or a
+   host from its sleep, nobody could be seen meanwhile.
+3. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
+4. Lines wait there for some seconds: what happens at the same time is one message.
+5. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
 
 No job waits for any of that.
 """
@@ -19,13 +21,14 @@ from functools import partial
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
-from redbike.loop.alerts.conditions import find_conditions, find_no_dispatcher, has_run_well
+from redbike.loop.alerts.conditions import Found, find_conditions, find_no_dispatcher, has_run_well
 from redbike.loop.alerts.deciding import decide, decide_missed
 from redbike.loop.alerts.sender import TIMEOUT, Sender, add_labels, find_jobid, format_alert
 from redbike.process.signals import leave_to_others
-from redbike.store.alerts import MISSED, SENDING, SENT, WAITING, Change, Known, Message
+from redbike.store.alerts import MISSED, PROCESS, SENDING, SENT, WAITING, Change, Known, Message
 from redbike.store.enums import Alert
 from redbike.store.namespace import make_tag
+from redbike.store.processes import LOST
 from redbike.store.records import format_time
 from redbike.store.store import Store
 from redbike.text.printable import describe
@@ -57,7 +60,8 @@ class Alerting:
         self._missed = _MissedWatch(store, settings.alert_every)
         self._upkeep: Iterator[None] = iter(())
         self._upkept = float("-inf")  # when that began last, by the monotonic clock
-        self._alone_since: float | None = None  # since when no dispatcher was seen, by the monotonic clock
+        self._lost: dict[str, float] = {}  # since when each process is found lost, by Redis' clock
+        self._alone_since: float | None = None  # since when no dispatcher is found, by Redis' clock
         self._complaint = ""
         self._is_held_up = False  # whether a server did not answer the last look
         self._stopping = threading.Event()
@@ -93,7 +97,7 @@ class Alerting:
             self.look()
         except Unreachable:
             # The loop of the process says so.
-            self._is_held_up = True
+            self._is_held_up, self._lost, self._alone_since = True, {}, None
             return ""
         except RedbikeError as error:
             return str(error)
@@ -123,6 +127,7 @@ class Alerting:
         next(self._upkeep, None)
         known = alerts.read()
         found, gone = find_conditions(self._store, known, self._settings.timezone, self._of_processes)
+        self._leave_out_new(found, known.now)
         has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
         changes = decide(found, gone, known, self._settings.alert_every, has_recovered)
         changes += self._missed.look(known.now)
@@ -132,21 +137,27 @@ class Alerting:
         if known.idle:
             alerts.leave(known.idle)
 
+    def _leave_out_new(self, found: Found, now: float) -> None:
+        """Tell nothing yet of processes that are lost since a short time: a live one would be seen again by then."""
+        self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith(PROCESS)}
+        for name, since in self._lost.items():
+            if now - since < LOST:
+                found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
+
     def _look_for_dispatcher(self) -> bool:
         """Note that no dispatcher is running, once that lasts; return whether it does."""
         now, dispatched = self._store.timeline.read_dispatched()
-        is_recent = dispatched is not None and abs(now - dispatched) < NO_DISPATCHER
+        is_recent = dispatched is not None and abs(now - dispatched) < LOST
         if is_recent or any(
             each.kind == "dispatcher" and each.state != "lost" for each in self._store.workers.list_all()
         ):
             self._alone_since = None
             return False
-        if self._alone_since is None:
-            self._alone_since = time.monotonic()
-        alone = time.monotonic() - self._alone_since
-        if dispatched is None and alone < NO_DISPATCHER:
+        self._alone_since = alone_since = min(now, self._alone_since or now)
+        since = alone_since if dispatched is None else min(dispatched, alone_since)
+        if now - since < NO_DISPATCHER or now - alone_since < LOST:
             return False
-        found = find_no_dispatcher(now - alone if dispatched is None else min(dispatched, now), now)
+        found = find_no_dispatcher(since, now)
         known = self._store.alerts.read()
         known.told = {name: record for name, record in known.told.items() if name in found or name == SENT}
         if changes := decide(found, set(), known, self._settings.alert_every):

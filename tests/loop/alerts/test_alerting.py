@@ -292,6 +292,47 @@ def test_a_worker_tells_that_no_dispatcher_is_running_and_a_dispatcher_that_one_
     assert told(pinged) == [[("recovered", "")]]
 
 
+@pytest.fixture
+def nowhere(prefix):
+    """A store on a server that does not answer."""
+    [port] = free_ports(1)
+    with connect(f"redis://127.0.0.1:{port}") as client:
+        yield Store(client, prefix, lambda jobid: QUEUE)
+
+
+def test_after_an_outage_processes_may_be_seen_before_anybody_is_told(world, store, pinged, nowhere):
+    register(store, "worker", now=NOON)
+    world.look(NOON + 5)
+    for moment in (40, 44, 48):
+        # They have been away for longer than it takes to be lost, and have not come yet.
+        world.look(NOON + moment, wait=0.5)
+    register(store, "worker", now=NOON + 49)
+    world.look(NOON + 60, wait=0.5)
+    for moment in (80, 94, 108):
+        for number in (0, 1):
+            if moment == 94:
+                # It goes away again.
+                world._made[number]._store = nowhere
+                world._made[number]._try_to_look()
+        world.look(NOON + moment, wait=0.5)
+    assert store.alerts.read().told == {}, "nothing is told"
+    for moment in (210, 216):
+        world.look(NOON + moment)
+    assert told(pinged) == [[("worker lost", "")]], "it is lost indeed"
+
+
+def test_after_an_outage_a_dispatcher_may_be_seen_before_anybody_is_told(world, store, nowhere):
+    store.at(NOON).timeline.advance(NOON)
+    world.at(NOON + 20, 2).look()
+    world.worker._store = nowhere
+    world.worker._try_to_look()
+    world.at(NOON + 78, 2).look()
+    register(store, "dispatcher", now=NOON + 80)
+    for moment in (88, 94):
+        world.at(NOON + moment, 2).look()
+    assert store.alerts.read().told == {}, "nothing is told"
+
+
 def test_a_message_that_is_not_sent_is_tried_again_by_anybody_and_then_given_up(world, bike, pinged, caplog):
     pinged.answers = [500] * 9
     bike.set("a:A", "EVERY:1h")
@@ -347,17 +388,15 @@ def test_damaged_records_hold_up_nobody(world, bike, pinged, damage):
     assert told(pinged) == [[("failed", "a:A"), ("missed", "a:A")]]
 
 
-def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(prefix, monkeypatch):
+def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(nowhere, monkeypatch):
     monkeypatch.setattr("redbike.loop.alerts.alerting.LOOK", 0.01)
     monkeypatch.setattr("redbike.loop.alerts.alerting.SHARE", 10**9)
-    [port] = free_ports(1)
-    with connect(f"redis://127.0.0.1:{port}") as nowhere:
-        alerting = Alerting(Store(nowhere, prefix, lambda jobid: QUEUE), Settings(alert="true"), is_dispatcher=True)
-        look, looks = alerting.look, []
-        monkeypatch.setattr(alerting, "look", lambda: looks.append(1) or look())
-        alerting.start()
-        wait_until(lambda: len(looks) > 2)
-        alerting.stop()
+    alerting = Alerting(nowhere, Settings(alert="true"), is_dispatcher=True)
+    look, looks = alerting.look, []
+    monkeypatch.setattr(alerting, "look", lambda: looks.append(1) or look())
+    alerting.start()
+    wait_until(lambda: len(looks) > 2)
+    alerting.stop()
 
 
 def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
