@@ -77,7 +77,7 @@ class Dispatcher:
         self._spreading = Spreading(store, settings)
         self._pings = Pings()
         self.switch, self._number = Switch(self._pings, ping_url, shards), number
-        self._alerting = Alerting(store, settings, is_dispatcher=True, of_processes=number == 0)
+        self.alerting = Alerting(store, settings, is_dispatcher=True)
         self._pipeline = store.scripts.pipeline_class(store.client, self.loop.stopping.is_set)
         self._surveyed: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
@@ -88,7 +88,7 @@ class Dispatcher:
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
         with self.loop.handle_signals(), self.presence:
-            self._alerting.start()
+            self.alerting.start()
             self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
             if after is not None:
                 self.loop.retry_until_up(lambda _: self.dispatch_due(after))
@@ -100,7 +100,7 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give back the connection, and end the threads."""
-        self._alerting.stop()
+        self.alerting.stop()
         self.rest()
         self._pings.stop()
 

@@ -58,6 +58,7 @@ class Dispatchers:
             self._deliveries.append(delivery)
             each.before_turn, each.divide = delivery.look, self._between.divide
             each.switch = self._all[0].switch
+            each.alerting.peers = [one.alerting for one in self._all]
             each.loop.when_back = self._between.catch_up
         self._error: BaseException | None = None
 

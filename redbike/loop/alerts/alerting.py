@@ -7,6 +7,7 @@
 3. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
 4. Lines wait there for some seconds: what happens at the same time is one message.
 5. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
+6. Of several shards, each has its own lines. Of processes, the first one that answers tells, unless another one has.
 
 No job waits for any of that.
 """
@@ -15,17 +16,19 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.alerts.conditions import Found, find_conditions, find_no_dispatcher, has_run_well
-from redbike.loop.alerts.deciding import decide, decide_missed
+from redbike.loop.alerts.deciding import decide
+from redbike.loop.alerts.missed import SHARE, MissedWatch
 from redbike.loop.alerts.sender import TIMEOUT, Sender, add_labels, find_jobid, format_alert
 from redbike.process.signals import leave_to_others
-from redbike.store.alerts import MISSED, PROCESS, SENDING, SENT, WAITING, Change, Known, Message
+from redbike.store.alerts import PROCESS, SENDING, SENT, WAITING, Change, Known, Message, Told
 from redbike.store.enums import Alert
 from redbike.store.namespace import make_tag
 from redbike.store.processes import LOST
@@ -36,7 +39,6 @@ from redbike.text.printable import describe
 log = logging.getLogger("redbike.alerts")
 
 LOOK, WORKER_LOOK = 1.0, 10.0  # seconds between two looks of a dispatcher, and of a worker
-SHARE = 20  # a look that takes long is followed by a pause of so many times that, unless it has waited for a server
 GATHER = 5.0  # seconds for which the first line of a message waits for others
 SPACING = 30.0  # seconds between two messages
 NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
@@ -49,18 +51,21 @@ STOP_TIMEOUT = 5.0  # seconds for which a process that ends waits for the messag
 class Alerting:
     """Tells what is wrong, as `settings` say, from `start` to `stop`; with ``alert`` not set, nothing.
 
-    With `of_processes`, that is also what is wrong with these: of several shards, one tells it.
+    A dispatcher has one for each shard, and a worker one for all of them, which begins with `store`.
     """
 
-    def __init__(self, store: Store, settings: Settings, is_dispatcher: bool, of_processes: bool = True) -> None:
+    def __init__(self, store: Store, settings: Settings, is_dispatcher: bool) -> None:
         self._store = store
         self._settings = settings
-        self._is_dispatcher, self._of_processes = is_dispatcher, of_processes
+        self._is_dispatcher = is_dispatcher
+        self.peers: Sequence[Alerting] = (self,)  # those of all shards, in their order
+        self.is_away = True  # whether its shard did not answer the last look
         self._sender = Sender(settings.alert, settings.prefix) if settings.alert else None
-        self._missed = _MissedWatch(store, settings.alert_every)
+        self._missed = MissedWatch(store, settings.alert_every)
         self._upkeep: Iterator[None] = iter(())
         self._upkept = float("-inf")  # when that began last, by the monotonic clock
         self._lost: dict[str, float] = {}  # since when each process is found lost, by Redis' clock
+        self._told_elsewhere: set[str] = set()  # those of which another shard has told people
         self._alone_since: float | None = None  # since when no dispatcher is found, by Redis' clock
         self._complaint = ""
         self._is_held_up = False  # whether a server did not answer the last look
@@ -93,19 +98,22 @@ class Alerting:
 
     def _try_to_look(self) -> str:
         """Look, and return what went wrong; "" for nothing."""
+        problem = ""
         try:
             self.look()
         except Unreachable:
             # The loop of the process says so.
-            self._is_held_up, self._lost, self._alone_since = True, {}, None
+            self.is_away = self._is_held_up = True
+            self._lost, self._alone_since = {}, None
             return ""
         except RedbikeError as error:
-            return str(error)
+            problem = str(error)
         except Exception as error:
             # Whatever it is, the jobs go on, and so does this.
             log.debug("looking for what is wrong has failed", exc_info=True)
-            return describe(error)
-        return ""
+            problem = describe(error)
+        self.is_away = False
+        return problem
 
     def _complain(self, problem: str) -> None:
         if problem and problem != self._complaint:
@@ -116,9 +124,10 @@ class Alerting:
         """Look once, and send what is to be sent. Raise `RedbikeError`."""
         if self._is_dispatcher:
             self._look_at_all()
-        elif not self._look_for_dispatcher():
-            return
-        self._send(self._store.alerts.read())
+            self._send(self._store)
+        elif self._look_for_dispatcher():
+            # Another shard may have been the first one that answered.
+            self._ask_each(self._store.whole.shards, self._send)
 
     def _look_at_all(self) -> None:
         alerts = self._store.alerts
@@ -126,8 +135,11 @@ class Alerting:
             self._upkept, self._upkeep = time.monotonic(), alerts.watch_all()
         next(self._upkeep, None)
         known = alerts.read()
-        found, gone = find_conditions(self._store, known, self._settings.timezone, self._of_processes)
-        self._leave_out_new(found, known.now)
+        is_first = all(each.is_away for each in takewhile(lambda each: each is not self, self.peers))
+        # What it has told lasts when it is not the first one any more.
+        of_processes = is_first or any(name.startswith(PROCESS) for name in known.told)
+        found, gone = find_conditions(self._store, known, self._settings.timezone, of_processes)
+        self._choose_lost(found, known, is_first)
         has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
         changes = decide(found, gone, known, self._settings.alert_every, has_recovered)
         changes += self._missed.look(known.now)
@@ -137,16 +149,53 @@ class Alerting:
         if known.idle:
             alerts.leave(known.idle)
 
-    def _leave_out_new(self, found: Found, now: float) -> None:
-        """Tell nothing yet of processes that are lost since a short time: a live one would be seen again by then."""
+    def _choose_lost(self, found: Found, known: Known, is_first: bool) -> None:
+        """Leave it untold of processes that are lost since a short time, or of which another shard tells."""
+        now = known.now
         self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith(PROCESS)}
-        for name, since in self._lost.items():
-            if now - since < LOST:
-                found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
+        self._told_elsewhere &= self._lost.keys()
+        # A live one would have been seen again by then.
+        told = {name for name, since in self._lost.items() if is_first and now - since >= LOST}
+        told -= self._told_elsewhere
+        new = [name for name in told if Told.parse(known.told.get(name, "")).is_new(Alert.WORKER_LOST)]
+        self._told_elsewhere |= self._find_told(new, Alert.WORKER_LOST)
+        for name in self._lost.keys() - (told - self._told_elsewhere):
+            found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
+
+    def _find_told(self, names: Collection[str], alert: Alert) -> set[str]:
+        """Return of which of these processes other shards that answer have told people."""
+        others = [shard for shard in self._store.whole.shards if shard.keys.prefix != self._store.keys.prefix]
+        found = set[str]()
+
+        def look(shard: Store) -> None:
+            told = shard.alerts.read().told
+            found.update(name for name in names if not Told.parse(told.get(name, "")).is_new(alert))
+
+        self._ask_each(others if names else (), look)
+        return found
+
+    def _ask_each(self, shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
+        """Ask shards, without those that do not answer."""
+        for shard in shards:
+            try:
+                ask(shard)
+            except Unreachable:
+                self._is_held_up = True
+
+    def _read_dispatched(self) -> tuple[float, float | None]:
+        """Return the clock, and when jobs were dispatched last, of the first shard that answers; use it from now on."""
+        *others, last = self._store.whole.shards
+        for self._store in others:
+            try:
+                return self._store.timeline.read_dispatched()
+            except Unreachable:
+                self._is_held_up = True
+        self._store = last
+        return last.timeline.read_dispatched()
 
     def _look_for_dispatcher(self) -> bool:
         """Note that no dispatcher is running, once that lasts; return whether it does."""
-        now, dispatched = self._store.timeline.read_dispatched()
+        now, dispatched = self._read_dispatched()
         is_recent = dispatched is not None and abs(now - dispatched) < LOST
         if is_recent or any(
             each.kind == "dispatcher" and each.state != "lost" for each in self._store.workers.list_all()
@@ -160,7 +209,8 @@ class Alerting:
         found = find_no_dispatcher(since, now)
         known = self._store.alerts.read()
         known.told = {name: record for name, record in known.told.items() if name in found or name == SENT}
-        if changes := decide(found, set(), known, self._settings.alert_every):
+        changes = decide(found, set(), known, self._settings.alert_every)
+        if changes and not self._find_told(found, Alert.NO_DISPATCHER):
             self._note(changes, known)
         return True
 
@@ -168,26 +218,27 @@ class Alerting:
         since = SPACING if known.sent is None else max(0.0, known.now - known.sent)
         self._store.alerts.alert(_add_labels(self._store, changes), gather=max(GATHER, SPACING - since))
 
-    def _send(self, known: Known) -> None:
-        """Send the messages whose time has come."""
+    def _send(self, store: Store) -> None:
+        """Send the messages of a shard whose time has come."""
+        known = store.alerts.read()
         for name, record in known.told.items():
             message = Message.parse(record) if name.startswith((WAITING, SENDING)) else None
             if message is not None and message.at <= known.now:
-                self._send_one(name, record, message, known)
+                self._send_one(store, name, record, message, known)
 
-    def _send_one(self, name: str, record: str, message: Message, known: Known) -> None:
+    def _send_one(self, store: Store, name: str, record: str, message: Message, known: Known) -> None:
         assert self._sender is not None
         claimed = f"{SENDING}{make_tag()}" if name == WAITING else name
         mine = replace(message, at=known.now + CLAIM_TIMEOUT, tries=message.tries + 1)
         changes = [Change(claimed, record if claimed == name else None, mine.format())]
         if claimed != name:
             changes += [Change(name, record, None), Change(SENT, known.told.get(SENT), format_time(known.now))]
-        if not all(self._store.alerts.alert(changes, together=True)):
+        if not all(store.alerts.alert(changes, together=True)):
             # Another process sends it.
             return
         sent = self._sender.send(_list_lines(mine, known.now))
         left = None if sent.is_sent else self._put_off(mine, known.now, sent.how)
-        self._store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
+        store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
 
     def _put_off(self, message: Message, now: float, problem: str) -> Message | None:
         """Return a message that was not sent, to be tried again; None if it was tried often enough."""
@@ -216,42 +267,3 @@ def _list_lines(message: Message, now: float) -> list[str]:
     """Return the lines of a message, and one that says how many there are besides."""
     more = [format_alert(Alert.MORE, f"and {message.more:,} more alerts", now)] if message.more else []
     return [*message.lines, *more]
-
-
-class _MissedWatch:
-    """Finds occurrences that were missed and are not told yet. All counts are read only if there are more in all."""
-
-    def __init__(self, store: Store, every: float) -> None:
-        self._store = store
-        self._every = every
-        self._seen = ""  # the total when all counts were read last
-        self._put_off = False  # whether some of them are to be told later
-        self._read_at = float("-inf")  # when that was, by the monotonic clock
-        self._took = 0.0
-        self._confirm: Callable[[], None] = lambda: None
-
-    def look(self, now: float) -> list[Change]:
-        """Return the changes of what is told."""
-        total, told = self._store.alerts.read_missed_total()
-        began = time.monotonic()
-        is_due = total != self._seen or (self._put_off and began - self._read_at > min(self._every, 60.0))
-        self._confirm = lambda: None
-        if total == told or not is_due or began - self._read_at < SHARE * self._took:
-            return []
-        found = [
-            decide_missed(*each, now, self._every, is_first=told is None) for each in self._store.alerts.list_missed()
-        ]
-        changes = [each for each in found if each is not None]
-        self._read_at, self._took = time.monotonic(), time.monotonic() - began
-        self._confirm = partial(self._note, told, total, len(changes) < len(found))
-        return changes
-
-    def confirm(self) -> None:
-        """Note that what `look` has returned is told."""
-        confirm, self._confirm = self._confirm, lambda: None
-        confirm()
-
-    def _note(self, told: str | None, total: str, puts_off: bool) -> None:
-        self._seen, self._put_off = total, puts_off
-        if not puts_off:
-            self._store.alerts.alert([Change(MISSED, told, total)])
