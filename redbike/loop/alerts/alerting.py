@@ -139,6 +139,8 @@ class Alerting:
         # What it has told lasts when it is not the first one any more.
         of_processes = is_first or any(name.startswith(PROCESS) for name in known.told)
         found, gone = find_conditions(self._store, known, self._settings.timezone, of_processes)
+        # Nobody knows of a job whether it is late while that waits for one of a shard that is away.
+        self._is_held_up |= any(not each[Alert.LATE].text for each in found.values() if Alert.LATE in each)
         self._choose_lost(found, known, is_first)
         has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
         changes = decide(found, gone, known, self._settings.alert_every, has_recovered)

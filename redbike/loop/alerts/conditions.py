@@ -41,8 +41,9 @@ Found = dict[str, dict[Alert, Condition]]
 def find_conditions(store: Store, known: Known, timezone: str, of_processes: bool) -> tuple[Found, set[str]]:
     """Return what is wrong, or without `of_processes` only with jobs; and the fields of told jobs that are gone."""
     found: Found = {}
-    for late in find_late(store, timezone, known):
-        _add(found, JOB + late.jobid, Condition(Alert.LATE, late.since, f"{late.jobid} {late.text}", late.due))
+    for late in find_late(store, timezone, known, has_unknown=True):
+        text = f"{late.jobid} {late.text}" if late.text else ""
+        _add(found, JOB + late.jobid, Condition(Alert.LATE, late.since, text, late.due))
     _add_failures(store, found, known)
     if of_processes:
         _add_processes(store, found, known.now)

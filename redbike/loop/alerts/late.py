@@ -12,6 +12,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from redbike.config.options import parse_options
+from redbike.errors import Unreachable
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import AWAITED, join_words
 from redbike.store.alerts import Known, Pending
@@ -33,7 +34,7 @@ class Late:
     jobid: str
     due: float
     since: float  #: until when it was to begin, or to end
-    text: str  #: a clause that says so, with the job as its subject
+    text: str  #: a clause that says so, with the job as its subject; "" if nobody knows whether it is late
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,17 @@ class Awaiting:
         self._store, self._now = store, now
         self._states: dict[str, JobState] = {}
         self._dues: dict[str, float | None] = {}
+        self._problem: Unreachable | None = None
+
+    def try_to_find(self, jobid: str) -> Awaited | None:
+        """`find`, which asks no more after a shard that is away has kept it waiting. Raise `Unreachable`."""
+        if self._problem:
+            raise self._problem
+        try:
+            return self.find(jobid)
+        except Unreachable as error:
+            self._problem = error
+            raise
 
     def find(self, jobid: str) -> Awaited | None:
         """Return what a follower waits for; None if one of its parents is not due either."""
@@ -114,20 +126,27 @@ def _find_failed(state: JobState) -> float | None:
     return float(due) if isinstance(due, int | float) else None
 
 
-def find_late(store: Store, timezone: str, known: Known | None = None) -> list[Late]:
+def find_late(store: Store, timezone: str, known: Known | None = None, has_unknown: bool = False) -> list[Late]:
     """Return the jobs that are late, the first one first; `timezone` is that of times of day without a zone.
 
     `known` is what was read for that. What it costs grows with the number of jobs that alert, and with no other one.
+    If `has_unknown`, jobs that wait for those of a shard that is away are among them; else raise `Unreachable`.
     """
     known = store.alerts.read() if known is None else known
     awaiting = Awaiting(store.whole, known.now)
-    late = (_judge(awaiting, job, known.now, timezone) for job in known.pending)
+    late = (_judge(awaiting, job, known.now, timezone, has_unknown) for job in known.pending)
     return sorted((each for each in late if each), key=lambda each: (each.since, each.jobid))
 
 
-def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str) -> Late | None:
+def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str, has_unknown: bool) -> Late | None:
     awaits = job.timeline == AWAITED and not (job.run or job.waiting)
-    return judge_late(job, now, timezone, awaiting.find(job.jobid) if awaits else None)
+    try:
+        awaited = awaiting.try_to_find(job.jobid) if awaits else None
+    except Unreachable:
+        if has_unknown:
+            return Late(job.jobid, now, now, "")
+        raise
+    return judge_late(job, now, timezone, awaited)
 
 
 def judge_late(job: Pending, now: float, timezone: str, awaited: Awaited | None = None) -> Late | None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.loop.alerts.alerting import GATHER, Alerting
@@ -95,3 +96,23 @@ def test_while_the_first_one_is_away_a_worker_tells_that_there_is_no_dispatcher_
     assert told(pinged) == []
     world.look(200, 240, 300)
     assert told(pinged) == [[("recovered", "")]]
+
+
+def test_a_follower_of_a_shard_that_is_away_holds_up_no_alert_of_others(world, pinged, client, prefix):
+    names = [f"{number}:A" for number in range(20)]
+    parent = next(name for name in names if world.up.number_shard(name) == 0)
+    follower, bad = [name for name in names if world.up.number_shard(name) == 1][:2]
+    with Redbike(RoundRobin("A"), prefix, client, shards=2) as bike:
+        bike.set(parent, "EVERY:1h")
+        client.zadd(world.up.shards[0].keys.timeline, {parent: NOON})
+        bike.enter(follower, f"AFTER:{parent}", finish_within="10m")
+        bike.set(bad, "EVERY:1h")
+    world.look(700)
+    assert told(pinged) == [[("late", follower)]]
+    keys = world.up.shards[1].keys
+    client.hset(keys.failures, bad, "{}")
+    client.zadd(keys.failure_times, {bad: NOON + 750})
+    world.look(800, 840, is_away=True)
+    assert told(pinged) == [[("failed", bad)]]
+    world.look(900, 940)
+    assert told(pinged) == [], "what was told lasts"
