@@ -17,7 +17,8 @@ from redbike.text.parsing import load_object
 
 ALERTING = ("start-within", "finish-within", "finish-by")  # the options of jobs that alert if they are late
 WATCHED = "{}"  # the record of a job of which nothing is told
-JOB, MISSED, PROCESS, REWIND, DISPATCHER = "job:", "missed:", "process:", "rewind:", "dispatcher:"
+JOB, MISSED, PROCESS, REWIND = "job:", "missed:", "process:", "rewind:"
+DISPATCHER, SHARD = "dispatcher:", "shard:"
 WAITING, SENDING, SENT = "waiting:", "sending:", "sent:"
 MOST_LINES = 1000  # that wait to be sent
 _MISSED = re.compile(rf"(\d{{1,15}})(?: ({MOMENT}))?", re.ASCII)

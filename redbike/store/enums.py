@@ -82,9 +82,10 @@ class Alert(StrEnum):
     FAILED = "failed"  #: the last run of a job has failed, with all its retries
     STOPPED = "stopped"  #: a job has failed for good, and its schedule does not go on
     MISSED = "missed"  #: occurrences of a job did not run, as nobody could run them in time
-    RECOVERED = "recovered"  #: a job is not late any more, and its last run was well; or a dispatcher is running again
+    RECOVERED = "recovered"  #: a job is not late any more, and its last run was well; or so is the installation
     WORKER_LOST = "worker lost"  #: a worker died, hung, or was cut off
     NO_DISPATCHER = "no dispatcher"  #: none is running
+    SHARD_AWAY = "shard away"  #: it has not answered for a minute
     REWOUND = "rewound"  #: the server went back in time
     MORE = "more"  #: how many alerts a message has besides
     TEST = "test"  #: somebody has tried it

@@ -1,11 +1,21 @@
 """Dispatchers of several shards: they share the timefile, and end together."""
 
+import json
 import threading
 
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.config.settings import Settings
+from redbike.connection.client import connect
+from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.sharded import Dispatchers, share_timefile
+from redbike.store.agreement import Agreement
+from redbike.store.sharded.places import name_shards
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.loops import join, start
+from tests.pinged import serve
 from tests.waiting import wait_until
 
 
@@ -64,3 +74,31 @@ def test_one_that_fails_ends_all_and_its_error_is_raised(bike, client):
     assert not thread.is_alive()
     [error] = raised
     assert key in error
+
+
+@pytest.fixture
+def far(tmp_path):
+    server = EmbeddedServer(tmp_path / "far")
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_the_alerts_of_one_tell_that_another_one_is_away(bike, far, client, monkeypatch):
+    for name, seconds in {"LOOK": 0.02, "GATHER": 0.0, "SPACING": 0.0, "AWAY": 0.1}.items():
+        monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
+    with connect(far.url) as other, serve() as pinged:
+        places = zip([other, client], name_shards(bike.settings.prefix, 2), strict=True)
+        stores = [Store(server, name, lambda jobid: "work-A") for server, name in places]
+        store = ShardedStore(stores, Agreement(client, bike.settings.prefix, stores))
+        dispatchers = Dispatchers(store, Settings(alert=pinged.url))
+        thread = start(dispatchers.dispatch)
+        wait_until(lambda: not any(each.alerting.is_away for each in dispatchers._all))
+        far.stop()
+        wait_until(lambda: b"the shard {test" in b"".join(body for _, body in pinged.posted))
+        far.start()
+        wait_until(lambda: b"answers again" in b"".join(body for _, body in pinged.posted))
+        dispatchers.stopping.set()
+        join(thread)
+    told = [json.loads(line)["alert"] for _, body in pinged.posted for line in body.splitlines()]
+    assert told == ["shard away", "recovered"]

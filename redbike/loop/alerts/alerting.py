@@ -2,12 +2,13 @@
 
 1. A dispatcher looks about once a second, and compares what is wrong with what has been told. A worker looks only
    whether a dispatcher is running.
-2. That a process is lost counts only if it is still found after a while. When a server is back from an outage, or a
-   host from its sleep, nobody could be seen meanwhile.
+2. That a process is lost, or a shard is away, counts only if it is still found after a while. When a server is back
+   from an outage, or a host from its sleep, nobody could be seen meanwhile.
 3. What is to be told is noted in Redis in the same step as that it is told: so of several processes one tells it.
 4. Lines wait there for some seconds: what happens at the same time is one message.
 5. A process claims the message, sends it, and removes it. If it dies meanwhile, another one sends it again.
-6. Of several shards, each has its own lines. Of processes, the first one that answers tells, unless another one has.
+6. Of several shards, each has its own lines. Of processes, and of shards that are away, the first one that answers
+   tells, unless another one has.
 
 No job waits for any of that.
 """
@@ -23,12 +24,12 @@ from itertools import takewhile
 
 from redbike.config.settings import Settings
 from redbike.errors import RedbikeError, Unreachable
-from redbike.loop.alerts.conditions import Found, find_conditions, find_no_dispatcher, has_run_well
+from redbike.loop.alerts.conditions import Found, find_conditions, find_no_dispatcher, find_shard_away, has_run_well
 from redbike.loop.alerts.deciding import decide
 from redbike.loop.alerts.missed import SHARE, MissedWatch
 from redbike.loop.alerts.sender import TIMEOUT, Sender, add_labels, find_jobid, format_alert
 from redbike.process.signals import leave_to_others
-from redbike.store.alerts import PROCESS, SENDING, SENT, WAITING, Change, Known, Message, Told
+from redbike.store.alerts import PROCESS, SENDING, SENT, SHARD, WAITING, Change, Known, Message, Told
 from redbike.store.enums import Alert
 from redbike.store.namespace import make_tag
 from redbike.store.processes import LOST
@@ -41,6 +42,7 @@ log = logging.getLogger("redbike.alerts")
 LOOK, WORKER_LOOK = 1.0, 10.0  # seconds between two looks of a dispatcher, and of a worker
 GATHER = 5.0  # seconds for which the first line of a message waits for others
 SPACING = 30.0  # seconds between two messages
+AWAY = 60.0  # seconds after which people are told that a shard does not answer
 NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
 CLAIM_TIMEOUT = TIMEOUT + 30.0  # seconds for which others leave a message to whoever sends it
 PAUSES = (10.0, 60.0, 300.0, 900.0)  # seconds before each further try
@@ -141,6 +143,10 @@ class Alerting:
         found, gone = find_conditions(self._store, known, self._settings.timezone, of_processes)
         # Nobody knows of a job whether it is late while that waits for one of a shard that is away.
         self._is_held_up |= any(not each[Alert.LATE].text for each in found.values() if Alert.LATE in each)
+        for each in self.peers:
+            if each.is_away and each is not self:
+                prefix = each._store.keys.prefix
+                found |= find_shard_away(prefix, self._lost.get(f"{SHARD}{prefix}", known.now), known.now)
         self._choose_lost(found, known, is_first)
         has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
         changes = decide(found, gone, known, self._settings.alert_every, has_recovered)
@@ -152,26 +158,26 @@ class Alerting:
             alerts.leave(known.idle)
 
     def _choose_lost(self, found: Found, known: Known, is_first: bool) -> None:
-        """Leave it untold of processes that are lost since a short time, or of which another shard tells."""
+        """Tell nothing of processes and shards that are lost only for a while, or of which another shard tells."""
         now = known.now
-        self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith(PROCESS)}
+        self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith((PROCESS, SHARD))}
         self._told_elsewhere &= self._lost.keys()
-        # A live one would have been seen again by then.
-        told = {name for name, since in self._lost.items() if is_first and now - since >= LOST}
+        # A live process would have been seen again by then.
+        patience = {name: LOST if name.startswith(PROCESS) else AWAY for name in self._lost}
+        told = {name for name, since in self._lost.items() if is_first and now - since >= patience[name]}
         told -= self._told_elsewhere
-        new = [name for name in told if Told.parse(known.told.get(name, "")).is_new(Alert.WORKER_LOST)]
-        self._told_elsewhere |= self._find_told(new, Alert.WORKER_LOST)
+        self._told_elsewhere |= self._find_told([name for name in told if name not in known.told])
         for name in self._lost.keys() - (told - self._told_elsewhere):
             found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
 
-    def _find_told(self, names: Collection[str], alert: Alert) -> set[str]:
-        """Return of which of these processes other shards that answer have told people."""
+    def _find_told(self, names: Collection[str]) -> set[str]:
+        """Return of which of these people were told by other shards that answer, while it lasts."""
         others = [shard for shard in self._store.whole.shards if shard.keys.prefix != self._store.keys.prefix]
         found = set[str]()
 
         def look(shard: Store) -> None:
             told = shard.alerts.read().told
-            found.update(name for name in names if not Told.parse(told.get(name, "")).is_new(alert))
+            found.update(name for name in names if Told.parse(told.get(name, "")).active)
 
         self._ask_each(others if names else (), look)
         return found
@@ -212,7 +218,7 @@ class Alerting:
         known = self._store.alerts.read()
         known.told = {name: record for name, record in known.told.items() if name in found or name == SENT}
         changes = decide(found, set(), known, self._settings.alert_every)
-        if changes and not self._find_told(found, Alert.NO_DISPATCHER):
+        if changes and not self._find_told(found):
             self._note(changes, known)
         return True
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from redbike.loop.alerts.late import find_late
 from redbike.schedule.clock import format_length
-from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, Known, Told
+from redbike.store.alerts import DISPATCHER, JOB, PROCESS, REWIND, SHARD, Known, Told
 from redbike.store.archived import read_newest
 from redbike.store.enums import Alert, Event, Outcome
 from redbike.store.history import get_end
@@ -135,6 +135,12 @@ def _has_ended(state: JobState, since: float) -> bool:
     status = Status.parse(state.status)
     has_place = status is not None and status.event in (Event.TML, Event.STP) and status.time >= since - 1.0
     return has_place and state.failure is None and state.dropped is None
+
+
+def find_shard_away(prefix: str, since: float, now: float) -> Found:
+    """Return what is wrong if a shard does not answer since then."""
+    text = f"the shard {prefix} has not answered for {format_length(now - since)}: its jobs wait"
+    return {f"{SHARD}{prefix}": {Alert.SHARD_AWAY: Condition(Alert.SHARD_AWAY, since, text)}}
 
 
 def find_no_dispatcher(since: float, now: float) -> Found:

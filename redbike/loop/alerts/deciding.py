@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Set
 
 from redbike.loop.alerts.conditions import Condition, Found
 from redbike.loop.alerts.sender import format_alert
-from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, WATCHED, Change, Known, Missed, Told
+from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, SHARD, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
 
 HasRecovered = Callable[[str, Mapping[str, float]], bool]
 
-FLEET = (PROCESS, REWIND, DISPATCHER)
+FLEET = (PROCESS, REWIND, DISPATCHER, SHARD)
 
 
 def decide(
@@ -69,6 +69,8 @@ def _list_recovered(name: str, now: float) -> list[str]:
     """Return the line that says that something is well again; none for what does not get well."""
     if jobid := _find_jobid(name):
         return [format_alert(Alert.RECOVERED, f"{jobid} is well again", now, jobid=jobid)]
+    if name.startswith(SHARD):
+        return [format_alert(Alert.RECOVERED, f"the shard {name.removeprefix(SHARD)} answers again", now)]
     return [format_alert(Alert.RECOVERED, "a dispatcher is running again", now)] if name == DISPATCHER else []
 
 

@@ -67,9 +67,14 @@ def test_nothing_is_kept_when_the_time_for_repeats_has_passed():
 
 @pytest.mark.parametrize(
     ("field", "alert", "well"),
-    [("process:a", Alert.WORKER_LOST, []), ("rewind:1", Alert.REWOUND, []), ("dispatcher:", Alert.NO_DISPATCHER, 1)],
+    [
+        ("process:a", Alert.WORKER_LOST, []),
+        ("rewind:1", Alert.REWOUND, []),
+        ("dispatcher:", Alert.NO_DISPATCHER, 1),
+        ("shard:{app:01}/4", Alert.SHARD_AWAY, 1),
+    ],
 )
-def test_of_the_installation_only_a_dispatcher_is_well_again(field, alert, well):
+def test_of_the_installation_only_a_dispatcher_or_a_shard_is_well_again(field, alert, well):
     assert tell(field, [(1, alert), (2, alert), (3,)])[0] == [[alert], [], ["recovered"] if well else []]
 
 

@@ -20,12 +20,15 @@ class World:
 
     def __init__(self, client, nowhere, prefix, url, every):
         self.up, self.down = (self._make_store(prefix, each, client) for each in (client, nowhere))
-        settings = Settings(prefix=prefix, alert=url, alert_every=every)
-        self.dispatchers = [[Alerting(shard, settings, True) for shard in self.up.shards] for _ in range(2)]
-        for alertings in self.dispatchers:
-            for each in alertings:
-                each.peers = alertings
-        self.worker = Alerting(self.up.shards[0], settings, False)
+        self.settings = Settings(prefix=prefix, alert=url, alert_every=every)
+        self.dispatchers = [self.make_dispatcher(), self.make_dispatcher()]
+        self.worker = Alerting(self.up.shards[0], self.settings, False)
+
+    def make_dispatcher(self):
+        alertings = [Alerting(shard, self.settings, True) for shard in self.up.shards]
+        for each in alertings:
+            each.peers = alertings
+        return alertings
 
     def _make_store(self, prefix, *clients):
         pairs = zip(clients, name_shards(prefix, 2), strict=True)
@@ -72,9 +75,26 @@ def test_while_the_first_one_is_away_the_next_one_tells_of_a_lost_worker_and_it_
     world.look(10, 20, 40, 60, is_away=True)
     assert told(pinged) == [[("worker lost", "")]]
     world.look(80, 100, 120)
-    world.look(150, 180, 210, is_away=True)
+    world.look(150, 170, 190, is_away=True)
     world.look(240, 300, 1000)
     assert told(pinged) == []
+
+
+def test_the_next_one_tells_that_the_first_one_is_away(world, pinged):
+    world.look(0)
+    world.look(10, 40, 64, is_away=True)
+    assert told(pinged) == []
+    world.look(70, 90, 120, is_away=True)
+    [(_, body)] = pinged.posted
+    name = world.up.shards[0].keys.prefix
+    assert f"the shard {name} has not answered for 1 min" in body.decode()
+    assert told(pinged) == [[("shard away", "")]]
+    for number in (0, 1):
+        world.dispatchers[number] = world.make_dispatcher()
+        world.look(*(each + 130 + number * 100 for each in (0, 30, 60, 90)), is_away=True)
+    assert told(pinged) == [], "those who have just begun do not know that it is back"
+    world.look(400, 440, 480)
+    assert told(pinged) == [[("recovered", "")]]
 
 
 def test_what_the_first_one_has_told_stays_told_when_it_is_away(world, pinged):
