@@ -14,6 +14,7 @@ No job waits for any of that.
 """
 
 import logging
+import math
 import os
 import threading
 import time
@@ -71,6 +72,9 @@ class Alerting:
         self._alone_since: float | None = None  # since when no dispatcher is found, by Redis' clock
         self._complaint = ""
         self._is_held_up = False  # whether a server did not answer the last look
+        self._sending = 0.0  # seconds of the last look in which it sent
+        self._looked: tuple[float, float] | None = None  # when it began, by Redis' clock and the monotonic one
+        self._steady_since = 0.0  # since when looks follow one another, by Redis' clock
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
@@ -93,9 +97,10 @@ class Alerting:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
-            began, self._is_held_up = time.monotonic(), False
+            began, self._is_held_up, self._sending = time.monotonic(), False, 0.0
             self._complain(self._try_to_look())
-            took = 0.0 if self._is_held_up else time.monotonic() - began
+            # Whoever is told may take long: that costs Redis nothing.
+            took = 0.0 if self._is_held_up else time.monotonic() - began - self._sending
             pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * took)
 
     def _try_to_look(self) -> str:
@@ -106,7 +111,7 @@ class Alerting:
         except Unreachable:
             # The loop of the process says so.
             self.is_away = self._is_held_up = True
-            self._lost, self._alone_since = {}, None
+            self._lost, self._alone_since, self._looked = {}, None, None
             return ""
         except RedbikeError as error:
             problem = str(error)
@@ -147,6 +152,7 @@ class Alerting:
             if each.is_away and each is not self:
                 prefix = each._store.keys.prefix
                 found |= find_shard_away(prefix, self._lost.get(f"{SHARD}{prefix}", known.now), known.now)
+        self._note_look(known.now)
         self._choose_lost(found, known, is_first)
         has_recovered = partial(has_run_well, self._store, self._settings.failures_limit)
         changes = decide(found, gone, known, self._settings.alert_every, has_recovered)
@@ -157,6 +163,14 @@ class Alerting:
         if known.idle:
             alerts.leave(known.idle)
 
+    def _note_look(self, now: float) -> None:
+        """Note since when looks follow one another: after an outage, a jump or a sleep, processes are seen late."""
+        at = time.monotonic()
+        last, last_at = self._looked or (-math.inf, at)
+        if at - last_at >= LOST or abs((now - last) - (at - last_at)) >= LOST / 2:
+            self._steady_since = now
+        self._looked = now, at
+
     def _choose_lost(self, found: Found, known: Known, is_first: bool) -> None:
         """Tell nothing of processes and shards that are lost only for a while, or of which another shard tells."""
         now = known.now
@@ -164,7 +178,12 @@ class Alerting:
         self._told_elsewhere &= self._lost.keys()
         # A live process would have been seen again by then.
         patience = {name: LOST if name.startswith(PROCESS) else AWAY for name in self._lost}
-        told = {name for name, since in self._lost.items() if is_first and now - since >= patience[name]}
+        is_steady = now - self._steady_since >= LOST
+        told = {
+            name
+            for name, since in self._lost.items()
+            if is_first and (now - since >= patience[name] or (is_steady and name.startswith(PROCESS)))
+        }
         told -= self._told_elsewhere
         self._told_elsewhere |= self._find_told([name for name in told if name not in known.told])
         for name in self._lost.keys() - (told - self._told_elsewhere):
@@ -244,7 +263,9 @@ class Alerting:
         if not all(store.alerts.alert(changes, together=True)):
             # Another process sends it.
             return
+        began = time.monotonic()
         sent = self._sender.send(_list_lines(mine, known.now))
+        self._sending += time.monotonic() - began
         left = None if sent.is_sent else self._put_off(mine, known.now, sent.how)
         store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
 
