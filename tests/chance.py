@@ -3,6 +3,7 @@
 import os
 import random
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -24,6 +25,16 @@ def try_machine(machine, examples):
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=chosen)
+
+
+def seeds(first, accepted, nightly):
+    """Give a test `seeds`: so many at once, up to `accepted` in the second tier, and up to `nightly` in the third."""
+    tiers = [
+        *([range(first)] if first else []),
+        pytest.param(range(first or 1, accepted), marks=pytest.mark.acceptance),
+        pytest.param(range(accepted, nightly), marks=pytest.mark.nightly),
+    ]
+    return pytest.mark.parametrize("seeds", tiers)
 
 
 def walk(make, seeds, steps):

@@ -137,6 +137,12 @@ class Within(Shell):
         return subprocess.CompletedProcess(self.command(arguments), status, *shown)
 
 
+def make_module(*lines: str, head: str = "") -> str:
+    """The text of a module with a class ``Worker``, whose ``work`` has these lines; `head` comes before it."""
+    body = "".join(f"        {line}\n" for line in lines or ("pass",))
+    return f"{head}\nfrom redbike import RoundRobin\n\nclass Worker(RoundRobin):\n    def work(self, jobid):\n{body}"
+
+
 @contextmanager
 def memory_file(text: str = "") -> Iterator[int]:
     """A file without a name that has `text`."""

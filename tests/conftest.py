@@ -159,6 +159,10 @@ def dispatcher(store):
 
 
 @pytest.fixture
-def bike(client, prefix):
-    """A Redbike of a worker that does nothing, for the jobs under the prefix of the test."""
-    return Redbike(RoundRobin("A"), prefix, client)
+def bike(request, client, prefix):
+    """A Redbike of a worker that does nothing, for the jobs under the prefix of the test.
+
+    A module may have another worker class, other queues and settings in `BIKE`.
+    """
+    given = {"worker": RoundRobin, "queues": "A"} | getattr(request.module, "BIKE", {})
+    return Redbike(given.pop("worker")(given.pop("queues")), prefix, client, **given)

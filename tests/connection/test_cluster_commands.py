@@ -2,21 +2,13 @@
 
 import pytest
 
-from tests.commandline import Shell
+from tests.commandline import Shell, make_module
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-WORKER = """
-import os
-import redbike
-
-
-class Worker(redbike.RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("fails") and not os.path.exists("mended"):
-            raise ValueError("not today")
-"""
+FAILS = "if jobid.startswith('fails') and not os.path.exists('mended'): raise ValueError('not today')"
+WORKER = make_module(FAILS, head="import os")
 
 
 def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin, Unreachable
+from redbike import Redbike, Unreachable
 from tests.servers import NODE_TIMEOUT, Cluster, Node, Sentinels
 from tests.traffic import Traffic
+from tests.verbs import Quiet
 from tests.waiting import SLOWNESS, wait_until
 
 LIMIT = 5.0  # seconds from the instant at which there is a new master until a job that came due after it has run
@@ -99,11 +100,6 @@ def test_masters_are_killed_under_load(servers, traffic, kills):
         errors = [line for line in errors if "they will count as lost" not in line]
     assert errors == []
     assert max(seconds) < LIMIT * SLOWNESS
-
-
-class Quiet(RoundRobin):
-    def work(self, jobid: str) -> None:
-        pass
 
 
 @pytest.fixture

@@ -6,18 +6,12 @@ import pytest
 
 from redbike import Redbike
 from redbike.errors import ServerError
-from tests.commandline import Shell
+from tests.commandline import Shell, make_module
 from tests.servers import TLS_PROGRAMS, Cluster, Node, Sentinels, free_ports, make_certificates
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        print(f"worked {jobid}", flush=True)
-"""
+WORKER = make_module("print('worked', jobid, flush=True)")
 # One is enough for the second tier.
 TIERS = [pytest.mark.acceptance, *[pytest.mark.nightly] * len(TLS_PROGRAMS)]
 

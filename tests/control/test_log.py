@@ -14,11 +14,7 @@ from tests.waiting import wait_until
 
 ME = "me@here"
 HOURLY = "EVERY:1h@0"
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(RoundRobin("A:B"), prefix, client, noted_as=ME)
+BIKE = {"queues": "A:B", "noted_as": ME}
 
 
 def rows(bike, jobid=None):

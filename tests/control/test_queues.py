@@ -8,11 +8,7 @@ from tests.states import dump
 from tests.verbs import Quiet, set_job
 
 LATER = 4e9
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Quiet("A:B"), prefix, client)
+BIKE = {"worker": Quiet, "queues": "A:B"}
 
 
 def test_a_queue_is_paused_resumed_and_limited(bike):

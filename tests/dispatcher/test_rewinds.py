@@ -2,7 +2,6 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.dispatcher.timekeeping import BEHIND
@@ -11,11 +10,7 @@ from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
 
 DAY = 86400.0
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike.from_settings(RoundRobin("A"), Settings(prefix=prefix), client, noted_as="me@here")
+BIKE = {"noted_as": "me@here"}
 
 
 def keep_time(*dispatchers):

@@ -5,7 +5,6 @@ import logging
 
 import pytest
 
-from redbike import Redbike
 from redbike.cli.messages import _JsonFormatter
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -14,10 +13,7 @@ from redbike.store.namespace import STEP
 from tests.verbs import Quiet, set_job, take_one
 from tests.waiting import wait_until
 
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Quiet("A"), prefix, client)
+BIKE = {"worker": Quiet}
 
 
 @pytest.fixture

@@ -14,18 +14,13 @@ from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.store.inspection.fsck import fsck
 from redbike.store.workers import KEPT
+from tests.commandline import make_module
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 BASE = "clean:A@all"
 FIRST, SECOND = "clean:A@web1", "clean:A@web2"
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        pass
-"""
+WORKER = make_module()
 
 
 class Farm:

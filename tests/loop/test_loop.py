@@ -12,6 +12,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
+from tests.commandline import make_module
 from tests.loops import blocked, join, start
 from tests.states import queue_for
 from tests.verbs import Quiet, set_job, take_many
@@ -39,14 +40,7 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
 
 
 ROUNDS = 3
-JOBS = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        with open("ran.log", "a") as file:
-            file.write(jobid + "\\n")
-"""
+JOBS = make_module("with open('ran.log', 'a') as file: print(jobid, file=file)")
 
 
 @pytest.fixture

@@ -7,17 +7,12 @@ from redbike.errors import OtherProtocol
 from redbike.loop import registration as presence
 from redbike.store import agreed
 from redbike.store.agreed import PROTOCOL
+from tests.commandline import make_module
 from tests.loops import beside
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        pass
-"""
+WORKER = make_module()
 
 
 @pytest.fixture

@@ -5,18 +5,13 @@ import signal
 import pytest
 
 from redbike.worker.source import STALE
+from tests.commandline import make_module
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
 EXPIRES = 0.7  # seconds in which an occurrence must begin
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        open("ran", "w").close()
-"""
+WORKER = make_module("open('ran', 'w').close()")
 
 
 def test_a_worker_that_was_suspended_begins_nothing_that_has_expired(jobs):

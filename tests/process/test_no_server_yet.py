@@ -4,16 +4,11 @@ import signal
 
 import pytest
 
+from tests.commandline import make_module
 from tests.servers import Node, free_ports
 from tests.waiting import wait_until
 
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        print("worked", jobid, flush=True)
-"""
+WORKER = make_module("print('worked', jobid, flush=True)")
 DISPATCH, WORK = ("dispatch",), ("work", "jobs:Worker('A')")
 UP = ("up", "jobs:Worker('A')", "--schedules=jobs.csv")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandline import memory_file, read
+from tests.commandline import make_module, memory_file, read
 from tests.proc import children_of, is_gone, worker_of
 from tests.waiting import wait_until
 
@@ -203,12 +203,7 @@ def test_one_shot_commands_with_a_closed_stream(jobs, command, streams, status):
 @pytest.mark.parametrize("encoding", ["ascii", "gbk"])
 def test_text_that_the_locale_cannot_write_is_spelled_out(jobs, encoding):
     jobs.environment["PYTHONIOENCODING"] = encoding
-    (jobs.folder / "jobs.py").write_text(
-        "from redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    def work(self, jobid):\n"
-        "        print('half', chr(0xd800), chr(0xe9), chr(0x1f6b2), flush=True)\n"
-    )
+    (jobs.folder / "jobs.py").write_text(make_module("print('half', chr(0xd800), chr(0xe9), chr(0x1f6b2), flush=True)"))
     worker = jobs.start("work", "jobs:Worker('A')")
     run_to_its_end(jobs, "job:A")
     assert "half \\ud800" in (jobs.folder / "log").read_bytes().decode(encoding)

@@ -6,23 +6,18 @@ from collections import defaultdict
 
 import pytest
 
+from tests.commandline import make_module
 from tests.waiting import SLOWNESS, wait_until
 
 pytestmark = pytest.mark.acceptance
 
 PERIOD, JOBS = round(10 * SLOWNESS), 50  # seconds, more than a restart mostly takes; and how many jobs
 LATE = 1.0 * SLOWNESS  # seconds after a run in which the server hears that it has ended
-WORKER = """
-import os, time
-from redbike import RoundRobin, current_run
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("long"):
-            time.sleep(2)
-        with open("runs", "a") as notes:
-            notes.write(f"{jobid} {current_run().due} {time.time()}\\n")
-"""
+WORKER = make_module(
+    "time.sleep(2 if jobid.startswith('long') else 0)",
+    "with open('runs', 'a') as notes: print(jobid, current_run().due, time.time(), file=notes)",
+    head="import time\nfrom redbike import current_run",
+)
 UP = ("up", "jobs:Worker('A')", "--concurrency=8")
 DISPATCH, WORK = ("dispatch", "jobs:Worker('A')"), ("work", "jobs:Worker('A')", "--concurrency=8")
 

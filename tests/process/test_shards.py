@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
-from tests.commandline import Shell
+from tests.commandline import Shell, make_module
 from tests.durations import set_lines
 from tests.pages import find_block
 from tests.servers import Cluster
@@ -18,14 +18,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        with open("done", "a") as file:
-            file.write(f"{jobid}\\n")
-"""
+WORKER = make_module("with open('done', 'a') as file: print(jobid, file=file)")
 SHARDS = 16
 NUMBER = 160
 

@@ -3,15 +3,10 @@
 import signal
 
 from redbike.control.moving import Mover
+from tests.commandline import make_module
 from tests.waiting import wait_until
 
-WORKER = """
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        print(f"worked {jobid}", flush=True)
-"""
+WORKER = make_module("print('worked', jobid, flush=True)")
 
 
 def test_they_end_and_say_why(jobs, client):

@@ -14,7 +14,7 @@ from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
-from tests.chance import walk
+from tests.chance import seeds, walk
 from tests.states import end, list_problems
 from tests.verbs import take_one
 
@@ -174,26 +174,15 @@ class Followers(World):
         }
 
 
-class Never(RoundRobin):
-    """Its jobs are taken and ended by the test."""
-
-
 def begin(redbike, **settings):
-    """An empty prefix, at an instant that stays."""
-    bike = redbike(Never("A"), now=START, on_error="reschedule", **settings)
+    """An empty prefix, at an instant that stays. Its jobs are taken and ended by the test."""
+    bike = redbike(RoundRobin("A"), now=START, on_error="reschedule", **settings)
     bike.flush()
     return bike
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        range(1),
-        pytest.param(range(1, 4), marks=pytest.mark.acceptance),
-        pytest.param(range(4, 250), marks=pytest.mark.nightly),
-    ],
-)
+@seeds(1, 4, 250)
 def test_random_steps_of_followers_agree_with_the_contract(redbike, seeds):
     dues = skipped = 0
     for world in walk(lambda chance: Followers(begin(redbike, on_timeout="reschedule"), chance), seeds, STEPS):

@@ -9,7 +9,7 @@ import pytest
 from redbike.schedule.moments import AWAITED
 from redbike.store.enums import Left
 from redbike.store.inspection.fsck import fsck
-from tests.chance import walk
+from tests.chance import seeds, walk
 from tests.store.test_following_machine import ENDS, START, World, begin
 
 STEPS = 120
@@ -168,14 +168,7 @@ class Groups(World):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        range(1),
-        pytest.param(range(1, 5), marks=pytest.mark.acceptance),
-        pytest.param(range(5, 400), marks=pytest.mark.nightly),
-    ],
-)
+@seeds(1, 5, 400)
 def test_random_steps_of_groups_agree_with_the_contract(redbike, seeds):
     fired = 0
     for world in walk(lambda chance: Groups(begin(redbike), chance), seeds, STEPS):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike import BadConfig, BadJobId, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, RoundRobin
 from redbike.errors import BadQueueName
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Event, Outcome
@@ -37,9 +37,7 @@ class Failing(RoundRobin):
             raise ValueError("no luck")
 
 
-@pytest.fixture
-def bike(client, server_url, prefix):
-    return Redbike(Failing("A"), prefix=prefix, redis_config=server_url)
+BIKE = {"worker": Failing}
 
 
 def listed(store, now=NOW, **wanted):

@@ -2,19 +2,16 @@
 
 import pytest
 
-from redbike import BadConfig, Redbike, RoundRobin
+from redbike import BadConfig, Redbike
 from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.enums import Event
 from redbike.store.job import JobSearch
 from redbike.store.namespace import Ranks
 from redbike.store.patterns import compile_patterns
+from tests.loops import Acting, raising
 
 MANY = FEW + 500
-
-
-@pytest.fixture
-def bike(client, server_url, prefix):
-    return Redbike(RoundRobin("A:B"), prefix=prefix, redis_config=server_url, on_error="stop")
+BIKE = {"queues": "A:B", "on_error": "stop"}
 
 
 @pytest.fixture
@@ -155,11 +152,7 @@ def test_a_sorted_set_is_walked_backwards_too(bike, client):
 
 
 def test_each_filter_finds_its_jobs_and_no_other_one(bike, client):
-    class Failing(RoundRobin):
-        def work(self, jobid):
-            raise ValueError("no luck")
-
-    worker = Redbike(Failing("A"), prefix=bike.prefix, redis_config=bike.client, on_error="stop")
+    worker = Redbike(Acting(raising(ValueError("no luck"))), bike.prefix, client, on_error="stop")
     bike.set("dead:A", "NOW")
     assert worker.work_one() == "dead:A"
     bike.set("old:A", "NOW")

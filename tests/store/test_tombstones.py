@@ -14,6 +14,7 @@ from tests.states import NEW, NOW, OLD, QUEUE, START, dump, take
 from tests.verbs import Quiet, dispatch, run_job, set_job, take_many
 
 LOOK = 64  # entries that one take looks at where there are tombstones
+BIKE = {"worker": Quiet}
 
 
 def enqueued(store, number):
@@ -22,11 +23,6 @@ def enqueued(store, number):
     for jobid in jobids:
         set_job(store.at(START), jobid, OLD, START)
     return jobids
-
-
-@pytest.fixture
-def bike(store, client):
-    return Redbike(Quiet("A"), store.keys.prefix, client)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from redbike.store.store import Store
 from redbike.worker.batch import MOST, SPLIT_AFTER, TARGET, UNREPORTED, Batch, Pace, Watch
 from redbike.worker.source import STALE
 from redbike.worker.worker import Worker
+from tests.commandline import make_module
 from tests.loops import Acting, beside, join, start
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
@@ -267,18 +268,12 @@ def test_what_another_thread_has_ended_just_before_is_not_told_again(store):
     assert events(store, jobids) == ["STP", "ENQ", "ENQ"]
 
 
-KILLER = """
-import os, time
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        time.sleep(0.0001)
-        with open("ran.log", "a") as file:
-            file.write(jobid + "\\n")
-        if jobid.startswith("killer"):
-            os._exit(1)
-"""
+KILLER = make_module(
+    "time.sleep(0.0001)",
+    "with open('ran.log', 'a') as file: print(jobid, file=file)",
+    "if jobid.startswith('killer'): os._exit(1)",
+    head="import os, time",
+)
 
 
 def test_a_job_that_kills_its_workers_is_found_out_among_others(shell, client):

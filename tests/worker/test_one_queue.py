@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from redbike import Jobs, Redbike, RoundRobin
+from redbike import Jobs, Redbike
 from redbike.commands import Commands
 from redbike.errors import BadQueueName
 from redbike.loop import registration
@@ -13,6 +13,7 @@ from redbike.loop.naming import NoWorker
 from redbike.store import agreed, processes, workers
 from redbike.text.printable import name_host
 from tests.loops import beside
+from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 
@@ -23,7 +24,7 @@ def make_jobs():
     return jobs
 
 
-class ByLength(RoundRobin):
+class ByLength(Quiet):
     """Names queues in a way of its own."""
 
     def queue_for(self, jobid):
@@ -31,14 +32,6 @@ class ByLength(RoundRobin):
 
     def queue_names(self):
         return ["length-3"]
-
-    def work(self, jobid):
-        pass
-
-
-class Stock(RoundRobin):
-    def work(self, jobid):
-        pass
 
 
 @pytest.fixture
@@ -78,8 +71,8 @@ def find_queue(bike, jobid):
     [
         ([], "mail:anna", "work-anna"),
         ([make_jobs()], "backup", "work-heavy"),
-        ([make_jobs(), Stock("A")], "remind:anna", "work-remind"),
-        ([make_jobs(), Stock("A")], "mail:anna", "work-anna"),
+        ([make_jobs(), Quiet("A")], "remind:anna", "work-remind"),
+        ([make_jobs(), Quiet("A")], "mail:anna", "work-anna"),
         ([make_jobs(), ByLength("A")], "backup:x", "work-heavy"),
     ],
 )
@@ -87,12 +80,12 @@ def test_who_knows_no_worker_class_names_the_queue_as_the_workers_do(make, regis
     for worker in workers:
         register(worker)
     assert command("set", jobid, "NOW").returncode == 0
-    assert find_queue(make(Stock("A")), jobid) == queue
+    assert find_queue(make(Quiet("A")), jobid) == queue
     listed = command("jobs", "--format=json").stdout
     assert f'"queue": "{queue}"' in listed
     assert command("unset", jobid).returncode == 0
     # So do programs with another one.
-    for worker in (Stock("A"), make_jobs()):
+    for worker in (Quiet("A"), make_jobs()):
         bike = make(worker)
         if isinstance(worker, Jobs) and not workers:
             with pytest.raises(BadQueueName, match="no function takes it"):
@@ -112,7 +105,7 @@ def test_who_knows_no_worker_class_names_the_queue_as_the_workers_do(make, regis
 )
 @pytest.mark.parametrize("verb", [("set", "a:b", "NOW"), ("run", "a:b")])
 def test_who_cannot_know_the_queue_refuses(make, register, command, client, worker, said, verb):
-    program = make(Stock("A"))
+    program = make(Quiet("A"))
     program.set("a:b", "AT:4102444800") if verb[0] == "run" else None
     register(worker)
     before = program.tell("a:b")
@@ -134,7 +127,7 @@ def test_who_cannot_know_the_queue_refuses(make, register, command, client, work
 def test_a_job_whose_queue_nobody_knows_any_more_can_be_steered_and_unset(
     make, register, command, worker, schedule, verb
 ):
-    program = make(Stock("A"))
+    program = make(Quiet("A"))
     program.set("a:b", schedule)
     register(worker)
     done = command(verb, "a:b")
@@ -160,11 +153,11 @@ def test_the_function_with_the_longest_id_names_the_queue_whoever_has_it(make, r
 
 def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):
     register(ByLength("A"))
-    register(Stock("A"))
+    register(Quiet("A"))
     with pytest.raises(BadQueueName, match=r"only tests[.]worker[.]test_one_queue:ByLength can"):
         make(make_jobs()).set("mail:anna", "NOW")
     monkeypatch.setattr(workers, "STALE", 0.0)
-    register(Stock("A"))
+    register(Quiet("A"))
     bike = make(make_jobs())
     assert bike.set("mail:anna", "NOW")
     assert find_queue(bike, "mail:anna") == "work-anna"
@@ -179,7 +172,7 @@ def test_a_function_that_no_worker_has_any_more_keeps_no_job_for_ever(
 ):
     """It is gone sooner if a worker has a command of its name."""
     (tmp_path / "commands.ini").write_text("[commands]\nbackup = true\n")
-    other = Commands("A", str(tmp_path / "commands.ini")) if is_commands else Stock("A")
+    other = Commands("A", str(tmp_path / "commands.ini")) if is_commands else Quiet("A")
     register(make_jobs())
     bike = make(other)
     client, key = bike.client, bike.store.keys.agreed
@@ -208,7 +201,7 @@ def test_a_dispatcher_without_a_worker_class_moves_jobs_to_where_they_are_worked
 
 
 def test_it_is_said_that_nobody_takes_a_job(make, caplog):
-    program, worker = make(Stock("A")), make(make_jobs())
+    program, worker = make(Quiet("A")), make(make_jobs())
 
     def take_said():
         said = [each.getMessage() for each in caplog.records if each.name == "redbike"]
@@ -246,8 +239,8 @@ def test_a_worker_with_a_function_whose_id_has_a_colon_takes_its_jobs(make, capl
 
 def test_of_a_worker_with_very_many_queues_it_is_known_which_ones_it_works(make, caplog):
     caplog.set_level(logging.WARNING)
-    program = make(Stock("A"))
-    worker = make(Stock(":".join(f"Q{number}" for number in range(60))))
+    program = make(Quiet("A"))
+    worker = make(Quiet(":".join(f"Q{number}" for number in range(60))))
     served = ["x:Q0", "x:Q59", f"x:Q0@{name_host()}", f"x:Q59@{name_host()}"]
     with beside(worker.store, worker.work):
         wait_until(program.workers)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from redbike import Again, Redbike
+from redbike import Again
 from redbike.cli.messages import _JsonFormatter
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
@@ -31,9 +31,7 @@ class Act(Quiet):
             raise Again(after=0)
 
 
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Act("A"), prefix, client, on_error="reschedule")
+BIKE = {"worker": Act, "on_error": "reschedule"}
 
 
 @pytest.fixture

@@ -16,11 +16,7 @@ from tests.verbs import set_job, take_many, take_one
 
 YEARS = "EVERY:10000d@0"
 QUEUES = [("work-A", 1000.0)]
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Doing(), prefix, client)
+BIKE = {"worker": Doing}
 
 
 def work(bike, *acts, schedule=YEARS):

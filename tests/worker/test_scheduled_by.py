@@ -11,11 +11,7 @@ from tests.loops import Doing, raising
 from tests.states import JOB
 
 YEARS = "EVERY:10000d@0"
-
-
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike(Doing(), prefix, client, retries=1, backoff=0.0)
+BIKE = {"worker": Doing, "retries": 1, "backoff": 0.0}
 
 
 @pytest.fixture

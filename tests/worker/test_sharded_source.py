@@ -11,6 +11,7 @@ from redbike.loop import wakeup
 from redbike.worker import sharded_source
 from redbike.worker.worker import Worker
 from tests.loops import beside
+from tests.verbs import Quiet
 from tests.waiting import wait_until
 
 ROUNDS = 30
@@ -66,13 +67,8 @@ def test_jobs_of_all_shards_that_come_at_once_wake_as_many_workers(make, jobids,
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_all_jobs_of_all_shards_run_once(make, concurrency):
-    ran = []
-
-    class Noting(RoundRobin):
-        def work(self, jobid):
-            ran.append(jobid)
-
-    bike = make(Noting("A:B"))
+    bike = make(Quiet("A:B"))
+    ran = bike.worker.worked
     jobids = [f"{number}:{'AB'[number % 2]}" for number in range(200)]
     list(bike.set_many((jobid, "NOW") for jobid in jobids))
     with beside(bike.store, lambda: bike.work(concurrency)):

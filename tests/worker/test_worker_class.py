@@ -7,7 +7,7 @@ import pytest
 
 from redbike import BadConfig, RoundRobin
 from redbike.worker.loader import load_placer
-from tests.commandline import ROOT
+from tests.commandline import ROOT, make_module
 from tests.proc import children_of
 from tests.waiting import wait_until
 
@@ -89,13 +89,9 @@ def test_a_worker_whose_module_has_such_a_name_is_told_so(jobs, command, name):
 
 @pytest.mark.acceptance
 def test_a_job_may_spawn_processes(jobs):
-    (jobs.folder / "jobs.py").write_text(
-        "import multiprocessing, time\nfrom redbike import RoundRobin\n"
-        "class Worker(RoundRobin):\n"
-        "    def work(self, jobid):\n"
-        "        child = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(0,))\n"
-        "        child.start()\n        child.join()\n        print('child', child.exitcode, flush=True)\n"
-    )
+    spawn = "child = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(0,))"
+    work = spawn, "child.start()", "child.join()", "print('child', child.exitcode, flush=True)"
+    (jobs.folder / "jobs.py").write_text(make_module(*work, head="import multiprocessing, time"))
     up = jobs.start("up", "jobs:Worker('A')")
     jobs.bike.set("job:A", "NOW")
     wait_until(lambda: "child 0" in jobs.log())

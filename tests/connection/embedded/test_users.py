@@ -12,18 +12,11 @@ from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.probe import is_alive
 from redbike.errors import ServerError, Unreachable
-from tests.commandline import ROOT, Shell
+from tests.commandline import ROOT, Shell, make_module
 from tests.connection.embedded import kill, pids, redis_answers, suspend
 from tests.waiting import wait_until
 
-WORKER = """\
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        with open("ran.log", "a") as file:
-            print(jobid, file=file, flush=True)
-"""
+WORKER = make_module("with open('ran.log', 'a') as file: print(jobid, file=file)")
 
 
 @pytest.fixture

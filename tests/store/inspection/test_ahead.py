@@ -20,11 +20,6 @@ from tests.waiting import wait_until
 DAY = 86400.0
 
 
-@pytest.fixture
-def bike(client, prefix):
-    return Redbike.from_settings(RoundRobin("A"), Settings(prefix=prefix), client)
-
-
 def jump(bike, days=400.02):
     """Run all that is due at once when the clock is ahead; return that instant.
 

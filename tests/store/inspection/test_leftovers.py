@@ -7,19 +7,10 @@ import pytest
 import redbike
 from redbike import Redbike, RoundRobin
 from redbike.config.file import load
-from tests.verbs import take_many
+from tests.verbs import Quiet, take_many
 
 TAG = "0" * 20 + "123456789a"
-
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        return None
-
-
-@pytest.fixture
-def bike(server_url, client, prefix):
-    return Redbike(Worker("A"), prefix, server_url)
+BIKE = {"worker": Quiet}
 
 
 @pytest.fixture
@@ -102,7 +93,7 @@ def test_halt_is_given_in_any_case(bike, signal):
 
 
 def test_names_of_0_13_1_that_are_still_there(client, tmp_path):
-    bike = Redbike(Worker("A:A:B"), prefix=None, redis_config=client, timefile=str(tmp_path / "time"))
+    bike = Redbike(Quiet("A:A:B"), prefix=None, redis_config=client, timefile=str(tmp_path / "time"))
     assert (bike.prefix, bike.timefile) == ("redbike", str(tmp_path / "time"))
     assert bike.redis.ping()
     assert redbike.log is logging.getLogger("redbike")
@@ -111,7 +102,7 @@ def test_names_of_0_13_1_that_are_still_there(client, tmp_path):
 
 
 def test_a_worker_that_names_its_queues_otherwise_as_0_13_1_allowed(client, prefix):
-    class Tenant(Worker):
+    class Tenant(Quiet):
         def __init__(self, initstring):
             super().__init__(initstring)
             self.tenant = "acme"

@@ -2,18 +2,13 @@
 
 import pytest
 
-from redbike import Redbike
 from tests.store.inspection.mending import repaired, state_of
 from tests.verbs import Once, set_job, take_one
 
 JOB, QUEUE = "job:A", "work-A"
 HOURLY = "EVERY:1h@0"
 LATER, UNTIL = 4e9, 3e9
-
-
-@pytest.fixture
-def bike(server_url, client, prefix):
-    return Redbike(Once("A"), prefix, server_url)
+BIKE = {"worker": Once}
 
 
 def held(bike, due=LATER):

@@ -2,18 +2,12 @@
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.store.inspection.fsck import fsck
 from tests.states import QUEUE
 from tests.store.inspection.mending import repaired
 from tests.verbs import set_job, take_many
 
 LATER = 4e9
-
-
-@pytest.fixture
-def bike(client, prefix, server_url):
-    return Redbike(RoundRobin("A"), prefix, redis_config=server_url)
 
 
 def limited(bike):

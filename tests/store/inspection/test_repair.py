@@ -19,6 +19,7 @@ from redbike.store.keys import FIXED
 from redbike.store.next_state import NextState
 from redbike.store.records import RetryState
 from redbike.store.run import GRACE, LEASE, Run
+from tests.commandline import make_module
 from tests.cuts import check_all
 from tests.states import dump, end
 from tests.store.inspection.mending import drained, repaired, state_of
@@ -28,11 +29,7 @@ from tests.waiting import wait_until
 
 QUEUE = "work-A"
 YEAR = 366 * 86400.0
-
-
-@pytest.fixture
-def bike(server_url, client, prefix):
-    return Redbike(Once("A"), prefix, server_url)
+BIKE = {"worker": Once}
 
 
 def runs_of(bike):
@@ -727,18 +724,12 @@ def test_any_one_key_may_be_lost(bike, name):
 
 # While dispatchers and workers go on
 
-JOBS = """
-import time
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("slow"):
-            time.sleep(0.05)
-        with open("ran.log", "a") as file:
-            file.write(f"{jobid}\\n")
-        return 0.01 if jobid.startswith("again") else None
-"""
+JOBS = make_module(
+    "time.sleep(0.05 if jobid.startswith('slow') else 0)",
+    "with open('ran.log', 'a') as file: print(jobid, file=file)",
+    "return 0.01 if jobid.startswith('again') else None",
+    head="import time",
+)
 
 
 @pytest.fixture

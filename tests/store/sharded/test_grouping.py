@@ -14,7 +14,7 @@ from redbike.store.inspection.links import list_uncounted, list_unknown
 from redbike.store.links import Links
 from redbike.store.sharded.mail import deliver
 from redbike.text.group_names import MARK
-from tests.chance import walk
+from tests.chance import seeds, walk
 from tests.crashing import AFTER, BEFORE, Crash, Faults, faulty
 from tests.states import list_problems
 from tests.store.sharded.test_linking import Farm
@@ -25,18 +25,13 @@ from tests.verbs import take_one
 STRIDE = 3  # requests between two at which a process dies
 
 
-class Worker(RoundRobin):
-    def work(self, jobid):
-        raise AssertionError
-
-
 class Bike(Redbike):
     """One with four shards, at an instant that stays."""
 
     now, settings = START, Settings(on_error="reschedule")
 
     def __init__(self, client, prefix):
-        super().__init__(Worker("A"), prefix, client, shards=4)
+        super().__init__(RoundRobin("A"), prefix, client, shards=4)
         self.flush()
         self._compose(self.store.follow(self.read), self._noted.follow(self.read), self.worker)
 
@@ -85,13 +80,7 @@ class ShardedGroups(Groups):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(range(1, 2), marks=pytest.mark.acceptance),
-        pytest.param(range(2, 60), marks=pytest.mark.nightly),
-    ],
-)
+@seeds(0, 2, 60)
 def test_random_steps_of_groups_agree_with_the_contract(client, prefix, seeds):
     fired = 0
     for world in walk(lambda chance: ShardedGroups(Bike(client, prefix), chance), seeds, STEPS):
@@ -127,7 +116,7 @@ def test_whoever_sets_one_may_die_at_any_request_and_begin_again(farm, client, f
         faults = Faults()
         faults.arm(fault, place)
         with suppress(Crash):
-            Redbike(Worker("A"), farm.bike.prefix, faulty(client, faults), shards=4).group("load", jobs, then=then)
+            Redbike(RoundRobin("A"), farm.bike.prefix, faulty(client, faults), shards=4).group("load", jobs, then=then)
         if not faults.struck:
             break
         # What follows does not run too early, whatever of the rest was set.

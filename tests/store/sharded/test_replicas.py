@@ -19,12 +19,8 @@ from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from tests.pages import find_block
 from tests.servers import DATA, Node, free_ports
+from tests.verbs import Quiet
 from tests.waiting import wait_until
-
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        pass
 
 
 class Servers:
@@ -68,7 +64,7 @@ class Servers:
             pairs = zip(clients, name_shards("app", 2), strict=True)
             stores = [Store(client, prefix, lambda jobid: "work-A") for client, prefix in pairs]
             store = ShardedStore(stores, Agreement(clients[0], "app", stores))
-            bike = stack.enter_context(Redbike(Worker("A"), "app", clients[0], shards=2))
+            bike = stack.enter_context(Redbike(Quiet("A"), "app", clients[0], shards=2))
             bike._compose(store, store, bike.worker)
             yield bike
 
