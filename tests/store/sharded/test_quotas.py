@@ -15,6 +15,7 @@ from redbike.store.next_state import NextState
 from redbike.store.quotas import Held, Whole
 from redbike.store.sharded.dividing import divide, find_pause, is_wanting
 from redbike.store.sharded.quotas import divide_anew, limit_queue
+from tests.loops import raising
 from tests.verbs import take_many
 
 NUMBER = 4
@@ -77,6 +78,16 @@ class World:
         self.flying, self.away, self.depth, self.number = [], set(), 0, itertools.count()
         self.bounds = [10**9]  # the limit, and those that it may be as well while it is changed
 
+    def watch(self, before):
+        """The shards, with something done before each of the requests of one who divides."""
+        return type(self.shards)([Shard(each, before) for each in self.shards], self.shards.find, self.shards.note)
+
+    def fill(self):
+        """Set all jobs; return those of each shard."""
+        for jobid in JOBS:
+            self.bike.set(jobid, "EVERY:1d")
+        return [[jobid for jobid in JOBS if self.bike.store.number_shard(jobid) == number] for number in range(NUMBER)]
+
     def before(self, shard):
         """Something happens before a request of one who divides."""
         if shard in [self.shards[number] for number in self.away]:
@@ -92,18 +103,15 @@ class World:
     def divide(self):
         self.depth += 1
         with suppress(Death):
-            divide_anew([Shard(shard, self.before) for shard in self.shards], QUEUE)
+            divide_anew(self.watch(self.before), QUEUE)
         self.depth -= 1
 
     def limit(self):
         most = self.chance.choice([1, 2, 3, 6, 13, False])
         self.bounds.append(most or 10**9)
-        shards = type(self.shards)(
-            [Shard(shard, self.before) for shard in self.shards], self.shards.find, self.shards.note
-        )
         self.depth += 1
         try:
-            limit_queue(shards, None, (QUEUE,), {"at_once": most})
+            limit_queue(self.watch(self.before), None, (QUEUE,), {"at_once": most})
         except (Death, Unreachable):
             pass
         else:
@@ -177,6 +185,23 @@ class World:
         return sum(queue.waiting for queue in self.bike.queues())
 
 
+@pytest.fixture
+def world(client, prefix):
+    return World(client, prefix, random.Random(1))
+
+
+def at_request(number, act):
+    """What does `act` before the request of that number; its `asked` counts them."""
+    asked = itertools.count()
+
+    def before(shard):
+        if next(asked) == number:
+            act()
+
+    before.asked = asked
+    return before
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.acceptance) for seed in range(2, 10))])
 def test_no_more_run_than_the_limit_whoever_divides_dies_or_is_away(client, prefix, seed):
     world = World(client, prefix, random.Random(seed))
@@ -186,22 +211,14 @@ def test_no_more_run_than_the_limit_whoever_divides_dies_or_is_away(client, pref
     assert list(world.bike.fsck()) == []
 
 
-def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_away(client, prefix):
-    world, asked = World(client, prefix, random.Random(1)), itertools.count()
+def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_away(world):
     world.before, world.bounds = lambda shard: None, [6]
     world.bike.limit("A", at_once=6)
-    for jobid in JOBS:
-        world.bike.set(jobid, "EVERY:1d")
-    own = [[jobid for jobid in JOBS if world.bike.store.number_shard(jobid) == number] for number in range(NUMBER)]
+    own = world.fill()
     list(world.bike.run(*own[0][:6]))
-
-    def die(shard):
-        if next(asked) == 3 * NUMBER + 1:
-            raise Death
-
-    world.before = die
+    world.before = at_request(3 * NUMBER + 1, raising(Death()))
     world.divide()
-    assert next(asked) > 3 * NUMBER + 1
+    assert next(world.before.asked) > 3 * NUMBER + 1
     runs = take_many(world.shards[0], [(QUEUE, 9999.0)], [1], "run0000000000001", 64)
     assert len(runs) == min(6, len(own[0])) > 3
     list(world.bike.run(*own[1][:6]))
@@ -213,31 +230,27 @@ def test_what_a_shard_was_given_by_one_who_died_is_not_given_again_while_it_is_a
 
 @pytest.mark.parametrize("begins", [0, 5, 8, 13])
 @pytest.mark.parametrize("most", [1, False])
-def test_a_division_does_not_undo_what_was_changed_since_it_began(client, prefix, most, begins):
-    world = World(client, prefix, random.Random(1))
+def test_a_division_does_not_undo_what_was_changed_since_it_began(world, most, begins):
     world.bike.set(JOBS[0], "EVERY:1d")
     for stops in range(4 * NUMBER):
         world.bike.limit("A", at_once=3)
-        asked, has_stopped, goes_on = (itertools.count(), itertools.count()), threading.Event(), threading.Event()
+        has_stopped, goes_on = threading.Event(), threading.Event()
 
-        def divide(asked=asked[1], stops=stops, has_stopped=has_stopped, goes_on=goes_on):
-            def stop(shard):
-                if next(asked) == stops:
-                    has_stopped.set()
-                    assert goes_on.wait(60)
+        def stop(has_stopped=has_stopped, goes_on=goes_on):
+            has_stopped.set()
+            assert goes_on.wait(60)
 
-            divide_anew([Shard(shard, stop) for shard in world.shards], QUEUE)
+        def divide(shards, has_stopped=has_stopped):
+            divide_anew(shards, QUEUE)
             has_stopped.set()
 
-        divider = threading.Thread(target=divide)
+        divider = threading.Thread(target=divide, args=[world.watch(at_request(stops, stop))])
 
-        def begin(shard, asked=asked[0], divider=divider, has_stopped=has_stopped):
-            if next(asked) == begins:
-                divider.start()
-                assert has_stopped.wait(60)
+        def begin(divider=divider, has_stopped=has_stopped):
+            divider.start()
+            assert has_stopped.wait(60)
 
-        shards = [Shard(shard, begin) for shard in world.shards]
-        limit_queue(type(world.shards)(shards, world.shards.find, world.shards.note), None, (QUEUE,), {"at_once": most})
+        limit_queue(world.watch(at_request(begins, begin)), None, (QUEUE,), {"at_once": most})
         goes_on.set()
         if divider.ident is not None:
             divider.join()
@@ -248,47 +261,29 @@ def test_a_division_does_not_undo_what_was_changed_since_it_began(client, prefix
         assert world.bike.work_one() == JOBS[0]
 
 
-def test_who_changes_another_limit_at_the_same_time_undoes_none(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_who_changes_another_limit_at_the_same_time_undoes_none(world):
     for stops in range(4 * NUMBER):
         world.bike.limit("A", at_once=3, rate="9/m")
-        asked = itertools.count()
-
-        def change(shard, asked=asked, stops=stops):
-            if next(asked) == stops:
-                world.bike.limit("A", rate="5/m")
-
-        shards = [Shard(shard, change) for shard in world.shards]
-        limit_queue(type(world.shards)(shards, world.shards.find, world.shards.note), None, (QUEUE,), {"at_once": 2})
+        change = at_request(stops, lambda: world.bike.limit("A", rate="5/m"))
+        limit_queue(world.watch(change), None, (QUEUE,), {"at_once": 2})
         assert [(limit.at_once, limit.rate) for limit in world.bike.queue_limits()] == [(2, "5/m")]
 
 
-def test_limits_of_an_operator_stay_when_those_of_a_worker_class_are_taken_back_just_then(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_limits_of_an_operator_stay_when_those_of_a_worker_class_are_taken_back_just_then(world):
     for stops in range(5 * NUMBER):
         world.bike.limit("A", at_once=None)
         assert world.bike.store.queue_limits.limit(QUEUE, 2, False, by_code=True)
-        asked = itertools.count()
-
-        def change(shard, asked=asked, stops=stops):
-            if next(asked) == stops:
-                world.bike.limit("A", at_once=5)
-
-        shards = [Shard(shard, change) for shard in world.shards]
-        shards = type(world.shards)(shards, world.shards.find, world.shards.note)
-        limit_queue(shards, None, (QUEUE, False, False), {"by_code": True})
-        if next(asked) > stops:
+        change = at_request(stops, lambda: world.bike.limit("A", at_once=5))
+        limit_queue(world.watch(change), None, (QUEUE, False, False), {"by_code": True})
+        if next(change.asked) > stops:
             assert [limit.at_once for limit in world.bike.queue_limits()] == [5], stops
             assert not any(shard.quotas.read(QUEUE).moving for shard in world.shards)
 
 
-def test_a_shard_that_is_away_keeps_the_places_of_its_runs(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_a_shard_that_is_away_keeps_the_places_of_its_runs(world):
     world.before = lambda shard: None
     world.bike.limit("A", at_once=4)
-    for jobid in JOBS:
-        world.bike.set(jobid, "EVERY:1d")
-    own = [[jobid for jobid in JOBS if world.bike.store.number_shard(jobid) == number] for number in range(NUMBER)]
+    own = world.fill()
 
     def take(*wanted):
         for number, most in wanted:
@@ -306,46 +301,32 @@ def test_a_shard_that_is_away_keeps_the_places_of_its_runs(client, prefix):
     assert sum(map(len, take((1, 3), (2, 3)))) == 1
 
 
-def test_two_who_divide_while_a_shard_is_away_do_not_stop_the_others(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_two_who_divide_while_a_shard_is_away_do_not_stop_the_others(world):
     world.bike.limit("A", at_once=4)
-    world.away, world.chance.random = {3}, lambda: 0.9
+    world.away, world.chance.random, fail = {3}, lambda: 0.9, world.before
     for stops in range(4 * NUMBER):
-        asked = itertools.count()
-
-        def divide_too(shard, asked=asked, stops=stops):
-            World.before(world, shard)
-            if next(asked) == stops:
-                divide_anew([Shard(each, lambda shard: World.before(world, shard)) for each in world.shards], QUEUE)
-
-        world.before = divide_too
+        divide_too = at_request(stops, lambda: divide_anew(world.watch(fail), QUEUE))
+        world.before = lambda shard, divide_too=divide_too: (fail(shard), divide_too(shard))
         world.divide()
         assert not any(shard.quotas.read(QUEUE).moving for shard in world.shards), stops
         world.now += 3
 
 
-def test_a_shard_that_goes_away_while_another_one_is_does_not_stop_the_rest(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_a_shard_that_goes_away_while_another_one_is_does_not_stop_the_rest(world):
     world.bike.limit("A", at_once=4)
-    world.chance.random = lambda: 0.9
+    world.chance.random, fail = lambda: 0.9, world.before
     for stops in range(NUMBER + 2 * (NUMBER - 1)):
-        world.away, world.before, asked = set(), World.before.__get__(world), itertools.count()
+        world.away, world.before = set(), fail
         world.divide()
         world.away = {3}
-
-        def leave(shard, asked=asked, stops=stops):
-            if next(asked) == stops:
-                world.away = {2, 3}
-            World.before(world, shard)
-
-        world.before = leave
+        leave = at_request(stops, lambda: world.away.add(2))
+        world.before = lambda shard, leave=leave: (leave(shard), fail(shard))
         with suppress(Unreachable):
             world.divide()
         assert not any(shard.quotas.read(QUEUE).moving for shard in list(world.shards)[:2]), stops
 
 
-def test_one_place_goes_to_each_shard_in_turn(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_one_place_goes_to_each_shard_in_turn(world):
     world.bike.limit("A", at_once=1)
     for jobid in JOBS:
         world.bike.set(jobid, "EVERY:1d")
@@ -355,8 +336,7 @@ def test_one_place_goes_to_each_shard_in_turn(client, prefix):
         assert world.bike.work_one() == jobid
 
 
-def test_a_damaged_record_counts_as_none_and_is_written_anew(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_a_damaged_record_counts_as_none_and_is_written_anew(world, client):
     world.before = lambda shard: None
     world.bike.limit("A", at_once=3)
     for text in ("no JSON", '{"of":7}', '{"epoch":"x","of":{"at_once":"y"},"parts":9,"at_once":"z"}'):
@@ -366,8 +346,7 @@ def test_a_damaged_record_counts_as_none_and_is_written_anew(client, prefix):
         assert sum(parts) == 3
 
 
-def test_a_clock_that_was_set_back_does_not_put_a_division_off(client, prefix):
-    world = World(client, prefix, random.Random(1))
+def test_a_clock_that_was_set_back_does_not_put_a_division_off(world, client):
     world.bike.limit("A", at_once=1)
     world.now -= 3600
     for jobid in JOBS[:9]:
@@ -377,13 +356,11 @@ def test_a_clock_that_was_set_back_does_not_put_a_division_off(client, prefix):
     assert world.now in due
 
 
-def test_a_rate_holds_over_all_shards_and_is_used_up(client, prefix):
-    world, taken, began = World(client, prefix, random.Random(1)), 0, 0.0
+def test_a_rate_holds_over_all_shards_and_is_used_up(world):
     world.bike.limit("A", rate="3/s")
-    began = world.now
-    for jobid in JOBS:
-        world.bike.set(jobid, "EVERY:1d")
-        list(world.bike.run(jobid))
+    taken, began = 0, world.now
+    world.fill()
+    list(world.bike.run(*JOBS))
     while taken < len(JOBS):
         for shard in world.shards:
             taken += len(take_many(shard, [(QUEUE, 9999.0)], [1], f"run{next(world.number):013}", 64))
