@@ -216,25 +216,6 @@ def test_unset_of_a_parent_names_its_followers(redbike, caplog):
     assert bike.tell("child")["runs"]
 
 
-@pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("none", 0)])
-def test_a_paused_follower_is_held(redbike, catchup, runs):
-    bike, ran = make(redbike, catchup=catchup)
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
-    bike.pause("child")
-    assert "held_for" not in bike.tell("child")
-    bike.run_due(START + HOUR)
-    assert bike.tell("child")["held_for"] == START + HOUR
-    assert list(fsck(bike.store)) == []
-    bike.resume("child")
-    bike.run_due(START + HOUR)
-    assert [job for job, _ in ran if job == "child"] == ["child"] * runs
-    assert bike.tell("child")["status"].startswith("TML")
-    assert bike.tell("child").get("skipped", {}) == ({} if runs else {"paused": 1})
-    bike.run_due(START + 2 * HOUR)
-    assert ran[-1] == ("child", 2 * HOUR)
-
-
 @pytest.mark.parametrize("setting", ["grace", "catchup"])
 def test_a_follower_is_not_late_because_its_parent_took_long(redbike, setting):
     """Nobody could enqueue it before."""
@@ -280,19 +261,25 @@ def test_a_pause_of_its_queue_before_it_was_due_skips_no_follower(redbike):
     assert "skipped" not in bike.tell("child")
 
 
-@pytest.mark.parametrize("catchup", ["last", "none"])
-def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, catchup):
+@pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("none", 0)])
+@pytest.mark.parametrize("hours", [1, 3])
+def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, catchup, runs, hours):
     bike, ran = make(redbike, catchup=catchup)
     bike.set("parent", HOURLY)
     bike.set("child", "AFTER:parent")
     bike.pause("child")
-    bike.run_due(START + 3 * HOUR)
-    assert bike.tell("child")["held_for"] == START + 3 * HOUR
-    assert bike.tell("child")["skipped"] == {"paused": 2}
+    assert "held_for" not in bike.tell("child")
+    bike.run_due(START + hours * HOUR)
+    assert bike.tell("child")["held_for"] == START + hours * HOUR
+    assert bike.tell("child").get("skipped", {}).get("paused", 0) == hours - 1
+    assert list(fsck(bike.store)) == []
     bike.resume("child")
-    bike.run_due(START + 3.5 * HOUR)
-    assert [due for job, due in ran if job == "child"] == ([] if catchup == "none" else [3 * HOUR])
-    assert bike.tell("child")["skipped"] == {"paused": 3 if catchup == "none" else 2}
+    bike.run_due(START + (hours + 0.5) * HOUR)
+    assert [due for job, due in ran if job == "child"] == [hours * HOUR] * runs
+    assert bike.tell("child")["status"].startswith("TML")
+    assert bike.tell("child").get("skipped", {}).get("paused", 0) == hours - runs
+    bike.run_due(START + (hours + 1) * HOUR)
+    assert ran[-1] == ("child", (hours + 1) * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -342,22 +329,17 @@ def test_a_file_may_turn_two_jobs_round(redbike):
     assert dict(bike.get_schedules())["a"] == "AFTER:b"
 
 
+OTHER = json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
 DAMAGE = {
     "its record is gone": lambda client, keys: client.hdel(keys.following, "child"),
-    "its record names another": lambda client, keys: client.hset(
-        keys.following, "child", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
-    ),
+    "its record names another": lambda client, keys: client.hset(keys.following, "child", OTHER),
     "its record is damaged": lambda client, keys: client.hset(keys.following, "child", "{"),
     "its parent does not know it": lambda client, keys: client.zrem(keys.followers, "parent\nchild"),
     "it is nowhere": lambda client, keys: client.zrem(keys.timeline, "child"),
     "another job waits": lambda client, keys: client.zadd(keys.timeline, {"parent": AWAITED}),
-    "another job has its record": lambda client, keys: client.hset(
-        keys.following, "parent", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
-    ),
+    "another job has its record": lambda client, keys: client.hset(keys.following, "parent", OTHER),
     "another job has a damaged one": lambda client, keys: client.hset(keys.following, "parent", "{"),
-    "an unset job has one": lambda client, keys: client.hset(
-        keys.following, "unset", json.dumps({"parents": ["x"], "when": "ok", "ended": {}})
-    ),
+    "an unset job has one": lambda client, keys: client.hset(keys.following, "unset", OTHER),
 }
 
 

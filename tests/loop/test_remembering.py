@@ -213,26 +213,20 @@ def dispatching(bike, monkeypatch):
     join(*threads)
 
 
-def test_an_idle_dispatcher_archives_after_a_while(dispatching, monkeypatch):
-    monkeypatch.setattr(spare_time, "INTERVAL", 0.1)
+@pytest.mark.parametrize(("name", "value", "number", "least"), [("INTERVAL", 0.1, 1, 1), ("MANY", 5, 7, 5)])
+def test_a_dispatcher_archives_when_it_is_idle_or_at_once_where_there_is_much(
+    dispatching, monkeypatch, name, value, number, least
+):
+    monkeypatch.setattr(spare_time, name, value)
     bike = dispatching()
-    bike.work_one()
-    wait_until(lambda: bike.client.hlen(bike.store.keys.history) == 1)
-    assert bike.client.llen(bike.store.keys.journal) == 0
-    assert len(bike.runs()) == 1
-
-
-def test_a_dispatcher_archives_at_once_where_there_is_much(dispatching, monkeypatch):
-    monkeypatch.setattr(spare_time, "MANY", 5)
-    bike = dispatching()
-    for number in range(6):
-        bike.set(f"{number}:A", "NOW")
+    for each in range(number - 1):
+        bike.set(f"{each}:A", "NOW")
     while bike.work_one():
         pass
     # It may have begun before the last ones ended: then these are too few for it.
-    wait_until(lambda: bike.client.hlen(bike.store.keys.history) >= 5)
-    wait_until(lambda: bike.client.llen(bike.store.keys.journal) < 5)
-    assert len(bike.runs()) == 7
+    wait_until(lambda: bike.client.hlen(bike.store.keys.history) >= least)
+    wait_until(lambda: bike.client.llen(bike.store.keys.journal) < least)
+    assert len(bike.runs()) == number
 
 
 def test_what_cannot_be_archived_is_said_once_and_holds_up_no_job(dispatching, monkeypatch, caplog):

@@ -10,6 +10,7 @@ from redbike.schedule import parse
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.store import Store
+from tests.loops import raising
 from tests.verbs import dispatch, set_job, set_one, survey, take_one
 
 JOB, QUEUE = "job:A", "work-A"
@@ -125,30 +126,25 @@ def test_a_schedule_that_has_run_out_meanwhile_stops_and_keeps_its_text(store, s
     assert list(fsck(store)) == []
 
 
-def test_what_is_due_at_the_instant_at_which_it_is_resumed_runs(store):
+@pytest.mark.parametrize(
+    ("later", "schedule", "queue_for", "word"),
+    [
+        pytest.param(HOUR, HOURLY, None, "queue", id="it is due at that instant"),
+        pytest.param(DAY, "garbage", None, "queue", id="its schedule cannot be read"),
+        pytest.param(DAY, HOURLY, raising(RuntimeError("no queue")), "timeline", id="it has no queue"),
+    ],
+)
+def test_what_is_resumed_is_due_since_the_instant_at_which_it_was(
+    store, client, prefix, later, schedule, queue_for, word
+):
     set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
     pause(store, NOON)
-    assert resume(store.at(NOON + HOUR), Settings(), [JOB]) == ["queue"]
-    assert inspect(store).skipped == {}
-
-
-def test_a_schedule_that_cannot_be_read_stays_due(store, client):
-    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
-    pause(store, NOON)
-    client.hset(store.keys.schedules, JOB, "garbage")
-    assert resume(store.at(NOON + DAY), Settings(), [JOB]) == ["queue"]
-    assert inspect(store).waiting.due == NOON + HOUR
-
-
-def test_a_job_without_a_queue_goes_on_on_the_timeline(store, client, prefix):
-    set_job(store.at(NOON), JOB, HOURLY, NOON + HOUR)
-    pause(store, NOON)
-
-    def refuse(jobid):
-        raise RuntimeError("no queue")
-
-    assert resume(Store(client, prefix, refuse).at(NOON + DAY), Settings(), [JOB]) == ["timeline"]
-    assert inspect(store).timeline == NOON + HOUR
+    client.hset(store.keys.schedules, JOB, schedule)
+    own = Store(client, prefix, queue_for or store.queue_for)
+    assert resume(own.at(NOON + later), Settings(), [JOB]) == [word]
+    found = inspect(store)
+    assert (found.waiting.due if word == "queue" else found.timeline) == NOON + HOUR
+    assert later == DAY or found.skipped == {}
 
 
 def test_pauses_end_by_themselves_when_their_time_has_come(store, dispatcher):

@@ -210,15 +210,22 @@ def test_a_status_of_a_child_is_seen_where_sigchld_was_ignored(jobs):
     wait_until(lambda: "work-1 was killed by SIGKILL; it is started again" in jobs.log())
 
 
-def test_the_handlers_from_before_come_back(monkeypatch):
-    monkeypatch.setattr(signals, "AGAIN", 60.0)
-    act, heard, acted = SignalHandlers._act, [], []
+@pytest.fixture
+def acted(monkeypatch):
+    """The signals on which handlers have acted, and whether each may have been a second one."""
+    act, acted = SignalHandlers._act, []
 
     def note(handlers, number, now, may_be_second):
         act(handlers, number, now, may_be_second)
         acted.append((number, may_be_second))
 
     monkeypatch.setattr(SignalHandlers, "_act", note)
+    return acted
+
+
+def test_the_handlers_from_before_come_back(monkeypatch, acted):
+    monkeypatch.setattr(signals, "AGAIN", 60.0)
+    heard = []
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     with SignalHandlers(heard.append, lambda number: heard.append(-number)):
         os.kill(os.getpid(), signal.SIGHUP)
@@ -233,15 +240,9 @@ def test_the_handlers_from_before_come_back(monkeypatch):
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
 
 
-def test_a_signal_that_the_thread_hears_late_is_no_second_one(monkeypatch):
+def test_a_signal_that_the_thread_hears_late_is_no_second_one(monkeypatch, acted):
     monkeypatch.setattr(signals, "AGAIN", 0.0)
-    act, heard, acted = SignalHandlers._act, [], []
-
-    def note(handlers, number, now, may_be_second):
-        act(handlers, number, now, may_be_second)
-        acted.append(may_be_second)
-
-    monkeypatch.setattr(SignalHandlers, "_act", note)
+    heard = []
     with SignalHandlers(heard.append, lambda number: heard.append(-number)):
         # As if the main thread had heard it long before.
         signals.tell(signal.SIGTERM)
@@ -249,7 +250,7 @@ def test_a_signal_that_the_thread_hears_late_is_no_second_one(monkeypatch):
         wait_until(lambda: len(acted) == 3)  # also the main thread and the one that watches
         assert heard == [signal.SIGTERM]
         os.kill(os.getpid(), signal.SIGTERM)
-        wait_until(lambda: True in acted)
+        wait_until(lambda: (signal.SIGTERM, True) in acted)
     assert heard == [signal.SIGTERM, -signal.SIGTERM]
 
 

@@ -74,21 +74,6 @@ def test_a_function_is_given_what_its_parameters_name(bike, jobs):
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (lambda jobid, data, more: None, "has 'data' and the parameter 'more' without a default: have only one"),
-        (lambda jobid, /: None, "parameter 'jobid', which cannot be passed by its name"),
-        (lambda: (yield), "has a yield"),
-        (7, "a job is a function, not 7"),
-    ],
-)
-def test_what_cannot_be_called_is_refused_where_it_is_decorated(jobs, function, said):
-    with pytest.raises(TypeError, match=said):
-        jobs.job("backup", every="1h")(function)
-    assert jobs.schedules() == []
-
-
-@pytest.mark.parametrize(
     ("given", "text"),
     [
         ({"every": 900}, "EVERY:900"),
@@ -136,12 +121,17 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
         ({"every": "1h", "retry": 3}, TypeError, "unexpected option 'retry'"),
         ({"every": "1h", "queue": "a:b"}, BadQueueName, "bad queue 'a:b'"),
         ({"spread": "1h"}, BadConfig, "it has no schedule here, so set 'spread' with each of its jobs"),
+        # What cannot be called as a job.
+        (lambda jobid, data, more: None, TypeError, "has 'data' and the parameter 'more' without a default: have only"),
+        (lambda jobid, /: None, TypeError, "parameter 'jobid', which cannot be passed by its name"),
+        (lambda: (yield), TypeError, "has a yield"),
+        (7, TypeError, "a job is a function, not 7"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_is_decorated(jobs, given, error, said):
     with pytest.raises(error, match=said):
-        jobs.job("backup", **given)
-    assert jobs.queue_names() == []
+        jobs.job("backup", **given) if isinstance(given, dict) else jobs.job("backup", every="1h")(given)
+    assert (jobs.queue_names(), jobs.schedules()) == ([], [])
 
 
 def test_bad_ids_one_that_is_there_twice_and_bad_arguments_are_refused(jobs):

@@ -135,9 +135,11 @@ def test_a_failure_that_is_one_too_many_is_not_well_again(world, bike, pinged):
     assert ("recovered", "a:A") not in [each for message in told(pinged) for each in message]
 
 
-@pytest.mark.parametrize("is_run", [False, True])
-def test_a_job_of_which_no_run_is_kept_is_not_late_any_more(world, bike, pinged, is_run):
-    bike.set("a:A", "0 12 * * *", start_within="10m", history=0)
+@pytest.mark.parametrize(("is_run", "schedule"), [(True, ""), (False, "0 11 * * *"), (False, "STOP")])
+@pytest.mark.parametrize("history", [0, 10])
+def test_a_job_that_is_not_late_any_more_is_well_again_if_it_has_run(world, bike, pinged, is_run, schedule, history):
+    """Also one of which no run is kept."""
+    bike.set("a:A", "0 12 * * *", start_within="10m", history=history)
     bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
     world.look(NOON + 700)
     assert told(pinged) == [[("late", "a:A")]]
@@ -145,7 +147,7 @@ def test_a_job_of_which_no_run_is_kept_is_not_late_any_more(world, bike, pinged,
         dispatch(bike.store.at(NOON + 750), [("a:A", repr(NOON), QUEUE)])
         end_well(bike, "a:A", NOON + 760)
     else:
-        bike.set("a:A", "0 11 * * *")
+        bike.set("a:A", schedule)
     world.look(NOON + 800)
     assert told(pinged) == ([[("recovered", "a:A")]] if is_run else [])
 
@@ -406,13 +408,3 @@ def test_without_the_setting_there_is_no_thread_and_no_key(store, bike):
     fail(bike, "a:A")
     assert (quiet._thread, store.client.exists(store.keys.alerts)) == (None, 0)
     quiet.stop()
-
-
-def test_a_job_that_does_not_run_any_more_is_not_well_again(world, bike, pinged):
-    bike.set("a:A", "0 12 * * *", start_within="10m")
-    bike.store.client.zadd(bike.store.keys.timeline, {"a:A": NOON})
-    world.look(NOON + 700)
-    assert told(pinged) == [[("late", "a:A")]]
-    bike.set("a:A", "STOP")
-    world.look(NOON + 800)
-    assert told(pinged) == []
