@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from redbike import Redbike, RoundRobin
+from redbike import RoundRobin
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.loop import Loop
 from redbike.loop.registration import Presence
@@ -304,9 +304,8 @@ def test_a_signal_that_comes_in_a_finalizer_stops_a_waiting_process(client, pref
 
 
 @pytest.mark.parametrize("kind", [Dispatcher, Worker])
-def test_a_process_handles_signals_for_as_long_as_it_is_registered(client, prefix, monkeypatch, kind):
+def test_a_process_handles_signals_for_as_long_as_it_is_registered(bike, monkeypatch, kind):
     """Who sees it may stop it: a deployment, or another test."""
-    bike = Redbike(RoundRobin("A"), prefix, client)
     loop = (
         Dispatcher(bike.store, bike.settings) if kind is Dispatcher else Worker(bike.store, bike.worker, bike.settings)
     )
