@@ -102,38 +102,30 @@ def forget_first(bike):
     bike.client.hset(key, field, json.dumps({**record, "running": record["running"][1:]}))
 
 
-def lose_links(bike):
-    bike.client.delete(bike.store.keys.followers)
-
-
-def break_record(bike):
-    bike.client.hset(bike.store.keys.following, f"{HEAD}a", "{")
-
-
-def break_done(bike):
-    bike.client.hset(bike.store.keys.following, f"{HEAD}a\ndone", "{")
-
-
 def lose_job(bike):
     for key in (bike.store.keys.schedules, bike.store.keys.statuses):
         bike.client.hdel(key, "a")
     bike.client.zrem(bike.store.keys.timeline, "a")
 
 
-def lose_record(bike):
-    bike.client.hdel(bike.store.keys.following, f"{HEAD}a")
+def break_record(bike, part=""):
+    bike.client.hset(bike.store.keys.following, f"{HEAD}a{part}", "{")
+
+
+ALL, WAITS = [-5, -4, -3, -2, -1, 0], "it waits for 'a@2026-09-20T19:00:00Z', which does not run"
+UNREADABLE = "the record of what is left cannot be read"
 
 
 @pytest.mark.parametrize(
     ("damage", "said", "hours"),
     [
-        (lose_first, "it waits for 'a@2026-09-20T19:00:00Z', which does not run", [-4, -3, -2, -1, 0]),
-        (forget_first, "what is left of it does not begin", [-4, -3, -2, -1, 0]),
-        (lose_links, "it waits for 'a@2026-09-20T19:00:00Z', which does not run", [-5, -4, -3, -2, -1, 0]),
-        (break_record, "the record of what is left cannot be read", [-5]),
-        (break_done, "the record of what it has run cannot be read", [-5, -4, -3, -2, -1, 0]),
-        (lose_job, "there is no such job", [-5]),
-        (lose_record, "the record of what is left cannot be read", [-5]),
+        (lose_first, WAITS, ALL[1:]),
+        (forget_first, "what is left of it does not begin", ALL[1:]),
+        (lambda bike: bike.client.delete(bike.store.keys.followers), WAITS, ALL),
+        (break_record, UNREADABLE, ALL[:1]),
+        (lambda bike: break_record(bike, "\ndone"), "the record of what it has run cannot be read", ALL),
+        (lose_job, "there is no such job", ALL[:1]),
+        (lambda bike: bike.client.hdel(bike.store.keys.following, f"{HEAD}a"), UNREADABLE, ALL[:1]),
     ],
 )
 def test_what_is_damaged_is_found_and_repaired(redbike, damage, said, hours):

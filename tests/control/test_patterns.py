@@ -7,16 +7,13 @@ import pytest
 from redbike import escape
 from redbike.errors import BadJobId, NoSuchJob
 from redbike.store.patterns import expand, is_pattern
-from redbike.store.store import Store
-from tests.states import queue_for
 from tests.verbs import set_job
 
 JOBS = ["nightly:A", "nightly:B", "n:A", "star*:A", "q?:A", "back\\slash:A", "[x]:A", "é:A"]
 
 
 @pytest.fixture
-def questions(client, prefix):
-    store = Store(client, prefix, queue_for)
+def questions(store):
     for jobid in JOBS:
         set_job(store, jobid, "EVERY:1h@0", 1e10)
     return store.questions

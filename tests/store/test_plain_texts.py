@@ -1,6 +1,7 @@
 """The plain texts of scripts: they do what the full ones do, or nothing, and then the full ones are sent."""
 
 import itertools
+import math
 import re
 
 import pytest
@@ -22,10 +23,10 @@ __all__ = ["sent"]
 OF_HOT = [verb for verb in TABLE if verb.split()[0] in HOT]
 
 
-def send_full(store):
-    """Let a store send full texts, as those before plain ones did."""
+def send_full(store, until=math.inf):
+    """Let a store send full texts, as those before plain ones did; with 0.0, no longer."""
     for pipeline in store.scripts._idle:
-        pipeline._full_until = float("inf")
+        pipeline._full_until = until
     return store
 
 
@@ -90,14 +91,12 @@ def test_a_client_asks_once_and_forgets_that(store, monkeypatch):
         store.scripts.run(pack_end(store, "a:A"))
     assert is_due(store, "child:B")
     assert count_asked(store) - asked == 1
-    for pipeline in store.scripts._idle:
-        pipeline._full_until = 0.0
+    send_full(store, until=0.0)
     store.client.script_flush()  # it knows neither text
     store.scripts.run(pack_end(store, "a:A"))
     assert count_asked(store) - asked == 2
     store.jobs.unset("child:B")
-    for pipeline in store.scripts._idle:
-        pipeline._full_until = 0.0
+    send_full(store, until=0.0)
     for _ in range(2):
         store.scripts.run(pack_end(store, "a:A"))
     assert count_asked(store) - asked == 2
@@ -106,8 +105,7 @@ def test_a_client_asks_once_and_forgets_that(store, monkeypatch):
 def test_of_a_pipeline_only_what_needs_it_is_sent_again(store):
     follow(store, "child:B", "a:A")
     run = take(store, "a:A")
-    for pipeline in store.scripts._idle:
-        pipeline._full_until = 0.0
+    send_full(store, until=0.0)
     end, survey = store.runs.pack_end([(run, NextState("next"))]), store.timeline.pack_survey()
     assert [reply[0] for reply in store.scripts.run_all([survey, end, survey])] == ["ok", "ok", "ok"]
     assert is_due(store, "child:B")

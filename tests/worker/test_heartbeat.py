@@ -2,12 +2,15 @@
 
 import time
 
+import pytest
+
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
 from redbike.store.run import LEASE
 from redbike.worker.heartbeat import INTERVAL, Heartbeat
+from tests.loops import raising
 from tests.states import take
 from tests.verbs import set_job, take_many
 from tests.waiting import wait_until
@@ -45,15 +48,22 @@ def test_two_may_get_lost_and_a_run_hears_within_five_seconds_that_it_is_cancell
     assert min(LEASE / 3, 4.0) >= INTERVAL
 
 
-def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, monkeypatch):
+@pytest.fixture
+def two_runs(store, monkeypatch):
+    """Takes two runs together, of which the first has so many seconds."""
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
     for name in "AB":
         set_job(store, f"job:{name}", "EVERY:1h@0", "now")
-    quick, slow = runs = take_many(store, [("work-A", 0.2), ("work-B", 1000.0)], [1, 2], "tag", 2)
+    return lambda seconds: take_many(store, [("work-A", seconds), ("work-B", 1000.0)], [1, 2], "tag", 2)
 
-    def read_lease():
-        return store.client.zscore(store.keys.leases, "tag")
 
+@pytest.fixture
+def read_lease(store):
+    return lambda: store.client.zscore(store.keys.leases, "tag")
+
+
+def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_alive(store, two_runs, read_lease):
+    quick, slow = runs = two_runs(0.2)
     over = []
     heartbeat = Heartbeat(store, lambda run: over.append(run.jobid), lambda run: None)
     for run in runs:
@@ -70,29 +80,19 @@ def test_the_thread_reports_one_of_several_that_is_over_and_keeps_the_others_ali
     assert list(fsck(store)) == []
 
 
-def test_an_error_about_one_run_costs_no_other_its_heartbeats(store, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
-    for name in "AB":
-        set_job(store, f"job:{name}", "EVERY:1h@0", "now")
-    runs = take_many(store, [("work-A", 0.2), ("work-B", 1000.0)], [1, 2], "tag", 2)
-
-    def fail(run):
-        raise RuntimeError("can't start new thread")
-
+def test_an_error_about_one_run_costs_no_other_its_heartbeats(store, two_runs, read_lease, caplog):
+    fail = raising(RuntimeError("can't start new thread"))
     heartbeat = Heartbeat(store, fail, fail)
-    for run in runs:
+    for run in two_runs(0.2):
         heartbeat.add(run)
     wait_until(lambda: "can't start new thread" in caplog.text)
-    lease = store.client.zscore(store.keys.leases, "tag")
-    wait_until(lambda: store.client.zscore(store.keys.leases, "tag") > lease)
+    lease = read_lease()
+    wait_until(lambda: read_lease() > lease)
     heartbeat.stop()
 
 
-def test_one_that_cannot_be_ended_hides_no_other_that_is_to_end(store, monkeypatch, caplog):
-    monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.05)
-    for name in "AB":
-        set_job(store, f"job:{name}", "EVERY:1h@0", "now")
-    first, second = runs = take_many(store, [("work-A", 1000.0), ("work-B", 1000.0)], [1, 2], "tag", 2)
+def test_one_that_cannot_be_ended_hides_no_other_that_is_to_end(store, two_runs, caplog):
+    first, second = runs = two_runs(1000.0)
     tried, ended = [], []
 
     def cancel(run):
@@ -115,13 +115,8 @@ def test_one_that_cannot_be_ended_does_not_make_it_spin(store, monkeypatch):
     monkeypatch.setattr("redbike.worker.heartbeat.INTERVAL", 0.1)
     set_job(store, "job:A", "EVERY:1h@0", "now")
     run = take(store, queues=[("work-A", 0.05)], now=None)
-    tried = []
-
-    def overrun(run):
-        tried.append(time.monotonic())
-        raise RuntimeError("can't start new thread")
-
-    heartbeat = Heartbeat(store, overrun, lambda run: None)
+    tried, fail = [], raising(RuntimeError("can't start new thread"))
+    heartbeat = Heartbeat(store, lambda run: tried.append(time.monotonic()) or fail(), lambda run: None)
     heartbeat.add(run)
     wait_until(lambda: len(tried) >= 4)
     heartbeat.stop()

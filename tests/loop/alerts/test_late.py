@@ -42,22 +42,13 @@ def fail(bike):
     bike.store.at(NOON + 1).runs.end(begin(bike), again)
 
 
-def pause(bike):
-    bike.pause(JOB)
-
-
-def begin_and_pause(bike):
-    begin(bike)
-    bike.pause(JOB)
-
-
 PLACES = {
     "timeline": lambda bike: None,
     "queue": enqueue,
     "flight": begin,
     "retry": fail,
-    "paused": pause,
-    "flight, paused": begin_and_pause,
+    "paused": lambda bike: bike.pause(JOB),
+    "flight, paused": lambda bike: (begin(bike), bike.pause(JOB)),
 }
 
 
@@ -206,7 +197,7 @@ def ended(bike, place="next", failure=None):
         pytest.param(lambda bike: ended(bike, "die", {"due": NOON}), True, id="its parent has failed for good"),
         pytest.param(lambda bike: ended(bike, "next", {"due": NOON}), True, id="its parent has failed and goes on"),
         pytest.param(ended, True, id="it is due, and waits for a dispatcher"),
-        pytest.param(pause, False, id="its parent is paused"),
+        pytest.param(PLACES["paused"], False, id="its parent is paused"),
     ],
 )
 @pytest.mark.parametrize("chain", [False, True], ids=["alone", "chain"])
