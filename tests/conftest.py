@@ -165,4 +165,5 @@ def bike(request, client, prefix):
     A module may have another worker class, other queues and settings in `BIKE`.
     """
     given = {"worker": RoundRobin, "queues": "A"} | getattr(request.module, "BIKE", {})
-    return Redbike(given.pop("worker")(given.pop("queues")), prefix, client, **given)
+    with Redbike(given.pop("worker")(given.pop("queues")), prefix, client, **given) as bike:
+        yield bike

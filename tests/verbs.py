@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from redbike import RoundRobin, StopWork, current_run
+from redbike import Again, RoundRobin, StopWork, current_run
 from redbike.errors import NoSuchJob
 from redbike.store.jobs import Due, JobToSet
 from redbike.store.namespace import STEP
@@ -30,6 +30,16 @@ class Once(Quiet):
         super().work(jobid)
         if current_run().schedule == "CONTINUE":
             raise StopWork
+
+
+class Telling(Quiet):
+    """The same; the ids of jobs say how their runs end: what begins with ``bad`` fails."""
+
+    def work(self, jobid: str) -> None:
+        super().work(jobid)
+        for word, error in (("bad", ValueError("it broke")), ("again", Again(after=0)), ("stop", StopWork())):
+            if jobid.startswith(word):
+                raise error
 
 
 def run_job(store: Store, jobid: str) -> str:

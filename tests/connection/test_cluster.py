@@ -10,7 +10,7 @@ from redbike import Redbike
 from redbike.errors import ServerError
 from redbike.store.inspection import listing
 from redbike.store.inspection.fsck import fsck
-from tests.commandline import Shell
+from tests.commandline import Shell, make_module
 from tests.servers import Cluster
 from tests.test_security import IN_A_SHELL
 from tests.verbs import Quiet
@@ -158,9 +158,7 @@ def test_who_takes_a_node_for_the_server_is_told_the_right_url(cluster):
 def test_a_worker_and_a_dispatcher_stop_at_once_while_a_slot_is_stuck(tmp_path, own_cluster):
     """Nobody knows when the move ends: a signal must not wait for that."""
     shell = Shell(tmp_path, own_cluster.url)
-    (tmp_path / "jobs.py").write_text(
-        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): print(jobid, flush=True)\n"
-    )
+    (tmp_path / "jobs.py").write_text(make_module("print(jobid, flush=True)"))
     assert shell.run("set", "job:A", "EVERY:0.2s").returncode == 0
     loops = [shell.start("dispatch", log="dispatch"), shell.start("work", "jobs:Worker('A')")]
     wait_until(lambda: "job:A" in shell.log())
@@ -177,9 +175,7 @@ def test_the_least_rights_of_the_three_users_are_enough_with_one_for_the_cluster
         for node in cluster.nodes:
             own = ["on", f">{role}", "+cluster|slots"]
             node.client.execute_command(*(word.replace("redbike-*", "{redbike}-*") for word in words), *own)
-    (tmp_path / "jobs.py").write_text(
-        "import redbike\nclass Worker(redbike.RoundRobin):\n    def work(self, jobid): pass\n"
-    )
+    (tmp_path / "jobs.py").write_text(make_module())
     place = cluster.url.partition("://")[2]
     shells = {role: Shell(tmp_path, f"redis+cluster://redbike-{role}:{role}@{place}") for role in IN_A_SHELL}
     client = shells["client"]

@@ -13,6 +13,7 @@ from redbike import Redbike
 from redbike.connection.check import _check_version
 from redbike.connection.client import aim_at_each, connect
 from redbike.errors import ServerError
+from tests.commandline import make_module
 from tests.servers import Node, free_ports
 from tests.verbs import Quiet
 from tests.waiting import SLOWNESS, wait_until
@@ -44,12 +45,7 @@ def impostor(port):
 def test_loops_wait_until_the_server_is_back_in_its_place(shell):
     [port] = free_ports(1)
     server = Node(shell.folder / "server", port, "--appendonly", "yes")
-    (shell.folder / "jobs.py").write_text(
-        "import redbike\n"
-        "class Worker(redbike.RoundRobin):\n"
-        "    def work(self, jobid):\n"
-        "        print('done', jobid, flush=True)\n"
-    )
+    (shell.folder / "jobs.py").write_text(make_module("print('done', jobid, flush=True)"))
     (shell.folder / ".redbike.conf").write_text("[redbike]\nworker: jobs:Worker('A')\n")
     shell.environment["REDBIKE_URL"] = f"redis://127.0.0.1:{port}"
     processes = [shell.start("dispatch", log="dispatch"), shell.start("work", log="work")]

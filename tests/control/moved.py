@@ -63,6 +63,16 @@ class World:
         bike = self.open(shards)
         return {name: scrub(ask(bike)) for name, ask in QUESTIONS.items()}
 
+    def dump(self):
+        """All keys, as the server packs them."""
+        return {key: self.client.dump(key) for key in self.client.keys(f"*{self.prefix}*")}
+
+    def restore(self, dumped):
+        """Bring back what was dumped, and nothing else."""
+        self.client.flushdb()
+        for key, value in dumped.items():
+            self.client.restore(key, 0, value)
+
     def list_places(self, shards):
         return [Keys(shard.keys.prefix) for shard in self.open(shards).store.shards]
 

@@ -1,6 +1,7 @@
 """Backfills: which occurrences run, in which order, and what ends them. The clock stands still, and is moved."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -11,28 +12,14 @@ from redbike.control.setter import Setter
 from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
 from redbike.store.store import Store
-from tests.control.test_following import HOUR, HOURLY, START, One
+from tests.control import test_following
+from tests.control.test_following import HOUR, HOURLY, START, One, fail_if
 
 DAY = 86400.0
 
 
-def make(redbike, work=lambda run: None, **settings):
-    """A bike whose worker does `work`, and the (job, hours from START) of each run, in their order."""
-    ran = []
-
-    def note(run):
-        ran.append((run.base, (run.due - START) / HOUR))
-        return work(run)
-
-    return redbike(One(note), now=START, **settings), ran
-
-
-def fail_at(*hours):
-    def work(run):
-        if (run.due - START) / HOUR in hours:
-            raise OSError("it broke")
-
-    return work
+# With the job of which it is an occurrence, and hours.
+make = partial(test_following.make, show=lambda run: (run.base, (run.due - START) / HOUR))
 
 
 def start(bike, hours=5, **more):
@@ -69,7 +56,7 @@ def test_the_occurrences_of_a_range_run_oldest_first_each_with_its_own_due_time(
 
 def test_none_runs_twice_that_has_ended_well_and_what_has_failed_runs_again(redbike):
     broken = [-3.0]
-    bike, ran = make(redbike, lambda run: fail_at(*broken)(run))
+    bike, ran = make(redbike, fail_if(lambda run: (run.due - START) / HOUR in broken))
     start(bike)
     bike.run_due(reraise=False)
     assert bike.tell("a")["last_backfill"]["failed"] == 1
@@ -142,12 +129,8 @@ def test_a_job_that_its_worker_unsets_has_no_backfill_any_more(redbike):
 
 
 def test_what_is_run_again_by_hand_is_left_out_while_it_waits(redbike):
-    def work(run):
-        if run.due == START - HOUR and not fixed:
-            raise OSError("not yet")
-
     fixed = []
-    bike, ran = make(redbike, work)
+    bike, ran = make(redbike, fail_if(lambda run: run.due == START - HOUR and not fixed))
     start(bike, 2)
     bike.run_due(reraise=False)
     fixed.append(True)
@@ -182,11 +165,7 @@ def test_its_occurrences_are_no_rows_of_a_backup(redbike, tmp_path):
 
 
 def test_a_try_that_fails_is_tried_again_before_the_next_one_begins(redbike):
-    def work(run):
-        if run.attempt < 3:
-            raise OSError("not yet")
-
-    bike, ran = make(redbike, work, on_error="retry", retries=5, backoff=1)
+    bike, ran = make(redbike, fail_if(lambda run: run.attempt < 3), on_error="retry", retries=5, backoff=1)
     start(bike, 1)
     bike.run_due(START + 60, reraise=False)
     assert [hour for _, hour in ran] == [-1] * 3 + [0] * 3

@@ -8,7 +8,7 @@ from redbike import BadConfig, BadJobId
 from redbike.control.backfilling import backfill
 from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
-from tests.control.test_backfilling import DAY, START, make
+from tests.control.test_backfilling import DAY, START, fail_if, make
 
 NIGHT = {"orders": "extract", "users": "extract", "stock": "extract", "areport": "orders,users,stock,extract"}
 
@@ -32,12 +32,7 @@ def list_nights(days, jobs=("extract", *NIGHT)):
 
 def fail(jobs):
     """A work that fails for these (job, days from the start)."""
-
-    def work(run):
-        if (run.base, (run.due - START) / DAY) in jobs:
-            raise OSError("it broke")
-
-    return work
+    return fail_if(lambda run: (run.base, (run.due - START) / DAY) in jobs)
 
 
 def work_all(bike):

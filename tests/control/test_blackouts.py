@@ -11,7 +11,6 @@ from redbike.loop.blackouts import begin_named, decide_begun
 from redbike.schedule.parser import parse
 from redbike.schedule.windows import find_window
 from redbike.store.inspection.fsck import fsck
-from redbike.testing.fixture import MakeRedbike, Served
 from tests.states import dump
 from tests.verbs import Quiet
 
@@ -61,13 +60,6 @@ BY_HAND = {
                                              [(60, 150)], [(60, 150)]),
 }
 # fmt: on
-
-
-@pytest.fixture
-def redbike(client, server_url):
-    maker = MakeRedbike(Served(server_url, client))
-    yield maker
-    maker.close()
 
 
 def is_paused(bike, form):
@@ -210,8 +202,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("given", "error", "said"), BAD)
-def test_what_is_no_blackout_is_refused_in_words_and_changes_nothing(client, prefix, given, error, said):
-    bike = Redbike(RoundRobin("A"), prefix, client)
+def test_what_is_no_blackout_is_refused_in_words_and_changes_nothing(bike, given, error, said):
     bike.set("job:A", "EVERY:1h")
     before = dump(bike.store)
     for pause, _, subject in FORMS.values():
@@ -252,8 +243,7 @@ def test_windows_that_meet_are_one_and_those_that_leave_a_gap_are_not():
         (lambda c, k: c.zadd(k.timers, {"blackout:nobody": 1}), "holds 'blackout:nobody'"),
     ],
 )
-def test_fsck_finds_and_repairs_what_is_damaged(client, prefix, damage, said):
-    bike = Redbike(RoundRobin("A"), prefix, client)
+def test_fsck_finds_and_repairs_what_is_damaged(bike, client, damage, said):
     bike.set("job:A", "EVERY:1h")
     soon = f"EVERY:1d@{bike.store.timeline.read_clock() + HOUR - 86400:.0f}"  # an hour from now
     bike.pause("job:A", every=soon, lasting="1h")
@@ -267,8 +257,7 @@ def test_fsck_finds_and_repairs_what_is_damaged(client, prefix, damage, said):
     assert list(bike.fsck()) == []
 
 
-def test_a_dispatcher_survives_what_is_damaged(client, prefix):
-    bike = Redbike(RoundRobin("A"), prefix, client)
+def test_a_dispatcher_survives_what_is_damaged(bike, client):
     bike.set("job:A", "EVERY:1h")
     client.hset(bike.store.keys.blackouts, "job:job:A", "damaged")
     client.zadd(bike.store.keys.timers, {"blackout:job:job:A": 1, "blackout:queue:": 1, "blackout:x": 1})

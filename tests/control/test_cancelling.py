@@ -9,32 +9,11 @@ from redbike.loop.policies import decide_failed, decide_lost, decide_overrun
 from redbike.loop.requests import compute_cancellation
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
-from redbike.store.store import Store
-from tests.states import (
-    DUE,
-    JOB,
-    LATER,
-    NEW,
-    NOW,
-    OLD,
-    START,
-    STATES,
-    TIMEOUT,
-    dump,
-    end,
-    place,
-    queue_for,
-    take,
-)
+from tests.states import DUE, JOB, LATER, NEW, NOW, OLD, START, STATES, TIMEOUT, dump, end, place, take
 from tests.store.test_transitions import VERBS
 from tests.verbs import Quiet, run_job, set_job
 
 DEFAULT = Settings()
-
-
-@pytest.fixture
-def store(client, prefix):
-    return Store(client, prefix, queue_for)
 
 
 def cancel(store, now=NOW, settings=DEFAULT):

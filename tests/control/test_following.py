@@ -24,23 +24,37 @@ class One(Worker):
         return "work-A"
 
 
-def make(redbike, work=lambda run: None, **settings):
-    """A bike whose worker does `work`, and the (job, due time from START) of each run, in their order."""
+def make(redbike, work=lambda run: None, show=lambda run: (run.jobid, run.due - START), **settings):
+    """A bike whose worker does `work`, and what to `show` of each run, in their order: (job, due time from START)."""
     ran = []
 
     def note(run):
-        ran.append((run.jobid, run.due - START))
+        ran.append(show(run))
         return work(run)
 
     return redbike(One(note), now=START, **settings), ran
 
 
-def fail(*jobids, until=99):
+def make_family(redbike, **settings):
+    """The same, with a parent and a child."""
+    bike, ran = make(redbike, **settings)
+    bike.set("parent", HOURLY)
+    bike.set("child", "AFTER:parent")
+    return bike, ran
+
+
+def fail_if(is_to_fail):
+    """A work that fails in the runs of which this is true."""
+
     def work(run):
-        if run.jobid in jobids and run.attempt < until:
+        if is_to_fail(run):
             raise OSError("it broke")
 
     return work
+
+
+def fail(jobid, until=99):
+    return fail_if(lambda run: run.jobid == jobid and run.attempt < until)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +220,7 @@ def test_a_dry_run_refuses_the_cycles_that_a_load_refuses(server_url, prefix, sh
 
 
 def test_unset_of_a_parent_names_its_followers(redbike, caplog):
-    bike, _ = make(redbike)
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, _ = make_family(redbike)
     assert bike.unset("parent") is True
     assert "parent is unset; 1 job waits for it: child" in caplog.text
     bike.set("parent", HOURLY)
@@ -219,9 +231,7 @@ def test_unset_of_a_parent_names_its_followers(redbike, caplog):
 @pytest.mark.parametrize("setting", ["grace", "catchup"])
 def test_a_follower_is_not_late_because_its_parent_took_long(redbike, setting):
     """Nobody could enqueue it before."""
-    bike, ran = make(redbike, **({"grace": 60} if setting == "grace" else {"catchup": "none"}))
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, ran = make_family(redbike, **({"grace": 60} if setting == "grace" else {"catchup": "none"}))
     bike.run_due(START + HOUR - 1)
     store = bike.store
     bike.run_due(START + HOUR)
@@ -247,9 +257,7 @@ def test_what_has_expired_when_its_parent_ends_is_counted(redbike):
 
 def test_a_pause_of_its_queue_before_it_was_due_skips_no_follower(redbike):
     """The due time of its parent is in that pause."""
-    bike, ran = make(redbike, catchup="none")
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, ran = make_family(redbike, catchup="none")
     bike.run_due(START + HOUR - 60)
     bike.pause_queue("work-A")
     bike.run_due(START + HOUR + 60)
@@ -264,9 +272,7 @@ def test_a_pause_of_its_queue_before_it_was_due_skips_no_follower(redbike):
 @pytest.mark.parametrize(("catchup", "runs"), [("last", 1), ("none", 0)])
 @pytest.mark.parametrize("hours", [1, 3])
 def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, catchup, runs, hours):
-    bike, ran = make(redbike, catchup=catchup)
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, ran = make_family(redbike, catchup=catchup)
     bike.pause("child")
     assert "held_for" not in bike.tell("child")
     bike.run_due(START + hours * HOUR)
@@ -345,9 +351,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_damage_is_found_and_repaired(redbike, damage):
-    bike, ran = make(redbike)
-    bike.set("parent", HOURLY)
-    bike.set("child", "AFTER:parent")
+    bike, ran = make_family(redbike)
     damage(bike.store.client, bike.store.keys)
     assert list(fsck(bike.store))
     repaired(bike)

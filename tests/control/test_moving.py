@@ -98,7 +98,7 @@ def test_who_had_begun_before_changes_nothing(world, client):
     olds.append(world.open(4))
     olds[1].set("new:A", "EVERY:1h")
     world.move(16)
-    state = {key: client.dump(key) for key in client.keys(f"*{world.prefix}*")}
+    state = world.dump()
     for bike in olds:
         for act in (
             lambda bike: bike.set("late:A", "EVERY:2h"),
@@ -119,14 +119,14 @@ def test_who_had_begun_before_changes_nothing(world, client):
         ):
             with contextlib.suppress(RedbikeError):
                 act(bike)
-            assert {key: client.dump(key) for key in client.keys(f"*{world.prefix}*")} == state
+            assert world.dump() == state
         with pytest.raises(BadConfig, match=r"have moved to (4|16) shards: write the number"):
             bike.run("job-1:A")
 
 
 def test_nothing_moves_while_somebody_works(world, client):
     fill(world)
-    state = {key: client.dump(key) for key in client.keys(f"*{world.prefix}*")}
+    state = world.dump()
     entry = {"kind": "worker", "host": "web1", "pid": 4711, "queues": ["work-A"], "version": "1"}
     store = world.open(1).store.follow(None)
     store.workers.register("OwnerOf1", json.dumps(entry))
@@ -137,7 +137,7 @@ def test_nothing_moves_while_somebody_works(world, client):
     with pytest.raises(RedbikeError, match=r"^cannot move: fly:A is in flight; .*start a dispatcher"):
         world.move(4)
     client.delete(store.keys.running)
-    assert {key: client.dump(key) for key in client.keys(f"*{world.prefix}*")} == state
+    assert world.dump() == state
 
 
 def test_whoever_comes_between_stops_it(world, client, monkeypatch):

@@ -19,14 +19,12 @@ from tests.crashing import AFTER, LOST, TWICE, Crash, Faults, faulty
 def test_whoever_moves_them_may_die_at_any_request(client, prefix, old, new, fault, every):
     world = World(client, prefix)
     fill(world, old)
-    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
+    dumped = world.dump()
     faults = Faults()
     world.move(new, faulty(client, faults))
     expected, requests = dump_all(world, new), len(faults.requests)
     for at in range(1, requests + 1, every):
-        client.flushdb()
-        for key, value in dumped.items():
-            client.restore(key, 0, value)
+        world.restore(dumped)
         faults = Faults()
         faults.arm(fault, at)
         with contextlib.suppress(Crash, RedbikeError):
@@ -78,19 +76,13 @@ def test_whoever_is_suspended_while_others_move_them_changes_nothing(client, pre
     bike = world.open(1)
     for number in range(12):
         bike.set(f"job-{number}:A", "NOW" if number % 3 else "EVERY:1h", data=number)
-    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
-
-    def begin():
-        client.flushdb()
-        for key, value in dumped.items():
-            client.restore(key, 0, value)
-
+    dumped = world.dump()
     # The first time, the server may not know the scripts: that takes more requests.
     for faults in (Faults(), Faults()):
-        begin()
+        world.restore(dumped)
         world.move(3, faulty(client, faults))
     for at in range(1, len(faults.requests), every):
-        begin()
+        world.restore(dumped)
         expected = []
 
         def act(expected=expected):
@@ -133,11 +125,9 @@ def test_nothing_old_goes_while_the_server_of_the_prefix_does_not_know_that_it_i
     world = World(client, prefix)
     for number in range(4):
         world.open(2).set(f"job-{number}:A", "EVERY:1h")
-    dumped = {key: client.dump(key) for key in client.keys(f"*{prefix}*")}
+    dumped = world.dump()
     for at in range(1, 99, 3):
-        client.flushdb()
-        for key, value in dumped.items():
-            client.restore(key, 0, value)
+        world.restore(dumped)
         rollback = Rollback(client, prefix, at)
         with contextlib.suppress(RedbikeError):
             world.move(1, faulty(client, rollback))

@@ -1,5 +1,7 @@
 """Pausing and limiting queues, in Python and on the command line."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from redbike import BadConfig, BadQueueName, Redbike
@@ -47,20 +49,9 @@ def test_a_queue_that_is_known_has_its_own_name(bike):
 
 
 def test_other_workers_have_full_names_alone(client, prefix):
-    class Plain:
-        def queue_for(self, jobid):
-            return "mine"
-
-        def queue_names(self):
-            return ["mine"]
-
-        def work(self, jobid):
-            pass
-
-        def timeout(self, queue_name):
-            return None
-
-    bike = Redbike(Plain(), prefix, client)
+    nothing = {"work": lambda jobid: None, "timeout": lambda queue_name: None}
+    plain = SimpleNamespace(queue_for=lambda jobid: "mine", queue_names=lambda: ["mine"], **nothing)
+    bike = Redbike(plain, prefix, client)
     assert bike.find_queue("mine") == "mine"
     assert bike.find_queue("A") == "A"
 

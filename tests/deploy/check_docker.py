@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.commandline import ROOT
+from tests.commandline import ROOT, make_module
 from tests.deploy.containers import BASE, import_base, run_daemon
 from tests.deploy.machine import COMPOSE, copy_sources, run, try_bare
 from tests.pages import find_section, list_commands
@@ -31,17 +31,12 @@ ENVIRONMENT = {
     "VALKEY_IMAGE": BASE,
 }
 UID = "10001"
-JOBS = """
-import time
-from redbike import RoundRobin
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        print("begins", jobid, flush=True)
-        if jobid == "long:A":
-            time.sleep(3)
-        print("ends", jobid, flush=True)
-"""
+JOBS = make_module(
+    "print('begins', jobid, flush=True)",
+    "time.sleep(3 if jobid == 'long:A' else 0)",
+    "print('ends', jobid, flush=True)",
+    head="import time",
+)
 
 
 class Stack:

@@ -4,21 +4,14 @@ import threading
 import time
 from contextlib import contextmanager
 
-import pytest
-
-from redbike import Redbike, RoundRobin
 from redbike.dispatcher import delivery, dispatcher
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import Unreachable
 from redbike.store.links import Links
+from tests.verbs import Quiet
 from tests.waiting import wait_until
 
-
-@pytest.fixture
-def bike(client, prefix):
-    with Redbike(RoundRobin("A"), prefix, client, shards=4) as bike:
-        bike.worker.work = lambda jobid: None
-        yield bike
+BIKE = {"worker": Quiet, "shards": 4}
 
 
 @contextmanager

@@ -4,29 +4,21 @@ import logging
 
 import pytest
 
-from redbike import Redbike, RoundRobin, StopWork
+from redbike import Redbike
 from redbike.config.settings import Settings
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.queries.metrics import Metrics
 from redbike.store.inspection.fsck import fsck
-from tests.verbs import set_job
+from tests.verbs import Telling, set_job
 from tests.waiting import wait_until
 
 DAY, NOW = 86400.0, 1_000_000.0
 ONCE = f"AT:{NOW:.0f}"
 
 
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError("no")
-        if jobid.startswith("stop"):
-            raise StopWork
-
-
 @pytest.fixture
 def bike(client, prefix):
-    bike = Redbike.from_settings(Worker("A"), Settings(prefix=prefix), client)
+    bike = Redbike.from_settings(Telling("A"), Settings(prefix=prefix), client)
     yield bike
     assert not list(fsck(bike.store))
 
@@ -77,7 +69,7 @@ def test_a_one_off_that_has_ended_is_forgotten_by_forget_after(bike, jobid, opti
 
 @pytest.mark.parametrize("how", ["cancelled", "late", "paused until it was late"])
 def test_one_that_ends_without_a_run_is_forgotten_too(client, prefix, how):
-    bike = Redbike.from_settings(Worker("A"), Settings(prefix=prefix, forget_after="3d", grace="1m"), client)
+    bike = Redbike.from_settings(Telling("A"), Settings(prefix=prefix, forget_after="3d", grace="1m"), client)
     set_job(bike.store.at(NOW - 10), "once:A", ONCE, NOW)
     if how == "cancelled":
         bike.cancel("once:A")

@@ -3,9 +3,6 @@
 import json
 import threading
 
-import pytest
-
-from redbike import Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
@@ -18,11 +15,7 @@ from tests.loops import join, start
 from tests.pinged import serve
 from tests.waiting import wait_until
 
-
-@pytest.fixture
-def bike(client, prefix):
-    with Redbike(RoundRobin("A"), prefix, client, shards=4) as bike:
-        yield bike
+BIKE = {"shards": 4}
 
 
 def test_the_timefile_has_the_first_instant_of_all_shards(tmp_path):

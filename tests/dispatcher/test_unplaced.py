@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from redbike import BadQueueName, Redbike, RoundRobin
+from redbike import BadQueueName
 from redbike.config.settings import Settings
 from redbike.dispatcher import unplaced
 from redbike.dispatcher.dispatcher import Dispatcher
@@ -38,8 +38,7 @@ def store(client, prefix, places):
     return Store(client, prefix, places)
 
 
-def test_health_and_why_tell_of_a_job_that_no_dispatcher_can_place(store, client, prefix, places, monkeypatch):
-    bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=client)
+def test_health_and_why_tell_of_a_job_that_no_dispatcher_can_place(bike, store, places, monkeypatch):
     bike.set("fine:A", "EVERY:1s")
     bike.set("lost:A", "EVERY:1s")
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
@@ -56,8 +55,7 @@ def test_health_and_why_tell_of_a_job_that_no_dispatcher_can_place(store, client
         assert problem not in bike.health().problems
 
 
-def test_a_job_that_no_dispatcher_can_place_counts_as_overdue(store, client, prefix, places, monkeypatch):
-    bike = Redbike(RoundRobin("A"), prefix=prefix, redis_config=client)
+def test_a_job_that_no_dispatcher_can_place_counts_as_overdue(bike, store, places, monkeypatch):
     monkeypatch.setattr("redbike.loop.registration.INTERVAL", 0.6)
     bike.set("fine:A", "EVERY:1h")
     bike.set("lost:A", "EVERY:1s")

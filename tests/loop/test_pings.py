@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from redbike import Again, BadConfig, Redbike, RoundRobin, StopWork
+from redbike import BadConfig, Redbike, RoundRobin
 from redbike.config.ping_urls import MAX_LENGTH, add_signal, check_dispatcher_url, check_ping_url, fill, mask
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
@@ -26,27 +26,15 @@ from redbike.store.next_state import NextState
 from redbike.store.run import LEASE
 from redbike.store.store import Store
 from tests.proc import arguments_below
-from tests.verbs import Quiet, take_one
+from tests.verbs import Telling, take_one
 from tests.waiting import wait_until
 
 SECRET = "c8b7-secret"
 
 
-class Act(Quiet):
-    def work(self, jobid):
-        super().work(jobid)
-        match jobid.partition(":")[0]:
-            case "bad":
-                raise ValueError("it broke")
-            case "again":
-                raise Again(after=0)
-            case "stop":
-                raise StopWork
-
-
 @pytest.fixture
 def bike(client, prefix, pinged):
-    bike = Redbike(Act("A"), prefix, client, on_error="reschedule")
+    bike = Redbike(Telling("A"), prefix, client, on_error="reschedule")
     yield bike
     # While the server is still there: what fails would be told in the middle of another test.
     pinged.hanging.set()
@@ -101,7 +89,7 @@ def test_what_is_called_when(bike, pinged, jobid, number, options, path, called)
 
 
 def test_the_setting_is_for_all_and_the_option_of_a_job_is_before_it(client, prefix, pinged):
-    bike = Redbike(Act("A"), prefix, client, ping_url=f"{pinged.url}/all/{{jobid}}/{{outcome}}")
+    bike = Redbike(Telling("A"), prefix, client, ping_url=f"{pinged.url}/all/{{jobid}}/{{outcome}}")
     run(bike, "good:A")
     wait_until(lambda: pinged.called == ["/all/good:A/ok"])
     run(bike, "other:A", ping_url=f"{pinged.url}/own/{{outcome}}")

@@ -4,27 +4,21 @@ import threading
 
 import pytest
 
-from redbike import LogEntry, PastRun, Redbike, RoundRobin
+from redbike import LogEntry, PastRun, Redbike
 from redbike.errors import ServerError, Unreachable
 from redbike.store import log
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from tests.states import QUEUE
-from tests.verbs import take_many
+from tests.verbs import Telling, take_many
 from tests.waiting import wait_until
-
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError("no luck")
 
 
 @pytest.fixture(params=["server", pytest.param("cluster", marks=pytest.mark.acceptance)])
 def bike(request, client, server_url, prefix):
     """On a server, and on a cluster."""
     url = server_url if request.param == "server" else request.getfixturevalue("cluster").url
-    bike = Redbike(Worker("A"), prefix=f"{{{prefix}}}", redis_config=url, noted_as="me@here")
+    bike = Redbike(Telling("A"), prefix=f"{{{prefix}}}", redis_config=url, noted_as="me@here")
     yield bike
     bike.flush()
 
@@ -42,7 +36,7 @@ def test_each_run_that_ends_is_heard(bike):
     assert all(isinstance(run, PastRun) for run in heard)
     assert [(run.jobid, run.outcome, run.error) for run in heard] == [
         ("good:A", "ok", ""),
-        ("bad:A", "failed", "ValueError: no luck"),
+        ("bad:A", "failed", "ValueError: it broke"),
     ]
     assert heard == bike.runs()[::-1]
     events.close()
@@ -100,7 +94,7 @@ def test_who_may_not_publish_does_all_else(client, server_url, prefix, caplog):
     client.acl_setuser("silent", enabled=True, nopass=True, commands=["+@all"], keys=["*"], reset_channels=True)
     try:
         url = server_url.replace("unix://", "unix://silent:x@")
-        bike = Redbike(Worker("A"), prefix=prefix, redis_config=url, noted_as="me@here")
+        bike = Redbike(Telling("A"), prefix=prefix, redis_config=url, noted_as="me@here")
         bike.set("job:A", "NOW")
         assert bike.work_one() == "job:A"
         assert [run.outcome for run in bike.runs()] == ["ok"]

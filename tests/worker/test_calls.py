@@ -61,16 +61,13 @@ def mixed(jobid: str, size: int) -> None:
     CALLS.append((jobid, size))
 
 
+BIKE = {"worker": lambda queues: jobs}
+
+
 @pytest.fixture(autouse=True)
 def calls():
     CALLS.clear()
     return CALLS
-
-
-@pytest.fixture
-def bike(client, prefix):
-    with Redbike(jobs, prefix, client) as bike:
-        yield bike
 
 
 def work_all(bike):

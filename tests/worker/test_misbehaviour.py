@@ -10,6 +10,7 @@ from redbike import Redbike, RoundRobin, StopWork, UnsetJob
 from redbike.config.settings import Settings
 from redbike.text.printable import MAX_MESSAGE, describe
 from redbike.worker.worker import Worker
+from tests.commandline import make_module
 from tests.loops import Acting, raising
 from tests.verbs import run_job, set_job
 from tests.waiting import wait_until
@@ -74,19 +75,11 @@ def test_ctrl_c_is_for_the_caller_of_work_one(store):
         Worker(store, Acting(raising(KeyboardInterrupt())), Settings()).work_one()
 
 
-RAISING = """
-from redbike import RoundRobin
-
-class Nameless(Exception):
-    def __str__(self):
-        raise ValueError("no text")
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid == "nameless:A":
-            raise Nameless
-        raise ValueError("half \\ud800" if jobid == "half:A" else "much " * 10_000_000 + "end")
-"""
+RAISING = make_module(
+    "if jobid == 'nameless:A': raise Nameless",
+    "raise ValueError('half \\ud800' if jobid == 'half:A' else 'much ' * 10_000_000 + 'end')",
+    head="class Nameless(Exception):\n    def __str__(self): raise ValueError('no text')\n",
+)
 
 
 def test_what_cannot_be_shown_or_has_fifty_megabytes_is_kept_and_logged_somehow(shell, server_url):

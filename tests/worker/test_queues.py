@@ -8,27 +8,23 @@ import pytest
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig, BadQueueName
 from redbike.loop.queues import REREAD, WINDOW, Queues
-from redbike.loop.worker_class import Priority, RoundRobin
+from redbike.loop.worker_class import Priority
 from redbike.store.store import Store
 from redbike.worker.worker import Worker
 from tests.loops import Acting, beside, raising
-from tests.verbs import set_job
+from tests.verbs import Quiet, set_job
 from tests.waiting import wait_until
 
 
-class Changing(RoundRobin):
+class Changing(Quiet):
     """Works the queues in `names`, a list or a function that gives one."""
 
     def __init__(self, *names):
-        super().__init__("A")
+        super().__init__()
         self.names = list(names)
-        self.worked = []
 
     def queue_names(self):
         return self.names() if callable(self.names) else list(self.names)
-
-    def work(self, jobid):
-        self.worked.append(jobid)
 
 
 @pytest.fixture

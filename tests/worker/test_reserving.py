@@ -4,47 +4,34 @@ import threading
 
 import pytest
 
-from redbike import Redbike, RoundRobin
 from redbike.worker import heartbeat
-from tests.loops import join, start
+from tests.loops import Acting, join, start
 from tests.verbs import take_one
 from tests.waiting import wait_until
 
-
-class Hanging(RoundRobin):
-    def __init__(self):
-        super().__init__("A")
-        self.begun, self.go = [], threading.Event()
-
-    def work(self, jobid):
-        self.begun.append(jobid)
-        if jobid == "hung:A":
-            self.go.wait(60)
-
-    def timeout(self, queue_name):
-        return 1.0
+BIKE = {"worker": lambda queues: Acting(queues=queues, timeout=1.0)}
 
 
 @pytest.fixture
-def bike(client, prefix, monkeypatch):
+def bike(bike, monkeypatch):
     monkeypatch.setattr(heartbeat, "INTERVAL", 0.1)
-    with Redbike(Hanging(), prefix, client) as bike:
-        bike.limit("A", at_once=1)
-        yield bike
+    bike.limit("A", at_once=1)
+    return bike
 
 
 def test_nothing_takes_the_place_of_a_function_that_goes_on(bike, client):
-    worker = bike.worker
+    worker, go = bike.worker, threading.Event()
+    worker.act = lambda jobid: jobid == "hung:A" and go.wait(60) and None
     bike.set("hung:A", "NOW")
     thread = start(lambda: bike.work(3))
     wait_until(lambda: bike.tell("hung:A")["status"].startswith("DIE"))
     bike.set("next:A", "NOW")
     before = client.hget(bike.store.keys.queue_limits, "work-A")
     wait_until(lambda: client.hget(bike.store.keys.queue_limits, "work-A") != before)
-    assert worker.begun == ["hung:A"]
+    assert worker.worked == ["hung:A"]
     assert list(bike.fsck()) == []
-    worker.go.set()
-    wait_until(lambda: worker.begun == ["hung:A", "next:A"])
+    go.set()
+    wait_until(lambda: worker.worked == ["hung:A", "next:A"])
     wait_until(lambda: b"held" not in client.hget(bike.store.keys.queue_limits, "work-A"))
     bike.stop()
     join(thread)

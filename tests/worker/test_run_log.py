@@ -11,27 +11,16 @@ from dataclasses import replace
 
 import pytest
 
-from redbike import Again
 from redbike.cli.messages import _JsonFormatter
 from redbike.store.enums import Outcome
 from redbike.store.namespace import make_tag
 from redbike.store.next_state import Answer, NextState
 from redbike.worker import run_log
 from redbike.worker.run_log import RunLog
-from tests.verbs import Quiet, take_one
+from tests.verbs import Telling, take_one
 from tests.waiting import wait_until
 
-
-class Act(Quiet):
-    def work(self, jobid):
-        super().work(jobid)
-        if jobid.startswith("bad"):
-            raise ValueError("it broke")
-        if jobid.startswith("again"):
-            raise Again(after=0)
-
-
-BIKE = {"worker": Act, "on_error": "reschedule"}
+BIKE = {"worker": Telling, "on_error": "reschedule"}
 
 
 @pytest.fixture

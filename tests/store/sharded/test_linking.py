@@ -4,17 +4,12 @@ import logging
 
 import pytest
 
-from redbike import BadConfig, BadSchedule, Redbike, RoundRobin
+from redbike import BadConfig, BadSchedule, Redbike
 from redbike.errors import Unreachable
 from redbike.loop.alerts.late import find_late
 from redbike.store.links import Links
 from redbike.store.sharded.mail import deliver
-
-
-class Worker(RoundRobin):
-    def work(self, jobid):
-        if jobid.startswith("bad"):
-            raise ValueError("no")
+from tests.verbs import Telling
 
 
 class Farm:
@@ -22,7 +17,7 @@ class Farm:
 
     def __init__(self, client, prefix):
         self.now = 1_900_000_000.0
-        self.bike = Redbike(Worker("A"), prefix, client, shards=4)
+        self.bike = Redbike(Telling("A"), prefix, client, shards=4)
         self.bike._compose(self.bike.store.follow(self.read), self.bike._noted.follow(self.read), self.bike.worker)
 
     def read(self):
