@@ -3,6 +3,8 @@
 import json
 import threading
 
+import pytest
+
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer

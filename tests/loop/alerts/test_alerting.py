@@ -280,6 +280,13 @@ def test_of_the_installation(world, store, pinged):
     assert told(pinged) == []
 
 
+def test_a_lost_worker_is_told_when_it_is_found_if_nothing_was_away(world, store, pinged):
+    register(store, "worker", now=NOON)
+    for moment in (1, 7, 13, 19):
+        world.look(NOON + moment, wait=GATHER)
+    assert told(pinged) == [[("worker lost", "")]]
+
+
 def test_a_worker_tells_that_no_dispatcher_is_running_and_a_dispatcher_that_one_is(world, store, pinged):
     store.at(NOON).timeline.advance(NOON)
     for moment in (10, 59):
@@ -398,6 +405,19 @@ def test_a_look_that_waits_for_a_server_is_followed_by_the_next_one_soon(nowhere
     monkeypatch.setattr(alerting, "look", lambda: looks.append(1) or look())
     alerting.start()
     wait_until(lambda: len(looks) > 2)
+    alerting.stop()
+
+
+def test_while_and_after_a_message_is_sent_slowly_nothing_is_put_off(bike, tmp_path, monkeypatch):
+    for name, seconds in (("LOOK", 0.01), ("GATHER", 0.0), ("SPACING", 0.0), ("SHARE", 60)):
+        monkeypatch.setattr(f"redbike.loop.alerts.alerting.{name}", seconds)
+    heard = tmp_path / "heard"
+    alerting = Alerting(bike.store, Settings(alert=f"sh -c 'cat >> {heard}; sleep 1'"), is_dispatcher=True)
+    alerting.start()
+    for jobid in ("a:A", "b:A"):
+        bike.set(jobid, "EVERY:1h")
+        fail(bike, jobid, now=bike.store.timeline.read_clock())
+        wait_until(lambda jobid=jobid: heard.exists() and f'"{jobid}"' in heard.read_text())
     alerting.stop()
 
 
