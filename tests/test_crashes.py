@@ -251,7 +251,7 @@ def test_no_loss_is_counted_for_those_that_were_lost_together(client, prefix, sh
         kept = {jobid: RetryState.parse(state.retry_state) for jobid, state in states.items()}
         where = f"{fault}, at request {at}"
         assert [jobid for jobid in MANY if kept[jobid].losses] == [], where
-        assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "last:A"], where
+        assert [jobid for jobid in MANY if kept[jobid].alone] == ["left:A", "asked:A", "once:A", "last:A"], where
         assert [jobid for jobid in MANY if states[jobid].queued] == [
             "left:A",
             "asked:A",
