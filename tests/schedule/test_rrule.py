@@ -180,6 +180,9 @@ def test_an_exception_is_left_in_one_jump():
             "DTSTART:20260101T000000Z\nRDATE;VALUE=PERIOD:20260102T000000Z/PT1H\nRDATE;TZID=Asia/Tokyo:20260101T090000",
             ["2026-01-01T00", "2026-01-02T00", None],
         ),
+        # An exception ends with its own UNTIL or COUNT, which need not be the end of a day.
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=HOURLY\nEXRULE:FREQ=HOURLY;UNTIL=20260101T113000Z", ["2026-01-01T12"]),
+        ("DTSTART:20260101T000000Z\nRRULE:FREQ=HOURLY\nEXRULE:FREQ=HOURLY;COUNT=13", ["2026-01-01T13"]),
         # A second of 60 is read as 59.
         ("DTSTART:20260101T000000Z\nRRULE:FREQ=DAILY;BYSECOND=60;COUNT=1", ["2026-01-01T00:00:59", None]),
         # Long lines may be folded, and may end as on other systems.

@@ -103,7 +103,7 @@ class SubdailyEvaluator(Evaluator):
         """Return the first instant from `due` on whose local time does not match; None if the search gives up."""
         for _ in range(self._steps):
             if due > self._until:
-                return due
+                return self._until + 1
             segment = self._zone(due)
             wall = due + segment[2]
             mismatch = self._find_mismatch(wall)
