@@ -192,19 +192,17 @@ class Dates:
 
 
 class OpenDates:
-    """The dates of `dates` without the days `closed`. Neighbours among these are skipped in one step."""
+    """The dates of `dates` without the days `closed`."""
 
     def __init__(self, dates: Dates, closed: frozenset[int]) -> None:
         self._dates = dates
-        self._reopens: dict[int, int] = {}  # for each closed day, the first open day after it
-        for day in sorted(closed, reverse=True):
-            self._reopens[day] = self._reopens.get(day + 1, day + 1)
+        self._closed = closed
 
     def find_day(self, day: int) -> int | None:
         """Return the first matching day from `day` on."""
         found = self._dates.find_day(day)
-        while found is not None and found in self._reopens:
-            found = self._dates.find_day(self._reopens[found])
+        while found is not None and found in self._closed:
+            found = self._dates.find_day(found + 1)
         return found
 
 

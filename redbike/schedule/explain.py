@@ -155,7 +155,7 @@ def _describe_rule(rule: Rule, start: datetime, timezone: str) -> str:
 
 def _describe_rule_days(rule: Rule, start: datetime) -> str:
     parts = []
-    if not (rule.weekdays or rule.monthdays or rule.yeardays) and (rule.months or rule.weeks):
+    if rule.months or rule.weeks:
         rule = complete_days(rule, start.date())
     if rule.weekdays:
         days = (f"the {_name_day(nth)} {MONDAY_FIRST[day]}" if nth else MONDAY_FIRST[day] for nth, day in rule.weekdays)

@@ -169,7 +169,6 @@ def _find_instants(local: datetime, timezone: str, must_be_there: bool) -> list[
     zone, wall = find_zone(timezone), (local - _EPOCH) // timedelta(seconds=1)
     if must_be_there and find_gap_end(wall, zone) is not None:
         return []
-    first, info = float(resolve(wall, zone)), load_zone_info(timezone)
-    second = local.replace(tzinfo=info, fold=1).timestamp()
-    is_there = datetime.fromtimestamp(second, info).replace(tzinfo=None, fold=0) == local
-    return [first, second] if is_there and second > first else [first]
+    first = float(resolve(wall, zone))
+    second = local.replace(tzinfo=load_zone_info(timezone), fold=1).timestamp()  # of a skipped time, it is the earlier
+    return [first, second] if second > first else [first]

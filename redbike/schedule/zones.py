@@ -46,7 +46,6 @@ class Zone:
     _MAX_BLOCKS = 4096
 
     def __init__(self, name: str) -> None:
-        self.name = name
         self.info = load_zone_info(name)
         self._blocks: dict[int, tuple[Segment, ...]] = {}
 

@@ -118,7 +118,7 @@ class SubdailyEvaluator(Evaluator):
             return wall if self._find_match(wall) != wall else wall + 1
         day, second = divmod(wall, 86400)
         minute = second // 60
-        return day * 86400 + min(1440, minute + find_lowest(~(self._minutes >> minute))) * 60
+        return day * 86400 + (minute + find_lowest(~(self._minutes >> minute))) * 60
 
     def _align(self, at: int) -> int:
         """Return the start of the first period that begins at the instant `at` or later."""
