@@ -19,6 +19,10 @@ BERLIN = ZoneInfo("Europe/Berlin")
         (datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN), "2026-10-25 02:30:00+01:00"),
         (datetime(2026, 10, 25, 3, 0, tzinfo=BERLIN), "2026-10-25 03:00:00"),
         (datetime(2026, 3, 29, 3, 0, tzinfo=BERLIN), "2026-03-29 03:00:00"),
+        # A blackout begins just before its second.
+        (datetime(2026, 3, 29, 0, 59, 59, 999_600, BERLIN), "2026-03-29 01:00:00"),
+        (datetime(2026, 3, 29, 1, 0, 0, 250_000, BERLIN), "2026-03-29 01:00:00"),
+        (datetime(1970, 1, 1, 1, tzinfo=BERLIN), "1970-01-01 01:00:00"),
     ],
 )
 def test_an_hour_that_a_day_has_twice_is_told_with_its_distance_from_utc(moment, written):
@@ -34,7 +38,7 @@ def test_an_hour_that_a_day_has_twice_is_told_with_its_distance_from_utc(moment,
     ],
 )
 def test_the_last_day_of_the_last_year_is_written_exactly(zone, written):
-    assert Clock(0.0, zone).format(END_OF_TIME - 2) == written
+    assert Clock(0.0, zone).format(END_OF_TIME - 1.5) == written
 
 
 @pytest.mark.parametrize("moment", [END_OF_TIME, 1e300, float("inf")])
@@ -66,6 +70,7 @@ def test_a_length_has_its_two_largest_units(seconds, written):
     [
         (0.0, "0 ms"),
         (0.0123, "12 ms"),
+        (0.999, "999 ms"),
         (1.0, "1.00 s"),
         (59.994, "59.99 s"),
         (60.0, "1 min"),

@@ -1,6 +1,9 @@
 """Crontab lines: how they are read, and when they run next; `cases/cron.txt` has many more."""
 
 import random
+from calendar import monthrange, weekday
+from datetime import UTC, date, datetime
+from itertools import count, islice, product
 
 import pytest
 from croniter import croniter
@@ -8,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
-from redbike.schedule.cron import Cron
-from redbike.schedule.crontab import FIELDS
+from redbike.schedule.cron import Cron, Dates
+from redbike.schedule.crontab import FIELDS, parse_expression
 from redbike.schedule.parser import parse
-from redbike.schedule.zones import find_zone
+from redbike.schedule.zones import EPOCH_DAY, find_zone
 from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import random_line
 from tests.schedule.walk import runs
 
 ZONES = ["Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana", "Asia/Gaza"]
-BAD = ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *"]
+BAD = ["60 * * * *", "* * 0 * *", "*/0 * * * *", "* * * * mon#6", "R * * * *", "H(9-3) * * * *", "H(5-5) * * * *"]
+BAD += ["* * 32w * *"]
 NOON = instant("2026-06-01T12:00:00")
 
 
@@ -68,16 +72,16 @@ def test_it_reads_plain_fields_as_croniter_does(seed, since):
     assert found == expected
 
 
-@given(st.text(min_size=1, max_size=20), st.sampled_from(["H", "H/15", "H(0-20)", "H(5-20)/3", "H/50", "H(19-20)/9"]))
-@settings(max_examples=20)
+@given(st.text(min_size=1, max_size=20), st.sampled_from(["H", "H/15", "H(30-40)", "H(5-20)/3", "H/50", "H(19-20)/9"]))
+@settings(max_examples=30)
 def test_h_is_croniters_hash_of_the_job_id(jobid, item):
     try:
         jobid.encode()
     except UnicodeEncodeError:
         return
     schedule = parse(f"{item} H * * *", jobid=jobid)
-    due, expected = schedule.next(NOON), croniter(f"{item} H * * *", NOON, float, hash_id=jobid).get_next()
-    assert due == expected
+    expected = croniter(f"{item} H * * *", NOON, float, hash_id=jobid)
+    assert runs(schedule.text, NOON, 5) == [*islice(expected, 5)]
     assert "H" not in schedule.text
 
 
@@ -100,6 +104,22 @@ def test_h_spreads_and_stays():
 )
 def test_it_reads_what_crontabs_and_their_heirs_have(text, since, expected):
     assert runs(text, instant(since), len(expected)) == [run and instant(run) for run in expected]
+
+
+@pytest.mark.parametrize("day", range(1, 32))
+def test_the_nearest_weekday_is_in_the_same_month(day):
+    found = list(parse(f"0 0 {day}W * *").list_due(instant("2021-01-01") - 1, instant("2033-01-01") - 1))
+    for due, (year, month) in zip(found, product(range(2021, 2033), range(1, 13)), strict=True):
+        days = [number for number in range(1, monthrange(year, month)[1] + 1) if weekday(year, month, number) < 5]
+        nearest = min(days, key=lambda each: abs(each - min(day, monthrange(year, month)[1])))
+        assert due == datetime(year, month, nearest, tzinfo=UTC).timestamp()
+
+
+def test_a_day_is_found_whatever_was_looked_for_before():
+    dates = Dates(parse_expression("0 0 13 * fri", "").days, None)
+    for day in (day // part for day in range(0, 50_000, 61) for part in (1, 2, 4096)):
+        days = (each for each in count(day) if each % 7 == 1 or date.fromordinal(each + EPOCH_DAY).day == 13)
+        assert dates.find_day(day) == next(days)
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -132,6 +152,8 @@ def test_its_masks_say_what_it_stands_for():
     [
         ("0 0 L-3 * *", "bad day of month 'l-3'"),
         ("*/0 * * * *", "a step is 1 or more"),
+        ("R/5 * * * *", "'r/5' .* R would give another value each time, so use H"),
+        ("61 * * * *", "'61' .* 0 to 59 are possible"),
         ("@reboot", "NOW runs a job right away"),
         ("\u017ftop", "no keyword"),
     ],

@@ -23,10 +23,19 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
         ("EVERY:15m@0", "Every 15 minutes, counted from Thursday, 1 January 1970 at 00:00 UTC."),
         ("EVERY:1d1h@0", "Every 1 day and 1 hour, counted from Thursday, 1 January 1970 at 00:00 UTC."),
         ("EVERY:1d@0", "Every day, counted from Thursday, 1 January 1970 at 00:00 UTC."),
+        ("EVERY:2s@0", "Every 2 seconds, counted from Thursday, 1 January 1970 at 00:00 UTC."),
+        ("EVERY:1m1s@0", "Every 1 minute and 1 second, counted from Thursday, 1 January 1970 at 00:00 UTC."),
         ("* * * * *", "Every minute, every day, UTC time."),
         ("*/5 * * * *", "Every 5 minutes, every day, UTC time."),
         ("*/35 9 * * *", "At 09:00 and 09:35, every day, UTC time."),
         ("0 * * * *", "Every hour, on the hour, every day, UTC time."),
+        ("1 * * * *", "Every hour, at 1 minute past, every day, UTC time."),
+        ("2 * * * *", "Every hour, at 2 minutes past, every day, UTC time."),
+        ("0,30 * * * *", "Every 30 minutes, every day, UTC time."),
+        ("5,10 * * * *", "At minutes 5 and 10 of the hour, every day, UTC time."),
+        ("0 9 * * * 5", "At 09:00:05, every day, UTC time."),
+        ("0 9 * * * */5", "Every 5 seconds of minute 0 from 09:00 to 09:59, every day, UTC time."),
+        ("0,7 9 * * * */5", "Every 5 seconds of minutes 0 and 7 from 09:00 to 09:59, every day, UTC time."),
         ("15 * * * *", "Every hour, at 15 minutes past, every day, UTC time."),
         ("30 9,17 * * mon-fri", "At 09:30 and 17:30, on Monday to Friday, UTC time."),
         ("*/15 9-17 * * 6,0", "Every 15 minutes from 09:00 to 17:59, on Sunday and Saturday, UTC time."),
@@ -36,8 +45,12 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
         ("0 0 13 * fri", "At 00:00, on day 13 of the month or on Friday, UTC time."),
         ("0 0 1-3 * */7", "At 00:00, on days 1 to 3 of the month if that is a Sunday, UTC time."),
         ("0 0 1-31 * fri", "At 00:00, every day, UTC time."),
+        ("0 0 1,15 * 1-2", "At 00:00, on days 1 and 15 of the month or on Monday and Tuesday, UTC time."),
+        ("0 0 * * */2", "At 00:00, on Sunday, Tuesday, Thursday and Saturday, UTC time."),
+        ("0 0 1 * */3", "At 00:00, on day 1 of the month if that is a Sunday, Wednesday or Saturday, UTC time."),
         ("0 9 LW 1,7 *", "At 09:00, on the last weekday of the month, in January and July, UTC time."),
         ("0 9 L,15W * *", "At 09:00, on the last day and the weekday nearest day 15 of the month, UTC time."),
+        ("0 0 * * 7L", "At 00:00, on the last Sunday of the month, UTC time."),
         ("0 0 * * 5#1,L2", "At 00:00, on the 1st Friday and the last Tuesday of the month, UTC time."),
         (
             "0 0 1 1 * 0 2027,2030-2035",
@@ -74,6 +87,30 @@ SINCE = "from Tuesday, 2 September 1997 at 09:00 on, America/New_York time."
         (
             START + "FREQ=DAILY;UNTIL=20260301T080000Z",
             f"Every day, at 09:00, until Sunday, 1 March 2026 at 03:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=DAILY;UNTIL=20260301T080000",
+            f"Every day, at 09:00, until Sunday, 1 March 2026 at 08:00, {SINCE}",
+        ),
+        (
+            START + "FREQ=YEARLY;BYYEARDAY=3,11,-12,13,22,101,111,112,-113",
+            "Every year, on the 3rd, 11th, 12th to last, 13th, 22nd, 101st, 111th, 112th and 113th to last "
+            f"day of the year, at 09:00, {SINCE}",
+        ),
+        (START + "FREQ=YEARLY;BYWEEKNO=1;BYDAY=MO", f"Every year, on Monday in week 1, at 09:00, {SINCE}"),
+        (START + "FREQ=MONTHLY;BYDAY=1MO", f"Every month, on the 1st Monday, at 09:00, {SINCE}"),
+        (START + "FREQ=DAILY;INTERVAL=2;WKST=SU", f"Every 2 days, at 09:00, {SINCE}"),
+        (START + "FREQ=WEEKLY;WKST=SU", f"Every week, on Tuesday, at 09:00, {SINCE}"),
+        (START + "FREQ=HOURLY;BYSECOND=5,10", f"Every hour, at minute 0 at seconds 5 and 10, {SINCE}"),
+        (
+            "DTSTART:20260101T090005Z\nRRULE:FREQ=SECONDLY;BYHOUR=9\nRRULE:FREQ=MINUTELY\nRDATE:20260101T090001Z",
+            "Every second, from 09:00 to 09:59; and every minute, at second 5, "
+            "also on Thursday, 1 January 2026 at 09:00:01, from Thursday, 1 January 2026 at 09:00:05 on, UTC time.",
+        ),
+        (
+            "RDATE:20270101T000000Z,20270102T000000Z\nEXRULE:FREQ=YEARLY;UNTIL=20260101T000000Z",
+            "On Friday, 1 January 2027 at 00:00 and Saturday, 2 January 2027 at 00:00, "
+            "except every year, on 1 January, at 00:00, until Thursday, 1 January 2026 at 00:00, UTC time.",
         ),
         (START + "FREQ=YEARLY", f"Every year, on 2 September, at 09:00, {SINCE}"),
         (START + "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30", f"Every 3 hours, at minutes 0 and 30, {SINCE}"),
@@ -113,6 +150,14 @@ def test_it_is_said_in_plain_english(text, words):
 def test_instants_are_said_in_a_zone_unless_the_schedule_has_one(text, words):
     assert parse(text).explain("Europe/Berlin") == words
     assert add_jitter(parse(text), "job:A", 60).explain("Europe/Berlin").startswith(f"{words} Each run is ")
+
+
+@pytest.mark.parametrize("text", ["0 9 * * *\nEXDATE:{}", "RDATE:{}"])
+def test_up_to_six_dates_are_listed(text):
+    dates = [f"2027010{number}T090000" for number in range(1, 8)]
+    assert parse(text.format(",".join(dates[:6]))).explain().count("January 2027") == 6
+    assert " 7 dates" in parse(text.format(",".join(dates))).explain()
+    assert parse("0 9-14 * * *").explain().startswith("At 09:00, 10:00, 11:00, 12:00, 13:00 and 14:00, ")
 
 
 def test_whatever_parses_can_be_explained():

@@ -1,6 +1,8 @@
 """Jitter: each occurrence of a job is later by its share, which a hash of its id gives, in each version the same."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from redbike.schedule.jitter import add_jitter, compute_jitter
 from redbike.schedule.parser import parse
@@ -46,10 +48,33 @@ def test_a_spread_one_off_is_later_too_and_what_follows_no_clock_is_not():
     share = compute_jitter("job:A", 600)
     assert add_jitter(parse("AT:1000"), "job:A", 600).next(float("-inf")) == 1000 + share
     assert add_jitter(parse("AT:1000"), "job:A", 600).next(1000 + share) is None
-    for text in ("NOW", "CONTINUE", "STOP"):
-        assert add_jitter(parse(text), "job:A", 600).next(5.0) == parse(text).next(5.0)
+    assert add_jitter(parse("AT:253402300409.096"), "job:A", 600).next(0) is None  # in the year 10000
+    for text in ("NOW", "CONTINUE", "STOP", "AFTER:job:B"):
+        assert add_jitter(parse(text), "job:A", 600) is parse(text)
+
+
+@given(
+    st.floats(0, 2e11) | st.floats(2**34 - 600, 2**34), st.sampled_from(["0.7", "1.001", "1h"]), st.integers(0, 1000)
+)
+def test_an_occurrence_comes_once_and_is_as_redis_keeps_it(anchor, period, number):
+    schedule = add_jitter(parse(f"EVERY:{period}", anchor=anchor), f"{number}:A", 600)
+    due = schedule.next(anchor)
+    for _ in range(5):
+        last, due = due, schedule.next(due)
+        assert due == float(f"{due:.6f}")
+        assert 0.5 * schedule.period < due - last < 1.5 * schedule.period
+
+
+@pytest.mark.parametrize("text", ["AT:1", "IN:2h", "EVERY:1h", "FREQ=DAILY", "CRON_TZ=Asia/Tokyo @daily"])
+def test_but_for_its_instants_it_is_the_same_schedule(text):
+    base = parse(text, anchor=1e9)
+    jittered = add_jitter(base, "job:A", 600)
+    names = ("text", "timezone", "runs_once", "is_command", "period", "anchor_span", "label")
+    assert [getattr(jittered, name) for name in names] == [getattr(base, name) for name in names]
 
 
 def test_without_a_share_and_with_one_it_says_when_it_runs():
     assert add_jitter(parse("@daily"), "job:A", 0.0).explain() == parse("@daily").explain()
-    assert add_jitter(parse("@daily"), "job:A", 600).explain().endswith("Each run is 390.904 s later.")
+    for text in ("@daily", "EVERY:1d@0"):
+        said = f"{parse(text).explain()} Each run is 390.904 s later."
+        assert add_jitter(parse(text), "job:A", 600).explain() == said

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
+from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Every
-from redbike.schedule.moments import parse_timestamp
+from redbike.schedule.moments import END_OF_TIME, parse_timestamp
 from redbike.schedule.parser import parse
 from tests.cases import instant
 from tests.schedule.walk import runs
@@ -34,6 +35,24 @@ def test_every_counts_from_its_anchor():
     assert runs("EVERY:1.1h@0", 0, 1) == [3960.0]
     assert runs("EVERY:0.000001d@0", 0, 1) == [0.0864]
     assert parse("EVERY:15m", anchor=NOON).next(NOON) == NOON + 900
+    assert parse("EVERY:1d@0").next(END_OF_TIME - 1) is None
+
+
+def test_in_counts_from_when_it_is_set_up_to_the_end_of_the_calendar():
+    assert parse("IN:90m", anchor=NOON).asked == "IN:5400"
+    assert parse("IN:10", anchor=END_OF_TIME - 11).next(0) == END_OF_TIME - 1
+    with pytest.raises(BadSchedule, match="bad schedule 'IN:10': that is after the year 9999"):
+        parse("IN:10", anchor=END_OF_TIME - 10)
+
+
+@pytest.mark.parametrize("jitter", [0, 600])
+def test_the_instant_it_counts_from_does_not_make_another_schedule(jitter):
+    texts = ["EVERY:15m", "EVERY:25m", "EVERY:1h", "ALL:EVERY:15m", "FREQ=DAILY", "FREQ=DAILY;COUNT=9", "@daily"]
+    stored = [parse(text, anchor=1.1e9).text for text in texts]
+    for text in texts:
+        schedule = add_jitter(parse(text, anchor=2e9 + 7), "job:A", jitter)
+        assert [text for text, each in zip(texts, stored, strict=True) if schedule.is_stored_as(each)] == [text]
+    assert not parse("EVERY:15m@0").is_stored_as("EVERY:15m@1")
 
 
 @given(st.floats(0.001, 1e6), st.floats(0, 2e9), st.floats(0, 2e9))
@@ -73,7 +92,7 @@ def test_timestamps_are_epoch_seconds_or_iso(text, expected):
     "text", ["nan", "inf", "", "abc", "1" * 20, "1e400", "-1", "--1", "10000-01-01", "0001-01-01", None, 5]
 )
 def test_a_bad_timestamp_is_quoted(text):
-    with pytest.raises(BadSchedule, match=r"bad timestamp"):
+    with pytest.raises(BadSchedule, match=r"bad timestamp .*: (epoch seconds or ISO 8601 is needed, such as 2|it )"):
         parse_timestamp(text)
 
 
@@ -98,10 +117,12 @@ def test_every_goes_on_from_instants_as_redis_keeps_them(period, anchor, steps):
         due = float(f"{later:.6f}")
         assert every.count(first, due, 100) == number
         assert every.count(first, due - 0.0001, 100) == number - 1
+        assert every.next(math.nextafter(later, 0)) == later
 
 
 @pytest.mark.parametrize("text", ["AT:1800000000.123456789", "AT:1800000000.1234564", "AT:1800000000.9999999"])
 def test_at_comes_once_also_as_redis_keeps_it(text):
     schedule = parse(text)
     due = float(f"{schedule.next(0):.6f}")
+    assert due == pytest.approx(float(text.removeprefix("AT:")), abs=1e-6)
     assert schedule.next(due) is None

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import time
 from datetime import UTC, date, datetime, timedelta, timezone
 from enum import StrEnum
 from zoneinfo import ZoneInfo
@@ -12,7 +13,7 @@ from croniter import croniter
 from dateutil import rrule, tz
 
 from redbike import BadConfig, BadSchedule
-from redbike.schedule.moments import read_instant, read_zone
+from redbike.schedule.moments import format_instant, read_instant, read_zone
 from redbike.schedule.objects import format_schedule
 from tests.commandline import ROOT
 
@@ -105,6 +106,12 @@ def test_every_name_of_utc_is_utc(zone):
     assert read_zone(zone) == "UTC"
 
 
+def test_a_zone_of_pytz_has_its_name_in_another_attribute():
+    zone = tz.tzoffset("LMT", 3180)
+    zone.zone = "Europe/Berlin"
+    assert read_zone(zone) == "Europe/Berlin"
+
+
 def test_a_naive_datetime_is_in_the_zone_that_is_given_and_only_then(bike):
     bike.set("job:A", NAIVE, tz=BERLIN)
     assert bike.tell("job:A")["schedule"] == "AT:2030-07-01T07:00:00Z"
@@ -128,6 +135,8 @@ def test_the_zone_of_floating_times_may_be_a_name_or_an_object(bike, zone):
     ("zone", "error"),
     [
         (timezone(timedelta(hours=2)), BadConfig),
+        (timezone(timedelta(hours=2), "UTC"), BadConfig),
+        (timezone(timedelta(0), "GMT"), BadConfig),
         ("Europe/Atlantis", BadConfig),
         ("localtime", BadConfig),
         ("posix/Europe/Berlin", BadConfig),
@@ -245,6 +254,25 @@ def test_an_instant_is_exact():
     # An integer that Python does not write is refused in a line.
     with pytest.raises(BadConfig, match=r"bad after 0x[0-9a-f]{78}: epoch seconds"):
         read_instant("after", 10**5000)
+
+
+def test_the_zone_of_the_machine_does_not_matter(monkeypatch):
+    aware = rrule.rruleset()
+    aware.rrule(rrule.rrule(rrule.DAILY, dtstart=MOMENT, until=MOMENT + timedelta(9)))
+    aware.exdate(MOMENT + timedelta(1))
+    naive = rrule.rruleset()
+    naive.rrule(rrule.rrule(rrule.DAILY, dtstart=NAIVE, until=NAIVE + timedelta(9)))
+    naive.exdate(NAIVE + timedelta(1))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert format_schedule(MOMENT, "UTC") == "AT:2030-07-01T07:00:00+00:00"
+        assert format_schedule(aware, "UTC").endswith(";UNTIL=20300710T070000Z\nEXDATE:20300702T070000Z")
+        assert format_schedule(naive, "UTC").endswith(";UNTIL=20300710T090000\nEXDATE:20300702T090000")
+        assert format_instant(253402300799, "Asia/Seoul") == "Friday, 31 December 9999 at 23:59:59 UTC"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_nothing_of_dateutil_or_croniter_is_imported_for_texts():

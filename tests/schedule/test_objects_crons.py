@@ -67,6 +67,13 @@ def test_it_is_stored_with_the_same_instants_or_refused(given_):
     [
         (croniter("*/15 8-17 * * mon-fri"), "*/15 8-17 * * mon-fri"),
         (croniter("@daily"), "0 0 * * *"),
+        (croniter("0 0 15w * *"), "0 0 15w * *"),
+        (croniter("0 0 1,l * *"), "0 0 1,l * *"),
+        (croniter("0 0 * * 5#2,l3"), "0 0 * * 5#2,l3"),
+        (croniter("0 0 * * * 0 2030-2035"), "0 0 * * * 0 2030-2035"),
+        # Values that are those of another job's id are listed.
+        (croniter("h 0 15w * *", hash_id="x"), "3 0 15w * *"),
+        (croniter("h 0 * * 5#2,l3,1#1", hash_id="x"), "3 0 * * 1#1,l3,5#2"),
         (croniter("30 0 3 * * *", second_at_beginning=True), "0 3 * * * 30"),
         (croniter("0 0 1 * */2"), "0 0 1 * 0,2,4,6"),
         (croniter("0 0 1 * */2", implement_cron_bug=True), "0 0 1 * */2"),
@@ -85,6 +92,7 @@ def test_hashed_values_are_those_of_its_hash_id_not_of_the_job():
     cron = croniter("H H * * *", START, hash_id="report")
     schedule = parse(format_schedule(cron, "UTC"), jobid="job:A")
     assert schedule.next(START.timestamp()) == cron.get_next(float)
+    assert format_schedule(croniter("r(7-8) 0 * * *"), "UTC") in ("7 0 * * *", "8 0 * * *")
 
 
 @pytest.mark.parametrize(

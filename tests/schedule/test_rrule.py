@@ -1,7 +1,10 @@
 """Recurrence rules: when they occur next, and at what cost; `cases/rrule.txt` has many more."""
 
+import functools
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.rrule import rrulestr
@@ -10,10 +13,11 @@ from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.parser import parse
+from redbike.schedule.rrule.rule import LAST
 from tests.cases import instant
 from tests.exhaustive import compare
 from tests.exhaustive.oracle import instant as local
-from tests.exhaustive.oracle import random_rule
+from tests.exhaustive.oracle import random_rule, some
 from tests.schedule.cost import is_short, measure, most_of_a_step
 from tests.schedule.walk import runs
 
@@ -106,6 +110,73 @@ def test_it_expands_a_period_as_dateutil_does(seed):
     assert found == expected
 
 
+changes = functools.cache(compare.changes)
+
+
+def pick_rule(pick):
+    """A random rule, which mostly begins shortly before clocks change."""
+    rule = random_rule(pick)
+    if pick.random() < 0.3:
+        rule.freq, rule.interval, rule.parts = pick.choice(("DAILY", "HOURLY")), 1, {}
+    if changes(rule.zone) and pick.random() < 0.7:
+        before = pick.choice(changes(rule.zone)) - pick.choice((1800, 7200, 86400, 3 * 86400))
+        rule.start = datetime.fromtimestamp(before, ZoneInfo(rule.zone)).replace(tzinfo=None, fold=0)
+        rule.until = rule.until and rule.start + timedelta(seconds=pick.randrange(10**6))
+    return rule
+
+
+def list_until(text, last):
+    return list(parse(text).list_due(float("-inf"), last))
+
+
+def write(dates):
+    return ",".join(f"{datetime.fromtimestamp(due, UTC):%Y%m%dT%H%M%SZ}" for due in dates)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_a_rule_cancels_its_own_instants_and_none_beside_them(seed):
+    pick = random.Random(seed)
+    rule = pick_rule(pick)
+    try:
+        *own, last = runs(rule.text, float("-inf"), 50)
+    except BadSchedule:
+        return
+    steps = (0, 1, 60, 1800, 3600, 86400, rule.interval * 3600)
+    dates = sorted({int(due + sign * step) for due in own for step in steps for sign in (-1, 1)})
+    dates = [due for due in dates if (last is None or due < last) and (len(dates) < 400 or pick.random() < 0.5)]
+    if dates:
+        text = rule.text.replace("RRULE:", f"RDATE:{write(dates)}\nEXRULE:")
+        assert list_until(text, LAST) == [due for due in dates if due not in own]
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_exceptions_leave_the_others(seed):
+    pick = random.Random(seed)
+    rule = pick_rule(pick)
+    rule.parts = {} if pick.random() < 0.7 else rule.parts
+    freq = rule.freq if pick.random() < 0.8 else pick.choice(("DAILY", "HOURLY", "MINUTELY"))
+    other = replace(rule, freq=freq, count=None, until=None, interval=rule.interval * pick.choice((1, 1, 2)))
+    parts = {
+        "BYDAY": [(0, (rule.start.weekday() + day) % 7) for day in range(pick.choice((1, 3)))],
+        "BYHOUR": some(pick, [0, rule.start.hour, (rule.start.hour + 1) % 24, 23], 3),
+        "BYMINUTE": some(pick, list(range(60)), 40),
+        "BYSECOND": some(pick, [0, 1, 2, 30, rule.start.second], 4),
+    }
+    other.parts = {name: values for name, values in parts.items() if pick.random() < 0.4}
+    try:
+        own = [due for due in runs(rule.text, float("-inf"), 300) if due is not None]
+        other.until = datetime.fromtimestamp(pick.choice(own), UTC) if own and pick.random() < 0.4 else None
+        theirs = parse(other.text)
+        dropped = pick.sample(own, pick.randrange(len(own) // 2 + 1))
+        expected = [due for due in own if due not in dropped and theirs.next(due - 1) != due]
+        exceptions = f"\nEXRULE:{other.text.partition('RRULE:')[2]}" + f"\nEXDATE:{write(dropped)}" * bool(dropped)
+        assert not expected or list_until(rule.text + exceptions, own[-1]) == expected
+    except BadSchedule:
+        return  # as it occurs too rarely
+
+
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[-60:].replace("\n", " "))
 def test_no_text_takes_long(text):
     # Another phase each time, so that nothing of the last round helps.
@@ -141,6 +212,23 @@ def test_count_is_exact(rule, zone):
         last = everyone[count - 1]
         assert limited.next(last - 0.5) == last
         assert limited.next(last) is None
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_count_is_exact_wherever_clocks_change(seed):
+    pick = random.Random(seed)
+    rule = pick_rule(pick)
+    rule.count = rule.until = None
+    if rule.zone == "Australia/Lord_Howe" and rule.freq == "HOURLY":
+        return  # half an hour is repeated: a period that begins in it has no minute 0 of its own
+    try:
+        # A count that ends long after that is ignored.
+        everyone = [due for due in runs(rule.text, float("-inf"), 60) if due is not None and due < 4.1e9]
+        for rule.count in pick.sample(range(1, len(everyone) + 1), min(3, len(everyone))):
+            assert list_until(rule.text, LAST) == everyone[: rule.count]
+    except BadSchedule:
+        return  # as it occurs too rarely, or its count is too high
 
 
 def test_count_is_exact_after_decades():
@@ -194,6 +282,10 @@ def test_an_exception_is_left_in_one_jump():
         (
             "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;COUNT=3\nEXDATE;VALUE=DATE:20260102",
             ["2026-01-01", "2026-01-03", None],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;COUNT=1\nRDATE:20260102T120000,20260103",
+            ["2026-01-01", "2026-01-02T12", "2026-01-03", None],
         ),
     ],
 )

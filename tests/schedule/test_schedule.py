@@ -1,8 +1,9 @@
 """Every kind of schedule: what is accepted, how it is stored, and when it runs next."""
 
 import re
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from redbike.errors import BadSchedule
 from redbike.schedule.moments import MAX_TEXT
-from redbike.schedule.parser import parse
+from redbike.schedule.parser import is_follower, parse, parse_stored
+from redbike.schedule.zones import EPOCH_DAY
 from tests.cases import instant, sections
+from tests.exhaustive.compare import changes
 from tests.schedule.walk import runs
 
 NOON = instant("2026-06-01T12:00:00")
@@ -28,6 +31,7 @@ GOOD = [
     "AT:2026-10-25T02:30:00.5+02:00",
     "EVERY:900",
     "EVERY:15m",
+    "EVERY:10000000000",
     "EVERY:1H30M",
     "EVERY:0.5@12.5",
     "EVERY:2d@2026-03-29T02:30",
@@ -53,7 +57,7 @@ BAD_LINES = """
 N | TOMORROW | NOW: | AT | AT: | AT:abc | AT:-1 | AT:nan | AT:inf | AT:1e400 | AT:٣ | AT:12345678901234567890
 AT:1e3 | AT:2026-13-01 | AT:2026-02-30T00:00 | AT:1969-12-31T23:59:59Z | EVERY: | EVERY:0 | EVERY:-5 | EVERY:m
 EVERY:15x | EVERY:1m1h | EVERY:.5s | EVERY:1.s | EVERY:0.0000001d | EVERY:0.0009s | EVERY:1.5e3s | EVERY:nan
-IN: | IN:soon | IN:-5 | IN:1e3 | IN:99999999999
+EVERY:10000000001 | IN: | IN:soon | IN:-5 | IN:1e3 | IN:99999999999
 EVERY:15m@ | EVERY:15m@nan | EVERY:99999999999999999999d | EVERY:٣m | EVERY:15m@-1 | * * * * | * * * * * * * *
 60 * * * * | * 24 * * * | * * 0 * * | * * 32 * * | * * * 0 * | * * * 13 * | * * * * 9 | */0 * * * * | 5/0 * * * *
 1-2-3 * * * * | -1 * * * * | 1, * * * * | , * * * * | a * * * * | * * * foo * | * * * * mon#0 | * * * * mon#6
@@ -113,16 +117,15 @@ def test_what_is_stored_means_the_same_anywhere(text, timezone):
     schedule = parse(text, timezone, "fleet:7", NOON)
     # What is in UTC, the default, says so no more than it has to.
     again = parse(schedule.text, "UTC" if timezone == "UTC" else "Asia/Tokyo", "another", 3.0)
-    assert again.text == schedule.text
-    assert (again.is_immediate, again.runs_once, again.allows_pause) == (
-        schedule.is_immediate,
-        schedule.runs_once,
-        schedule.allows_pause,
-    )
+    zoned = schedule.with_zone()
+    others = [again, parse_stored(schedule.text), zoned, parse(zoned.text, "Asia/Tokyo"), zoned.with_zone()]
+    assert [each.text for each in others] == [schedule.text] * 2 + [zoned.text] * 3
+    for name in ("is_immediate", "runs_once", "allows_pause", "timezone"):
+        assert {getattr(each, name) for each in others} == {getattr(schedule, name)}
     after = 1_600_000_000.0
     for _ in range(20):
         due = schedule.next(after)
-        assert again.next(after) == due
+        assert {each.next(after) for each in others} == {due}
         assert due is None or due > after
         after = due if due is not None else after + 1e7
 
@@ -139,6 +142,8 @@ def test_what_is_stored_means_the_same_anywhere(text, timezone):
         ("EVERY:1.5S", "EVERY:1.5s@1780315200"),
         ("EVERY:1d0.5h", "EVERY:1d0.5h@1780315200"),
         ("every:15m@2026-06-01T12:00", "EVERY:15m@1780308000"),
+        ("EVERY:15m@1000.50", "EVERY:15m@1000.50"),
+        ("EVERY:15m@-0", "EVERY:15m@0"),
         ("0  3 * * MON", "CRON_TZ=Europe/Berlin 0 3 * * MON"),
         ("CRON_TZ=UTC 0 3 * * *", "CRON_TZ=UTC 0 3 * * *"),
         ("freq=daily", "DTSTART;TZID=Europe/Berlin:20260601T140000\nRRULE:FREQ=DAILY"),
@@ -199,6 +204,11 @@ def test_count_walks_calendars():
     assert parse("0 * * * *").count(0, 86400, 5) == 5
 
 
+def test_only_what_others_make_due_is_a_follower():
+    texts = ("AFTER:a", "GROUP:a", "EVERY:1h@0", "@daily", "", None)
+    assert [is_follower(text) for text in texts] == [True, True, False, False, False, False]
+
+
 def test_parsed_schedules_are_kept():
     assert parse("*/5 * * * *", jobid="a", anchor=1.0) is parse("*/5 * * * *", jobid="b", anchor=2.0)
     assert parse("H * * * *", jobid="a").text != parse("H * * * *", jobid="c").text
@@ -219,6 +229,33 @@ def test_days_are_excluded_in_the_zone_of_the_schedule(text, excluded):
     days = [int(instant(f"2026-06-0{day}") // 86400) for day in (1, 2)]
     assert parse(text).exclude(days) == text + excluded
     assert parse(text + excluded).text == text + excluded
+
+
+CHANGES = {name: changes(name)[:8] for name in ("Europe/Berlin", "America/Havana", "Asia/Gaza", "Africa/Cairo")}
+
+
+@given(st.sampled_from(list(CHANGES)), st.data())
+@settings(max_examples=30)
+def test_excluded_days_lose_their_runs_and_no_other_day_does(name, data):
+    zone = ZoneInfo(name)
+    middle = datetime.fromtimestamp(data.draw(st.sampled_from(CHANGES[name])), zone).replace(tzinfo=None)
+    first, around = (middle - timedelta(3)).date(), st.integers(1, 5)
+    closed = data.draw(st.sets(around, min_size=1, max_size=3))
+    rule = f"DTSTART;TZID={name}:{first:%Y%m%d}T000000\nRRULE:FREQ="
+    for text in (
+        f"CRON_TZ={name} 0,59 0,1,2,23 * * * 0,59",
+        f"{rule}DAILY;BYHOUR=0,1,2,23;BYMINUTE=0,59;BYSECOND=0,59",
+        f"{rule}HOURLY;BYMINUTE=0,59;BYSECOND=0,59",
+    ):
+        left = parse(parse(text).exclude((first + timedelta(day)).toordinal() - EPOCH_DAY for day in sorted(closed)))
+        span = [datetime.combine(first + timedelta(day), time(), zone).timestamp() for day in (0, 6)]
+        days = {due: (datetime.fromtimestamp(due, zone).date() - first).days for due in parse(text).list_due(*span)}
+        assert [*left.list_due(*span)] == [due for due, day in days.items() if day not in closed]
+
+
+def test_more_runs_cannot_be_excluded_than_a_text_holds():
+    with pytest.raises(BadSchedule, match=r"bad schedule .*FREQ=MINUTELY': it has too many runs on these days"):
+        parse("FREQ=MINUTELY").exclude([20000])
 
 
 @pytest.mark.parametrize("text", ["NOW", "AT:0", "CONTINUE", "STOP", "EVERY:1d@0"])

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from redbike.errors import BadSchedule
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.times import read_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -56,7 +57,8 @@ def read(text, now=THURSDAY, looks_back=False, zone="Europe/Berlin"):
 def test_what_people_say_is_the_next_instant_or_the_last(text, following, last):
     assert read(text) == f"{following}:00+01:00"
     assert read(text, looks_back=True) == f"{last}:00+01:00"
-    assert not read_time(text, THURSDAY.timestamp(), "Europe/Berlin").is_exact
+    said = read_time(text, THURSDAY.timestamp(), "Europe/Berlin")
+    assert said == (datetime.fromisoformat(f"{following}:00+01:00").timestamp(), False)
 
 
 def test_a_day_is_that_of_the_zone():
@@ -92,6 +94,17 @@ def test_clocks_change(now, text, following, last):
     assert read(text, moment, looks_back=True) == last
 
 
+def test_a_leap_day_may_be_eight_years_away():
+    assert read("29 feb", datetime(2096, 3, 1, tzinfo=BERLIN)) == "2104-02-29T00:00:00+01:00"
+    assert read("29 feb", datetime(2104, 2, 28, tzinfo=BERLIN), looks_back=True) == "2096-02-29T00:00:00+01:00"
+
+
+def test_it_means_an_instant_from_1970_to_9999():
+    assert read("1 jan 1970", zone="UTC") == "1970-01-01T00:00:00+00:00"
+    with pytest.raises(BadSchedule, match=r"bad timestamp '\+1s': it is before 1970 or after 9999"):
+        read_time("+1s", END_OF_TIME - 1, "UTC")
+
+
 def test_a_zone_may_skip_a_day():
     # Samoa had no 30 December 2011.
     now = datetime(2011, 12, 29, 12, tzinfo=ZoneInfo("Pacific/Apia"))
@@ -115,10 +128,10 @@ def test_a_number_that_may_be_meant_as_something_else_does_not_say_which_instant
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "soon", "monday morning", "mon tue", "today now", "may", "24/12", "1.2.", "24 foo", "31 feb", "0 jan",
-     "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1x", "at 9:00", "22:45 utc", "22:45Z",
-     "mon midnight", "5 ago", "1 mays ago", "2026-13-01", "\u0663:\u0660\u0665", "x" * 9000, "24 dec 1969", "+1e9d",
-     "+9999999999h", "a\nb"],
+    ["", " ", "soon", "monday morning", "mon tue", "today now", "may", "24/12", "1.2.", "24 foo", "24 of", "31 feb",
+     "0 jan", "24 dec 26", "24:00", "9:60", "13pm", "0am", "7 8", "+7", "+-1h", "+1x", "1x", "at 9:00", "22:45 utc",
+     "22:45Z", "mon midnight", "5 ago", "1 mays ago", "2026-13-01", "\u0663:\u0660\u0665", "x" * 9000, "24 dec 1969",
+     "+1e9d", "+9999999999h", "a\nb"],
 )  # fmt: skip
 def test_what_means_nothing_or_two_things_is_quoted(text):
     with pytest.raises(BadSchedule) as raised:
