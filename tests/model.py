@@ -91,6 +91,7 @@ class End:
     running: int = 0
     outcome: str | None = "ok"  # None: it had not begun
     output: str | None = None  # what it has printed, if that is kept
+    failed_try: tuple[float, int] | None = None  # the failure that it is if it is not tried again
 
 
 @dataclass
@@ -641,7 +642,7 @@ class Model:
                 end = End("due", flight.due, "lost", tries)
             elif flight.losses + 1 < MOST_LOSSES and job.option("on-lost") != "stop":
                 tries = Tries(flight.failures, flight.losses + 1, kept.tries + 1, flight.due, kept.after)
-                end = End("due", flight.due, "lost", tries)
+                end = End("due", flight.due, "lost", tries, failed_try=(flight.due, kept.tries + 1))
             else:
                 end = End("die", why="lost", failure=(flight.due, kept.tries + 1))
             # What it was taken with is not known any more.
@@ -857,16 +858,18 @@ class Model:
                 # It is the run that was cancelled, and not how it ended: it has not failed.
                 after = self._after(job, flight.schedule, flight.due, now, flight.start)
                 end = replace(after, why=why, outcome="cancelled", output=end.output)
+            # What would be tried again is of the schedule before: if it is given up, it is a failure.
+            given_up = replace(end, failure=end.failed_try or end.failure)
             if flight.missed is not None:
-                end = replace(end, place="due", due=flight.missed, tries=Tries(), is_pause=False)
+                end = replace(given_up, place="due", due=flight.missed, tries=Tries(), is_pause=False)
             elif flight.owed is not None:
                 end = self._owed(job, end)
             elif job.held is not None or (flight.anew and job.timeline is not None):
-                end = replace(end, place="stay", tries=None)
+                end = replace(given_up, place="stay", tries=None)
             elif job.paused is not None and not flight.anew and job.schedule == flight.schedule:
                 end = self._paused(job, end)
             elif flight.anew:
-                end = self._anew(job, end, now)
+                end = self._anew(job, given_up, now)
         word, place, *_ = self._refusal(now, tag, jobid, job.schedule, end) or ("ok", "")
         if word in ("ok", "changed"):
             # What has changed is what it was computed from just now.

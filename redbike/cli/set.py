@@ -33,7 +33,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
-    if runs:
+    if runs and parsed.is_immediate:
         note_pause(bike, jobid)
     if parsed.is_awaiting:
         # Imported here, as few jobs follow others.

@@ -11,7 +11,7 @@ from redbike.cli.rows import print_rows
 from redbike.config.file import Config
 from redbike.control.operator import name_operator
 from redbike.control.tokens import make_token
-from redbike.errors import BadConfig, Unreachable
+from redbike.errors import BadConfig, ServerError
 from redbike.queries.fields import TOKENS
 from redbike.schedule.clock import Clock
 from redbike.store.patterns import check_pattern
@@ -38,8 +38,8 @@ def _add(store: Store, name: str, role: str, patterns: Iterable[str], expires: f
     token, secret = make_token(store, name, role, patterns, expires)
     try:
         store.tokens.add(token)
-    except Unreachable:
-        # It may be kept all the same: by all shards but one, or as only the reply was lost.
+    except ServerError:
+        # It may be kept all the same: by some shards, or as only the reply was lost.
         print(secret)
         complain("store this token, as it is shown only now; it is valid if redbike token list has it")
         raise

@@ -15,7 +15,7 @@ from redbike.queries.metrics_server import Page, Server, parse_address
 from redbike.text.parsing import measure_duration
 
 ANSWER_TIMEOUT = 1.5  # seconds for all that is asked about health, so that the command takes two
-PARAMETERS = JOB, LAG = "job", "max-lag"  # of a request for /health
+JOB, LAG = PARAMETERS = ("job", "max-lag")  # of a request for /health
 NAP = 5.0  # seconds after which a signal is noticed that came in the instant before it slept
 
 

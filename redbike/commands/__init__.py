@@ -14,8 +14,8 @@ The INI file has a command for the first part of a job id, up to its first ``:``
     env.LANG = C.UTF-8
 
 If the config file names the INI file by a relative name, Redbike looks for it in the folder of the config file. A
-relative name on the command line or in Python is looked for in the current folder. Commands that only set or
-dispatch jobs do not read it.
+relative name on the command line, in ``REDBIKE_WORKER`` or in Python is looked for in the current folder. Commands that
+only set or dispatch jobs do not read it.
 
 A worker also runs what ``redbike at``, ``in`` and ``now`` have set, from the queue ``work-shell``: any command, with
 the folder, the environment and the umask of who has set it. These are stored in Redis. With ``shell_jobs=False``

@@ -202,7 +202,9 @@ def _warn_of_variables(environ: Mapping[str, str]) -> Iterator[str]:
         # With a lower cutoff, variables of others would count as misspelt: Kubernetes sets some for each service.
         if name.startswith(VARIABLE) and environ[name]:
             for similar in difflib.get_close_matches(name.upper(), SET_BY_PEOPLE, 1, cutoff=0.89):
-                yield f"the variable {name!r:.80} is ignored; is {similar!r} meant?"
+                begins_alike = name[len(VARIABLE)].upper() == similar[len(VARIABLE)]
+                if begins_alike and not name.startswith((f"{similar}_", f"{similar}S")):
+                    yield f"the variable {name!r:.80} is ignored; is {similar!r} meant?"
 
 
 def _list_unknown(parser: configparser.ConfigParser) -> Iterator[str]:

@@ -122,11 +122,10 @@ class QueueNamer:
         if is_of_shell(jobid):
             return QUEUE  # whatever a worker class says
         known = self._read()
-        own = self._worker.find_function(jobid) if self._functions else None
-        other = known.find_function(jobid)
-        # Another version of the program may have a function that takes fewer jobs, and this one among them.
-        if own is not None and len(own) >= len(other or ""):
+        # What this program has counts first: a function that is noted may be of a version that nobody runs any more.
+        if self._functions and self._worker.find_function(jobid) is not None:
             return self._ask(jobid)
+        other = known.find_function(jobid)
         if other is not None and (name := known.functions[other]):
             return name
         if self._has_rule or (self._functions and known.rules <= {FUNCTIONS}):

@@ -89,7 +89,7 @@ def test_abort_ends_all_commands_and_tells_nobody_how(script, store, lifeline, c
     lifeline.assert_cut()
     # So it is recovered like the run of any other worker that is gone.
     [state] = store.questions.inspect(["x:A"])
-    assert (state.running, state.failure) == (True, None)
+    assert (bool(state.running), state.failure) == (True, None)
 
 
 @pytest.mark.parametrize(("ending", "line"), [("sys.exit(3)", OBEDIENT), ("raise ValueError('mine')", STUBBORN)])

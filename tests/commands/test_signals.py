@@ -55,7 +55,7 @@ def test_a_second_signal_ends_the_commands_too(jobs, lifeline, arguments, number
     lifeline.assert_cut()
     # Its run is handed back.
     [state] = jobs.bike.store.questions.inspect(["stubborn:A"])
-    assert (state.running, state.has_event(Event.ENQ), state.failure) == (False, True, None)
+    assert (bool(state.running), state.has_event(Event.ENQ), state.failure) == (False, True, None)
 
 
 @pytest.mark.parametrize(

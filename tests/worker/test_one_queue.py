@@ -137,8 +137,8 @@ def test_a_job_whose_queue_nobody_knows_any_more_can_be_steered_and_unset(
     assert command("fsck").returncode == 0
 
 
-def test_the_function_with_the_longest_id_names_the_queue_whoever_has_it(make, register):
-    """One program has it, another one has only that with the shorter id, and a third one has none."""
+def test_the_function_with_the_longest_id_names_the_queue(make, register, monkeypatch):
+    """One program has it, another one has only that with the shorter id, whose own counts, and a third one has none."""
     both, old = make_jobs(), make_jobs()
     both.job("remind:boss", queue="boss")(lambda: None)
     register(both)
@@ -147,8 +147,14 @@ def test_the_function_with_the_longest_id_names_the_queue_whoever_has_it(make, r
         bike = make(worker)
         for jobid, queue in queues.items():
             assert bike.set(jobid, "NOW")
-            assert find_queue(bike, jobid) == queue
+            assert find_queue(bike, jobid) == ("work-remind" if worker is old else queue)
             bike.unset(jobid)
+    # Nobody has it any more.
+    monkeypatch.setattr(workers, "STALE", 0.0)
+    register(old)
+    bike = make(NoWorker())
+    assert bike.set("remind:boss:a:b", "NOW")
+    assert find_queue(bike, "remind:boss:a:b") == "work-remind"
 
 
 def test_a_rule_counts_until_no_worker_has_given_it_for_long(make, register, monkeypatch):

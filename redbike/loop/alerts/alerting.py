@@ -95,13 +95,15 @@ class Alerting:
             self._thread.join(STOP_TIMEOUT)
 
     def _run(self) -> None:
-        pause = 0.0
+        pause = took_before = 0.0
         while not self._stopping.wait(pause):
             began, self._is_held_up, self._sending = time.monotonic(), False, 0.0
             self._complain(self._try_to_look())
             # Whoever is told may take long: that costs Redis nothing.
             took = 0.0 if self._is_held_up else time.monotonic() - began - self._sending
-            pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * took)
+            # One look alone that takes long has waited for a server that hung.
+            pause = max(LOOK if self._is_dispatcher else WORKER_LOOK, SHARE * min(took, took_before))
+            took_before = took
 
     def _try_to_look(self) -> str:
         """Look, and return what went wrong; "" for nothing."""
@@ -167,7 +169,7 @@ class Alerting:
         """Note since when looks follow one another: after an outage, a jump or a sleep, processes are seen late."""
         at = time.monotonic()
         last, last_at = self._looked or (-math.inf, at)
-        if at - last_at >= LOST or abs((now - last) - (at - last_at)) >= LOST / 2:
+        if at - last_at >= LOST / 2 or abs((now - last) - (at - last_at)) >= LOST / 2:
             self._steady_since = now
         self._looked = now, at
 

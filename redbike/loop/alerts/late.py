@@ -58,20 +58,9 @@ class Awaiting:
         self._store, self._now = store, now
         self._states: dict[str, JobState] = {}
         self._dues: dict[str, float | None] = {}
-        self._problem: Unreachable | None = None
-
-    def try_to_find(self, jobid: str) -> Awaited | None:
-        """`find`, which asks no more after a shard that is away has kept it waiting. Raise `Unreachable`."""
-        if self._problem:
-            raise self._problem
-        try:
-            return self.find(jobid)
-        except Unreachable as error:
-            self._problem = error
-            raise
 
     def find(self, jobid: str) -> Awaited | None:
-        """Return what a follower waits for; None if one of its parents is not due either."""
+        """Return what a follower waits for; None if one of its parents is not due either. Raise `Unreachable`."""
         [state] = self._read([jobid])
         due = self._find_due(state, MOST_LEVELS)
         return None if due is None else Awaited(due, list(map(name_parent, state.waits_for)))
@@ -84,7 +73,11 @@ class Awaiting:
     def _find_due(self, state: JobState, levels: int) -> float | None:
         if state.jobid not in self._dues:
             self._dues[state.jobid] = None  # if it follows itself, as its record may be damaged
-            self._dues[state.jobid] = self._compute_due(state, levels)
+            try:
+                self._dues[state.jobid] = self._compute_due(state, levels)
+            except Unreachable:
+                del self._dues[state.jobid]
+                raise
         return self._dues[state.jobid]
 
     def _compute_due(self, state: JobState, levels: int) -> float | None:
@@ -141,7 +134,7 @@ def find_late(store: Store, timezone: str, known: Known | None = None, has_unkno
 def _judge(awaiting: Awaiting, job: Pending, now: float, timezone: str, has_unknown: bool) -> Late | None:
     awaits = job.timeline == AWAITED and not (job.run or job.waiting)
     try:
-        awaited = awaiting.try_to_find(job.jobid) if awaits else None
+        awaited = awaiting.find(job.jobid) if awaits else None
     except Unreachable:
         if has_unknown:
             return Late(job.jobid, now, now, "")

@@ -51,13 +51,20 @@ if given.rule then
     if (tonumber(at) or 0) < now - given.stale then rules[rule] = nil end
   end
   rules[given.rule] = stamp(now)
-  -- Functions that no worker has given for very long, or not of late if a worker has commands of
-  -- their names, are gone: or else jobs would wait for ever for a worker with them.
+  -- Functions that no worker has given for very long, or not of late if this one has commands or a
+  -- function for their jobs, are gone: or else jobs would wait for ever for a worker with them.
   local given_at, commands, gone = object_of(call('HGET', agreed, 'functions')), {}, {}
   for _, id in ipairs(given.commands) do commands[id] = true end
+  local function is_taken(id)
+    local shorter = commands[id] and id or id:match('^(.*):')
+    while shorter and not (commands[shorter] or given.functions[shorter]) do
+      shorter = shorter:match('^(.*):')
+    end
+    return shorter
+  end
   for id in pairs(given.functions) do given_at[id] = stamp(now) end
   for id, at in pairs(given_at) do
-    local is_gone = (tonumber(at) or 0) < now - (commands[id] and given.stale or given.away)
+    local is_gone = (tonumber(at) or 0) < now - (is_taken(id) and given.stale or given.away)
     if is_gone and #gone < 1000 then given_at[id], gone[#gone + 1] = nil, 'job:' .. id end
   end
   if #gone > 0 then
