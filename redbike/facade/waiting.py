@@ -16,7 +16,7 @@ from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
-from redbike.worker.calls import JobHandle
+from redbike.worker.calls import JobHandle, read_clock
 
 LOOK_AGAIN = 5.0  # seconds: nobody says so when what is waited for is withdrawn, or expires
 DRIFT = 0.001  # seconds in each second by which two clocks may run apart
@@ -34,14 +34,14 @@ class ComingRun:
         self.is_any = True
 
     def begin(self, asked_at: float | None = None) -> None:
-        """Look for the first time; `asked_at` is when a single run was asked for, by the monotonic clock."""
+        """Look for the first time; `asked_at` is when a single run was asked for, see `read_clock`."""
         state = self.look()
         if self.is_any:
             self._since = state.run.start if state.run else state.now
         elif asked_at is not None and state.dropped is not None:
             self._since = math.inf  # what was asked for has expired
         if asked_at is not None:
-            ago = time.monotonic() - asked_at
+            ago = read_clock() - asked_at
             self._since = max(self._since, state.now - ago * (1 + DRIFT) - CLOCKS_DIFFER)
 
     def look(self) -> JobState:

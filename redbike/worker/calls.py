@@ -86,6 +86,11 @@ _NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
 _DEFAULTS = dict.fromkeys(name.replace("-", "_") for name in OPTIONS if name != GROUP_OF)
 
 
+def read_clock() -> float:
+    """Return seconds by a clock that nobody sets, and that goes on while the host sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class JobHandle(str, Generic[W]):
     """The id of a job that was set. With an `AsyncRedbike`, await it to know that the job is stored.
 
@@ -94,7 +99,7 @@ class JobHandle(str, Generic[W]):
 
     _stored: "asyncio.Future[Any] | None" = None
     _bike: "AnyRedbike | None" = None
-    asked_at: float | None = None  # before its run was asked for, by the monotonic clock; None if nobody knows
+    asked_at: float | None = None  # before its run was asked for, see `read_clock`; None if nobody knows
 
     def __reduce__(self) -> tuple[type["JobHandle"], tuple[str]]:
         return JobHandle, (str(self),)  # a Redbike cannot be pickled
@@ -261,7 +266,7 @@ class JobFunction(Generic[P, R]):
         handle: JobHandle = JobHandle(jobid)
         handle._bike = bike
         if method == "set":
-            handle.asked_at = time.monotonic()
+            handle.asked_at = read_clock()
         stored = getattr(bike, method)(jobid, schedule, **options, data=data)
         if inspect.iscoroutine(stored):
             handle._stored = cast(Any, bike)._start(stored)

@@ -23,7 +23,7 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, Literal
 
@@ -37,6 +37,8 @@ from redbike.worker.coroutines import Coroutines
 
 log = logging.getLogger("redbike.worker")
 
+_starting = ContextVar["Hooks | None"]("redbike_starting", default=None)  # whose ``startup`` this is
+
 
 class Hooks:
     """Calls the hooks of `worker`; its coroutines run in `coroutines`. `predict_retry` is for the runs."""
@@ -49,14 +51,19 @@ class Hooks:
         self._predict_retry = predict_retry
         self.middleware: Sequence[Middleware] = tuple(getattr(worker, "middleware", None) or ())
         self.state: Literal["new", "beginning", "begun", "ending", "over"] = "new"
-        self._beginning = threading.RLock()  # ``startup`` itself may work a job
+        self._beginning = threading.Lock()
 
     def begin(self) -> None:
         """Call ``startup``, unless that was done. Raise `RedbikeError` if it fails."""
+        if self.state == "begun" or _starting.get() is self:
+            return  # ``startup`` itself may work a job
         with self._beginning:
             if self.state == "new":
                 self.state = "beginning"
-                if error := self._call("startup"):
+                token = _starting.set(self)
+                error = self._call("startup")
+                _starting.reset(token)
+                if error:
                     self.state = "new"
                     raise RedbikeError(f"the worker does not start: its startup() fails: {describe(error)}") from error
                 self.state = "begun"

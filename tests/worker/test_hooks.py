@@ -345,6 +345,28 @@ def test_a_worker_that_has_not_started_is_not_shut_down(client, prefix):
     assert notes == []
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_startup_may_work_a_job(client, prefix, is_async):
+    worked = []
+
+    class Worker(RoundRobin):
+        def startup(self):
+            bike.work_one()
+
+        def work(self, jobid):
+            worked.append(jobid)
+
+    class AsyncWorker(Worker):
+        async def startup(self):
+            bike.work_one()
+
+    with Redbike((AsyncWorker if is_async else Worker)("A"), prefix, client) as bike:
+        for number in range(2):
+            bike.set(f"{number}:A", "NOW")
+        assert bike.work_one() == "1:A"
+    assert worked == ["0:A", "1:A"]
+
+
 def test_calls_that_work_one_job_at_the_same_time_begin_once(client, prefix):
     notes, meets, worked = [], threading.Barrier(2), threading.Event()
 

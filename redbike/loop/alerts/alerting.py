@@ -63,6 +63,7 @@ class Alerting:
         self._is_dispatcher = is_dispatcher
         self.peers: Sequence[Alerting] = (self,)  # those of all shards, in their order
         self.is_away = True  # whether its shard did not answer the last look
+        self._told = set[str]()  # of which processes and shards that one has told people, when it answered last
         self._sender = Sender(settings.alert, settings.prefix) if settings.alert else None
         self._missed = MissedWatch(store, settings.alert_every)
         self._upkeep: Iterator[None] = iter(())
@@ -179,22 +180,19 @@ class Alerting:
         self._lost = {name: min(now, self._lost.get(name, now)) for name in found if name.startswith((PROCESS, SHARD))}
         self._told_elsewhere &= self._lost.keys()
         # A live process would have been seen again by then.
-        patience = {name: LOST if name.startswith(PROCESS) else AWAY for name in self._lost}
         is_steady = now - self._steady_since >= LOST
-        told = {
-            name
-            for name, since in self._lost.items()
-            if is_first and (now - since >= patience[name] or (is_steady and name.startswith(PROCESS)))
-        }
+        patience = {name: AWAY if name.startswith(SHARD) else 0.0 if is_steady else LOST for name in self._lost}
+        told = {name for name, since in self._lost.items() if is_first and now - since >= patience[name]}
         told -= self._told_elsewhere
         self._told_elsewhere |= self._find_told([name for name in told if name not in known.told])
+        self._told = told | {name for name in self._lost if Told.parse(known.told.get(name, "")).active}
         for name in self._lost.keys() - (told - self._told_elsewhere):
             found[name] = {alert: replace(each, text="") for alert, each in found[name].items()}
 
     def _find_told(self, names: Collection[str]) -> set[str]:
-        """Return of which of these people were told by other shards that answer, while it lasts."""
+        """Return of which of these people were told by other shards, also by one that is away now, while it lasts."""
         others = [shard for shard in self._store.whole.shards if shard.keys.prefix != self._store.keys.prefix]
-        found = set[str]()
+        found = {name for each in self.peers if each.is_away for name in each._told if name in names}
 
         def look(shard: Store) -> None:
             told = shard.alerts.read().told

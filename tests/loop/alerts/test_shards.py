@@ -101,8 +101,8 @@ def test_what_the_first_one_has_told_stays_told_when_it_is_away(world, pinged):
     register(world.up, "worker", now=NOON)
     world.look(0, 20, 40)
     assert told(pinged) == [[("worker lost", "")]]
-    world.look(60, is_away=True)
-    world.look(70, 1000)
+    world.look(60, 80, 100, is_away=True)
+    world.look(130, 1000)
     assert told(pinged) == []
 
 
