@@ -38,7 +38,7 @@ def test_each_hears_what_is_for_it_and_all_of_one_thread(bike, noted):
         calls.append(is_over)
         return bike.store.events.listen(is_over=is_over)
 
-    hub = Hub(listen)
+    hub = Hub(lambda: [listen])
 
     async def check():
         some = hub.join(lambda jobid: jobid.startswith("etl"))
@@ -71,7 +71,7 @@ def test_a_server_that_is_away_is_told_once_and_listened_to_again(bike, noted, m
             raise Unreachable("it is away")
         return bike.store.events.listen(is_over=is_over)
 
-    hub = Hub(listen)
+    hub = Hub(lambda: [listen])
 
     async def check():
         listener = hub.join(lambda jobid: True)
@@ -85,7 +85,7 @@ def test_a_server_that_is_away_is_told_once_and_listened_to_again(bike, noted, m
 
 def test_what_is_not_read_in_time_is_dropped_and_counted(monkeypatch):
     monkeypatch.setattr(events, "WAITING", 2)
-    hub = Hub(lambda is_over: ())
+    hub = Hub(lambda: [lambda is_over: ()])
 
     async def check():
         listener = events.Listener(lambda jobid: True)

@@ -110,7 +110,7 @@ def test_events_of_the_others_are_heard_meanwhile(bike, own_server, away, monkey
     monkeypatch.setattr(events, "RETRY", 0.05)
     gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == away)
     other = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) != away)
-    hub = events.make_hub(bike.store)
+    hub = events.Hub(lambda: events.list_listens(bike.store))
 
     async def check():
         listener = hub.join(lambda jobid: True)

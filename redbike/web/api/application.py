@@ -14,7 +14,7 @@ from redbike.errors import RedbikeError
 from redbike.store.patterns import compile_patterns
 from redbike.store.sharded.missing import tolerate_missing
 from redbike.web.api.calls import JSON, Answer, Call, parse_body, read_patterns
-from redbike.web.api.events import ALIVE, FIRST, make_hub
+from redbike.web.api.events import ALIVE, FIRST, Hub, list_listens
 from redbike.web.api.openapi import EVENTS, HEARD, OPENAPI, make_document
 from redbike.web.api.problems import INSIDE, Problem
 from redbike.web.api.routes import PREFIX, Given, Route, match
@@ -50,7 +50,7 @@ class Api:
 
     def __init__(self, site: Site, guard: Guard) -> None:
         self._site, self._guard = site, guard
-        self.hub = make_hub(site.bike.store)
+        self.hub = Hub(lambda: list_listens(site.bike.store))
         self._document = make_document()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

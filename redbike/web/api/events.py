@@ -8,10 +8,11 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 from redbike.errors import RedbikeError, Unreachable
 from redbike.queries.events import Line, make_line
@@ -63,10 +64,11 @@ class Listener(Reader):
 
 
 class Hub:
-    """All who listen. Each of `listens` yields events until what it is given says that it is over."""
+    """All who listen. Each of those that `find` returns yields events until what it is given says that it is over."""
 
-    def __init__(self, *listens: Listen) -> None:
-        self._listens = listens
+    def __init__(self, find: Callable[[], Sequence[Listen]]) -> None:
+        self._find = find
+        self._number = 1  # of those
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._is_over = threading.Event()
@@ -81,9 +83,7 @@ class Hub:
             listener = Listener(fits)
             if not self._listeners:
                 self._is_over = threading.Event()
-                for number in range(len(self._listens)):
-                    given = number, self._is_over
-                    threading.Thread(target=self._work, args=given, name="redbike-api", daemon=True).start()
+                self._start(self._open, self._is_over)
             self._listeners.add(listener)
             if state := self._find_state():
                 listener.put(state)
@@ -105,18 +105,39 @@ class Hub:
         for listener in found:
             listener.wake(is_over=True)
 
-    def _work(self, number: int, is_over: threading.Event) -> None:
+    def _start(self, target: Callable[..., None], *given: Any) -> None:
+        threading.Thread(target=target, args=given, name="redbike-api", daemon=True).start()
+
+    def _open(self, is_over: threading.Event) -> None:
+        """Listen to each server in a thread of its own, once it is known which they are."""
+        listens: Sequence[Listen] = ()
+        while not (listens or is_over.is_set()):
+            with self._trying(0, is_over):
+                listens = self._find()
+        self._number = len(listens) or 1
+        for number, listen in enumerate(listens):
+            self._start(self._work, number, listen, is_over)
+
+    def _work(self, number: int, listen: Listen, is_over: threading.Event) -> None:
         while not is_over.is_set():
-            try:
-                events = self._listens[number](is_over.is_set)
+            with self._trying(number, is_over):
+                events = listen(is_over.is_set)
                 self._note(number, LISTENING, is_over)
                 for event in events:
                     self._tell(make_line(event), is_over)
-            except RedbikeError as error:
-                self._note(number, write("away", {"detail": str(error)}), is_over)
-            except Exception:
-                log.exception("no event is heard")
-            is_over.wait(RETRY * random.uniform(0.5, 1.5))
+                is_over.wait(RETRY * random.uniform(0.5, 1.5))
+
+    @contextmanager
+    def _trying(self, number: int, is_over: threading.Event) -> Iterator[None]:
+        """Note what goes wrong with a server, and wait then."""
+        try:
+            yield
+            return
+        except RedbikeError as error:
+            self._note(number, write("away", {"detail": str(error)}), is_over)
+        except Exception:
+            log.exception("no event is heard")
+        is_over.wait(RETRY * random.uniform(0.5, 1.5))
 
     def _tell(self, line: Line, is_over: threading.Event) -> None:
         message = write(line.kind, asdict(line))
@@ -140,14 +161,14 @@ class Hub:
     def _find_state(self) -> bytes:
         """Return what is to be told of all servers: one that is away, or that all are listened to; nothing before."""
         away = next((state for state in self._states.values() if state != LISTENING), b"")
-        return away or (LISTENING if len(self._states) == len(self._listens) else b"")
+        return away or (LISTENING if len(self._states) == self._number else b"")
 
 
-def make_hub(store: Store) -> Hub:
+def list_listens(store: Store) -> list[Listen]:
     """Return what listens to each shard of a store: so one that is away does not silence the others."""
     if len(store.shards) == 1:
-        return Hub(lambda is_over: store.events.listen(is_over=is_over))
-    return Hub(*(partial(_listen, shard) for shard in store.shards))
+        return [lambda is_over: store.events.listen(is_over=is_over)]
+    return [partial(_listen, shard) for shard in store.shards]
 
 
 def _listen(shard: Store, is_over: Callable[[], bool]) -> Iterator[PastRun | LogEntry]:
