@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Container, Coroutine, Generator
 from datetime import datetime, timedelta
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from uuid import UUID
@@ -85,10 +85,8 @@ _NOT_OF_JOBS = (*_OF_ENQUEUE, "bike")
 # What a call does not give: an option of an earlier call, or of an earlier version of the program, counts no more.
 _DEFAULTS = dict.fromkeys(name.replace("-", "_") for name in OPTIONS if name != GROUP_OF)
 
-
-def read_clock() -> float:
-    """Return seconds by a clock that nobody sets, and that goes on while the host sleeps, where there is one."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+# Seconds by a clock that nobody sets, and that goes on while the host sleeps, where there is one.
+read_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class JobHandle(str, Generic[W]):
@@ -104,11 +102,10 @@ class JobHandle(str, Generic[W]):
     def __reduce__(self) -> tuple[type["JobHandle"], tuple[str]]:
         return JobHandle, (str(self),)  # a Redbike cannot be pickled
 
-    def __copy__(self) -> Self:
+    def __copy__(self, memo: object = None) -> Self:
         return self  # as it is of a text
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    __deepcopy__ = __copy__
 
     def wait(self, timeout: DurationLike | None = None) -> W:
         """Wait until the run of the job has ended, and return it, a `PastRun`; see `Redbike.wait`.

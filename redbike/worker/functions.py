@@ -145,15 +145,13 @@ class Jobs:
         """
         if callable(jobid):
             raise TypeError(f'@job is written @job("{getattr(jobid, "__name__", "backup")}"): it needs a job id')
-        if is_base(check_jobid(jobid)):
-            raise BadJobId(f"bad job id {jobid!r}: no job of a function runs on every host")
+        home = _find_queue(jobid, queue)
         text = make_schedule(jobid, tz, every=every, cron=cron, rrule=rrule, at=at, schedule=schedule)
         own, options = _list_own(read_changes(options).options), _use_underscores(options)
-        if text is None:
-            _check_own(jobid, options)
+        _check_own(jobid, options if text is None else {})
         rules = read_rules(retry_on, stop_on, f" of the job {jobid!r}")
-        made = partial(_Function, queue=_find_queue(jobid, queue), schedule=text, options=options, own=own, rules=rules)
-        return partial(self._add, jobid, made)
+        make = partial(_Function, queue=home, schedule=text, options=options, own=own, rules=rules)
+        return partial(self._add, jobid, make)
 
     def _add(
         self, jobid: str, make: Callable[[Callable[..., Any], CallSignature], _Function], function: Callable[P, R]
@@ -270,6 +268,8 @@ class Jobs:
 
 
 def _find_queue(jobid: str, code: object) -> str:
+    if is_base(check_jobid(jobid)):
+        raise BadJobId(f"bad job id {jobid!r}: no job of a function runs on every host")
     if code is None:
         return _STOCK.queue_for(jobid)
     if not isinstance(code, str) or not code or ":" in code:

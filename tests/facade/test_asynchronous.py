@@ -224,6 +224,8 @@ def test_the_constructor_connects_to_nothing(tmp_path, prefix):
 
 
 def test_a_closed_one_is_closed(bike, client, prefix):
+    others = set(threading.enumerate())  # of tests before
+
     async def main():
         await bike.set("job:A", "EVERY:1h")
         await bike.close()
@@ -236,7 +238,7 @@ def test_a_closed_one_is_closed(bike, client, prefix):
         AsyncRedbike(Held(), prefix, client)
 
     asyncio.run(main())
-    wait_until(lambda: not any(name.startswith("redbike-call") for name in names()))
+    wait_until(lambda: not any(each.name.startswith("redbike-call") for each in {*threading.enumerate()} - others))
 
 
 # Events
