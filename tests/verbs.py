@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from redbike import Again, RoundRobin, StopWork, current_run
+from redbike.control.tokens import make_token
 from redbike.errors import NoSuchJob
 from redbike.store.jobs import Due, JobToSet
 from redbike.store.namespace import STEP
@@ -97,3 +98,10 @@ def take_many(
     while (reply := store.scripts.run(call))[0] == "again":
         pass
     return store.runs.read_take(reply, tag)
+
+
+def add_token(store, *given, **named):
+    """Make a token, keep it, and return its secret."""
+    token, secret = make_token(store, *given, **named)
+    store.tokens.add(token)
+    return secret

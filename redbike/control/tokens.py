@@ -11,13 +11,6 @@ from redbike.store.tokens import MOST_PATTERNS, Token, check_name, check_role, m
 from redbike.text.printable import quote
 
 
-def add_token(store: Store, name: str, role: str, jobs: Iterable[str] = (), expires: float | None = None) -> str:
-    """Make a token, keep it, and return its secret, see `make_token`."""
-    token, secret = make_token(store, name, role, jobs, expires)
-    store.tokens.add(token)
-    return secret
-
-
 def make_token(
     store: Store, name: str, role: str, jobs: Iterable[str] = (), expires: float | None = None
 ) -> tuple[Token, str]:

@@ -4,7 +4,6 @@ import re
 
 from redbike import Redbike, RoundRobin
 from redbike.control.moving import Mover
-from redbike.control.tokens import add_token
 from redbike.store.entries import pack_entry
 from redbike.store.keys import FIXED, Keys
 from redbike.store.outputs import pack_output
@@ -12,6 +11,7 @@ from redbike.store.scripts import GUARD
 from tests.states import dump
 from tests.store.sharded.test_same_answers import QUESTIONS as SHARED
 from tests.store.sharded.test_same_answers import scrub
+from tests.verbs import add_token
 
 NOW = 1_900_000_000.0
 QUESTIONS = {

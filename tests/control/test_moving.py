@@ -8,13 +8,13 @@ import pytest
 
 from redbike import BadConfig, RedbikeError
 from redbike.control.moving import Mover, check_number
-from redbike.control.tokens import add_token
 from redbike.store.keys import FIXED
 from redbike.store.moving import rules
 from redbike.store.moving.lists import divide_entry
 from redbike.store.sharded.mail import deliver
 from tests.control.moved import World, check_places, fill, list_order
 from tests.crashing import AFTER, Crash, Faults, faulty
+from tests.verbs import add_token
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import json
 from urllib.parse import quote
 
-from redbike.control.tokens import add_token
 from redbike.web.api.routes import ROUTES
+from tests.verbs import add_token
 from tests.web.conftest import BASE, TestClient
 
 JSON = {"content-type": "application/json"}

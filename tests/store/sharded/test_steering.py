@@ -4,12 +4,12 @@ import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.config.settings import Settings
-from redbike.control.tokens import add_token
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.store.namespace import Namespace
 from redbike.store.sharded.steering import catch_up
 from redbike.store.tokens import Token
 from tests.loops import beside
+from tests.verbs import add_token
 from tests.waiting import wait_until
 
 TOKEN = Token("ci", "read", (), None, 0.0, "amy", "digest")
