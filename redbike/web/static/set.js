@@ -2,13 +2,14 @@
 "use strict";
 (() => {
   const form = document.getElementById("set"), shown = document.getElementById("preview");
+  const names = ["id", "schedule", "tz", "spread"];
   const pause = 300; // milliseconds without a key
   let timer, asking;
   const ask = async () => {
     asking?.abort();
     asking = new AbortController();
     const typed = new URLSearchParams();
-    for (const name of ["id", "schedule", "tz", "spread"]) typed.set(name, form.elements[name].value);
+    for (const name of names) typed.set(name, form.elements[name].value);
     if (!typed.get("schedule").trim()) { shown.replaceChildren(); return; }
     try {
       const answer = await fetch(`${form.dataset.preview}?${typed}`, {signal: asking.signal});
@@ -20,8 +21,10 @@
     }
   };
   form.addEventListener("input", (event) => {
-    if (!["id", "schedule", "tz", "spread"].includes(event.target.name)) return;
+    if (!names.includes(event.target.name)) return;
     clearTimeout(timer);
     timer = setTimeout(ask, pause);
   });
+  // What was typed before this script came, or what the browser has filled in again.
+  if (names.some((name) => form.elements[name].value !== form.elements[name].defaultValue)) ask();
 })();

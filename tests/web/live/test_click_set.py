@@ -51,3 +51,14 @@ def test_the_preview_is_that_of_what_was_typed_last(steered, visit):
     expect(preview).to_contain_text("-01-01 05:00")
     field.fill(" ")
     expect(preview).to_be_empty()
+
+
+def test_what_was_typed_before_the_script_came_has_a_preview(steered, visit):
+    tab = visit(f"{steered.url}jobs")
+    held = []
+    tab.route("**/set.js*", lambda route: held.append(route))
+    with tab.expect_request("**/set.js*"):
+        tab.goto(f"{steered.url}set", wait_until="commit")
+    tab.get_by_label("Schedule", exact=True).fill("0 4 1 1 *")
+    held[0].continue_()
+    expect(tab.get_by_label("What the schedule means")).to_contain_text("-01-01 04:00")
