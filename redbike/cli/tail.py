@@ -27,6 +27,7 @@ from redbike.store.live import Printed
 from redbike.store.log import LogEntry, localize
 from redbike.store.names import check_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
+from redbike.store.sharded.missing import list_listens
 from redbike.text.printable import escape
 
 T = TypeVar("T")
@@ -131,8 +132,14 @@ class _Listener:
             yield f"{missing:,} events are missing: they came faster than they were read"
 
     def listen(self) -> None:
-        """Listen to events until this process ends."""
-        self._listen(lambda: self._bike.store.events.listen(self._wants), self._keep, complain)
+        """Listen to events of all shards until this process ends; one that is away does not silence the others."""
+        first, *others = list_listens(self._bike.store)
+        for each in others:
+            threading.Thread(target=self._listen_to, args=(each,), daemon=True).start()
+        self._listen_to(first)
+
+    def _listen_to(self, listen: Callable[..., Iterator[PastRun | LogEntry]]) -> None:
+        self._listen(lambda: listen(self._wants), self._keep, complain)
 
     def listen_to_output(self, jobid: str) -> None:
         """Listen to what the command of a job prints, until this process ends."""

@@ -103,7 +103,9 @@ def wait_for_run(
     # A run that goes on now, and is not the one to wait for, may end while this begins to listen. Where a test moves
     # the clock, the other one says nothing.
     coming.begin(jobid.asked_at if isinstance(jobid, JobHandle) and store.stopped_at is None else None)
-    events = store.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
+    # Other shards have nothing to say of it, and one of them may be away.
+    shard = store.find_shard(jobid)
+    events = shard.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened.
         coming.look()

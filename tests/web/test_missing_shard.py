@@ -7,6 +7,7 @@ import pytest
 
 from redbike import Redbike, Unreachable
 from redbike.connection.client import connect
+from redbike.store.sharded.missing import list_listens
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from redbike.web import app, background
@@ -110,7 +111,7 @@ def test_events_of_the_others_are_heard_meanwhile(bike, own_server, away, monkey
     monkeypatch.setattr(events, "RETRY", 0.05)
     gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == away)
     other = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) != away)
-    hub = events.Hub(lambda: events.list_listens(bike.store))
+    hub = events.Hub(lambda: list_listens(bike.store))
 
     async def check():
         listener = hub.join(lambda jobid: True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from redbike.connection.line import has_room
 from redbike.store.alerts import Known
@@ -22,6 +22,7 @@ from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, uni
 from redbike.store.totals import Queue, Total
 
 END = object()
+IsIt = Callable[[], bool]
 
 
 def add_totals(totals: Iterable[Total]) -> Total:
@@ -185,27 +186,36 @@ def pack_rows(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Call
 
 def listen(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
     """Yield what happens in all shards as it happens; a thread listens to each."""
-    streams = [ask(shard)(*given, **named) for shard in shards]
-    return _join_streams(streams)
+
+    def begin(wants: IsIt | None = None, is_over: IsIt = lambda: False) -> Iterator[Any]:
+        end = threading.Event()
+        return _join_streams([ask(shard)(wants, lambda: end.is_set() or is_over()) for shard in shards], end)
+
+    return begin(*given, **named)
 
 
 def listen_to_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
     """Yield what jobs print, in whichever shards they are."""
-    jobids, *more = given
-    groups = shards.group(jobids, lambda jobid: jobid)
-    streams = [ask(shards[shard])([jobids[each] for each in own], *more, **named) for shard, own in groups.items()]
-    return streams[0] if len(streams) == 1 else _join_streams(streams)
+
+    def begin(jobids: Sequence[str], is_over: IsIt = lambda: False) -> Iterator[Any]:
+        groups = shards.group(jobids, lambda jobid: jobid)
+        owns = {shards[shard]: [jobids[each] for each in places] for shard, places in groups.items()}
+        if len(owns) == 1:
+            return cast(Iterator[Any], ask(*owns)(jobids, is_over))
+        end = threading.Event()
+        streams = [ask(shard)(own, lambda: end.is_set() or is_over()) for shard, own in owns.items()]
+        return _join_streams(streams, end)
+
+    return begin(*given, **named)
 
 
-def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
+def _join_streams(streams: Sequence[Iterator[Any]], end: threading.Event) -> Iterator[Any]:
+    """Yield what streams yield; each has a thread, and looks for `end`, which is set when nobody reads any more."""
     told: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    is_over = threading.Event()
 
     def pass_on(stream: Iterator[Any]) -> None:
         try:
             for each in stream:
-                if is_over.is_set():
-                    break
                 told.put((each, None))
             told.put((END, None))
         except BaseException as error:
@@ -217,6 +227,7 @@ def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
     def receive() -> Iterator[Any]:
         left = len(streams)
         try:
+            yield None
             while left:
                 each, error = told.get()
                 if error is not None:
@@ -226,9 +237,11 @@ def _join_streams(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
                 else:
                     yield each
         finally:
-            is_over.set()
+            end.set()
 
-    return receive()
+    received = receive()
+    next(received)  # once it has begun, it ends with its reader
+    return received
 
 
 def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from redbike.errors import Unreachable
@@ -84,6 +85,20 @@ def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
     """Return an error that names the shard which does not answer."""
     head = f"the shard {shard.keys.prefix} is missing: "
     return error if str(error).startswith(head) else Unreachable(head + str(error))
+
+
+def list_listens(store: "Store") -> list[Callable[..., Iterator[Any]]]:
+    """Return `Events.listen` of each shard of a store: so one that is away does not silence the others."""
+    if len(store.shards) == 1:
+        return [store.events.listen]
+    return [partial(_listen, shard) for shard in store.shards]
+
+
+def _listen(shard: "Store", *given: Any, **named: Any) -> Iterator[Any]:
+    try:
+        return name_silent(shard, shard.events.listen(*given, **named))
+    except Unreachable as error:
+        raise describe_silent(shard, error) from error
 
 
 def name_silent(shard: "Store", stream: Iterator[Any]) -> Iterator[Any]:

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redbike.errors import RedbikeError
 from redbike.store.patterns import compile_patterns
-from redbike.store.sharded.missing import tolerate_missing
+from redbike.store.sharded.missing import list_listens, tolerate_missing
 from redbike.web.api.calls import JSON, Answer, Call, parse_body, read_patterns
-from redbike.web.api.events import ALIVE, FIRST, Hub, list_listens
+from redbike.web.api.events import ALIVE, FIRST, Hub
 from redbike.web.api.openapi import EVENTS, HEARD, OPENAPI, make_document
 from redbike.web.api.problems import INSIDE, Problem
 from redbike.web.api.routes import PREFIX, Given, Route, match

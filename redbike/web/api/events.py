@@ -11,15 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import RedbikeError
 from redbike.queries.events import Line, make_line
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry
-from redbike.store.sharded.missing import describe_silent, name_silent
-from redbike.store.store import Store
 from redbike.web.api.problems import dump
 from redbike.web.stream import Reader
 
@@ -31,7 +28,7 @@ FIRST = b": what happened before is in /api/runs and /api/log\n\n"
 LISTENING = b"event: listening\ndata: {}\n\n"
 ALIVE = b": alive\n\n"
 
-Listen = Callable[[Callable[[], bool]], Iterable[PastRun | LogEntry]]
+Listen = Callable[..., Iterable[PastRun | LogEntry]]
 
 
 class Listener(Reader):
@@ -121,7 +118,7 @@ class Hub:
     def _work(self, number: int, listen: Listen, is_over: threading.Event) -> None:
         while not is_over.is_set():
             with self._trying(number, is_over):
-                events = listen(is_over.is_set)
+                events = listen(is_over=is_over.is_set)
                 self._note(number, LISTENING, is_over)
                 for event in events:
                     self._tell(make_line(event), is_over)
@@ -162,20 +159,6 @@ class Hub:
         """Return what is to be told of all servers: one that is away, or that all are listened to; nothing before."""
         away = next((state for state in self._states.values() if state != LISTENING), b"")
         return away or (LISTENING if len(self._states) == self._number else b"")
-
-
-def list_listens(store: Store) -> list[Listen]:
-    """Return what listens to each shard of a store: so one that is away does not silence the others."""
-    if len(store.shards) == 1:
-        return [lambda is_over: store.events.listen(is_over=is_over)]
-    return [partial(_listen, shard) for shard in store.shards]
-
-
-def _listen(shard: Store, is_over: Callable[[], bool]) -> Iterator[PastRun | LogEntry]:
-    try:
-        return name_silent(shard, shard.events.listen(is_over=is_over))
-    except Unreachable as error:
-        raise describe_silent(shard, error) from error
 
 
 def write(kind: str, value: object) -> bytes:

@@ -1,0 +1,94 @@
+"""Who waits for runs, or listens to events, while one of two shards does not answer."""
+
+import threading
+
+import pytest
+
+from redbike import Redbike, RoundRobin, Unreachable
+from redbike.cli import tail
+from redbike.connection.client import connect
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.loops import join, start
+from tests.waiting import wait_until
+
+
+class Passing(RoundRobin):
+    def work(self, jobid):
+        pass
+
+
+JOBS = [f"job-{number}:A" for number in range(8)]
+
+
+@pytest.fixture
+def bike(server_url, prefix, own_server):
+    """The second of its two shards is on a server of its own."""
+    worker = Passing("A")
+    with Redbike(worker, prefix, server_url, shards=2, noted_as="ada@here") as bike, connect(own_server.url) as other:
+        first, second = bike.store.shards
+        store = ShardedStore([first, Store(other, second.keys.prefix, worker.queue_for)], bike.store.agreement)
+        bike._compose(store, store.noted_as("ada@here"), worker)
+        yield bike
+
+
+@pytest.fixture
+def gone(bike):
+    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 1)
+
+
+@pytest.fixture
+def near(bike):
+    return next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 0)
+
+
+def count_listeners(shard):
+    return shard.client.pubsub_shardnumsub(shard.keys.journal)[0][1]
+
+
+def list_threads():
+    return {each for each in threading.enumerate() if each.name == "redbike-listener"}
+
+
+def test_a_job_of_the_other_is_waited_for(bike, near, own_server):
+    bike.set(near, "EVERY:1h")
+    own_server.stop()
+    ended = []
+    waiting = start(lambda: ended.append(bike.wait(near, 60)))
+    wait_until(lambda: count_listeners(bike.store.shards[0]))
+    bike.run(near)
+    assert bike.work_one() == near
+    join(waiting)
+    assert [run.outcome for run in ended] == ["ok"]
+
+
+def test_tail_hears_the_other_and_names_it(bike, gone, near, own_server, monkeypatch, capsys):
+    monkeypatch.setattr(tail, "RETRY", 0.05)
+    own_server.stop()
+    listener = tail._Listener(bike)
+    start(listener.listen)
+    wait_until(lambda: count_listeners(bike.store.shards[0]))
+    bike.set(near, "EVERY:1h")
+    assert listener.heard.get(timeout=60).jobid == near
+    name, said = bike.store.shards[1].keys.prefix, []
+    wait_until(lambda: said.append(capsys.readouterr().err) or f"the shard {name} is missing: " in "".join(said))
+    own_server.start()
+    wait_until(lambda: count_listeners(bike.store.shards[1]))
+    bike.set(gone, "EVERY:1h")
+    assert listener.heard.get(timeout=60).jobid == gone
+    assert "".join(said).count("\n") == 1
+    assert capsys.readouterr().err.startswith("redbike: the server is back")
+
+
+def test_nothing_listens_any_more_once_nobody_reads(bike, gone, near, own_server):
+    before = list_threads()
+    for listen in (bike.store.events.listen, lambda: bike.store.live.listen([gone, near])):
+        events = listen()
+        assert len(list_threads() - before) == 2
+        events.close()
+        wait_until(lambda: not list_threads() - before)
+    own_server.stop()
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            next(bike.store.events.listen())
+    wait_until(lambda: not list_threads() - before)
