@@ -327,6 +327,8 @@ class Reader:
         if text.endswith("bike.work()\n"):
             self.due.update(re.findall(r'bike.set\("(\S+)", "NOW"\)', text))
             self.wait_for_runs()
+            # Another worker may have run it while this one only began.
+            wait_until(lambda: str(process.pid) in {row[3] for row in self.shell.list_rows("workers")}, 60)
             process.send_signal(signal.SIGINT)
         status, printed = process.wait(100 * SLOWNESS), self.shell.log("printed")
         assert status == 0, printed + self.shell.log("errors")
