@@ -9,6 +9,7 @@ import pytest
 
 from redbike import Redbike
 from redbike.web import app
+from tests.queries.kept import register
 from tests.states import dump, unchanged
 from tests.verbs import Quiet
 from tests.waiting import SLOWNESS
@@ -49,6 +50,16 @@ def test_a_new_job_is_set(bike, browser):
     schedule = "CRON_TZ=Europe/Berlin 0 3 * * *"
     assert told(bike, "new:A") == (schedule, {"retries": 5, "timeout": 90, "overlap": "queue"}, {"a": "<b>"})
     assert [(entry.who, entry.action, entry.jobid) for entry in bike.log()] == [(WHO, "set", "new:A")]
+
+
+def test_what_one_should_know_of_a_job_is_said(bike, browser):
+    register(bike.store, "worker", queues=["work-A"], now=bike.store.timeline.read_clock())
+    for jobid, schedule, said in (
+        ("new:Z", "0 3 * * *", "no worker works its queue 'work-Z'"),
+        ("late:A", "AFTER:loed:A", "it waits for 'loed:A', which is no job yet"),
+    ):
+        page = browser.send(browser.get("/set"), "Set this job", id=jobid, schedule=schedule)
+        assert page.notes == [f"{jobid}: schedule none → {schedule}. Warning: {said}."]
 
 
 def test_an_edit_changes_what_was_edited_and_nothing_else(bike, browser, kept):

@@ -7,7 +7,9 @@ from starlette.responses import Response
 
 from redbike.config.options import DATA
 from redbike.config.parameters import OPTIONS
+from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
+from redbike.queries.following.unknown import describe_unknown
 from redbike.schedule.clock import Clock
 from redbike.schedule.parser import parse
 from redbike.store.names import check_known_jobid
@@ -134,12 +136,17 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     name, changes = show_text(draft.jobid), draft.list_changes(kept)
     if not (changes or draft.tz or draft.schedule != kept.schedule):
         return Note(f"{name}: {UNCHANGED}")
+    warnings = list[str]()
+    setter = Setter(steerer.store, steerer.settings, warnings.append)
     try:
-        has_runs = steerer.setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
+        has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
         differences = compare(kept, Kept.read(steerer.store, draft.jobid))
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
-    is_stop = parse(draft.schedule, draft.tz or steerer.setter.settings.timezone, draft.jobid).never_runs
-    left = "" if has_runs or is_stop else " Nothing is left to run of it."
-    return Note(f"{name}: {said}.{left}")
+    schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
+    left = "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
+    if schedule.is_awaiting:
+        warnings += describe_unknown(steerer.store, draft.jobid)
+    known = (show_text(text.removeprefix(f"{draft.jobid}: ")) for text in warnings)
+    return Note(f"{name}: {said}.{left}" + "".join(f" Warning: {text}." for text in known))
