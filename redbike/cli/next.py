@@ -14,7 +14,7 @@ from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse, parse_stored
+from redbike.schedule.parser import is_hashed, parse, parse_stored
 
 if TYPE_CHECKING:
     from redbike.facade.redbike import Redbike
@@ -61,6 +61,8 @@ def print_next(arguments: Arguments, config: Config) -> None:
     if schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return
+    if is_hashed(text):
+        complain("H stands for its lowest value here, and for another one in each job: redbike next JOBID tells it")
     _print_runs(schedule, span, schedule.timezone or zone)
 
 

@@ -95,6 +95,11 @@ def parse_stored(text: str) -> Schedule:
     return Every.read(text) or parse(text)
 
 
+def is_hashed(text: str) -> bool:
+    """Tell whether the instants of a schedule differ from job to job, as it has an ``H``."""
+    return _examine(text).is_hashed
+
+
 def is_one_off(text: str) -> bool:
     """Tell whether a job with this stored schedule runs once; False for an invalid text."""
     try:

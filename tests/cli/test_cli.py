@@ -175,6 +175,9 @@ def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
     over = shell.run("next", "DTSTART:20200101T000000Z\nRRULE:FREQ=DAILY;COUNT=1")
     assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
     assert shell.run("next", "CONTINUE").stderr == ""
+    hashed = shell.run("next", "CRON_TZ=UTC 0 H 3,h * *")
+    assert hashed.stderr.startswith("redbike: H stands for its lowest value here")
+    assert "T00:00:00" in hashed.stdout.splitlines()[1]
     # Times are read in the zone that is given.
     after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")
     assert after.stdout.splitlines()[1].startswith("2026-01-01T01:00:00+09:00")
