@@ -50,6 +50,11 @@ def wait_for_stream(page, number=1):
     wait_until(lambda: sum(len(view.viewers) for view in state.list_views(only_new=False)) == number, BUSY / 1000)
 
 
+def wait_for_scripts(tab):
+    """Wait until the scripts of a page hear keys that is shown already; one that was visited has waited for that."""
+    tab.wait_for_load_state()
+
+
 def press(tab, name):
     """Click the button with exactly this text."""
     tab.get_by_role("button", name=name, exact=True).click()

@@ -14,7 +14,7 @@ from redbike import Redbike
 from redbike.web.pages import PAGES, timeline
 from tests.loops import beside
 from tests.waiting import wait_until
-from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_stream
+from tests.web.live.browsers import BUSY, HOSTILE, NEEDS_CHROMIUM, PATHS, wait_for_scripts, wait_for_stream
 from tests.web.live.conftest import serve, wait_for_queues
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.acceptance]
@@ -67,6 +67,7 @@ def test_the_timeline_moves_by_arrow_keys_and_by_dragging(busy, visit):
     for key, since in (("ArrowRight", first + 1800), ("ArrowLeft", first), ("ArrowLeft", first - 1800)):
         tab.keyboard.press(key)
         expect(tab.locator(f"[data-since='{since:.1f}']")).to_be_visible()
+        wait_for_scripts(tab)
     # By a half of its width to the left: half an hour later.
     box = strip.bounding_box()
     tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)
@@ -204,6 +205,7 @@ def test_the_palette_leads_to_a_button(steering, visit):
         expect(tab.get_by_role("button", name=button)).to_be_focused()
     tab.keyboard.press("Enter")
     expect(tab.locator(".note")).to_contain_text("hello:A")
+    wait_for_scripts(tab)
     # What was found before does not count.
     tab.keyboard.press("/")
     expect(tab.get_by_role("option")).to_have_count(9)
