@@ -50,6 +50,10 @@ def watch(page, view="", **more):
         yield read_events(answer)
 
 
+def get(url, **more):
+    return httpx.get(url, timeout=BUSY, **more)
+
+
 def wait_for(events, fits, kind="parts"):
     """The first event of this kind with such a value."""
     return next(event for event in events if event.kind == kind and fits(event.value))
@@ -168,10 +172,10 @@ def test_one_process_listens_once_and_only_while_somebody_looks(page, client, mo
             next(first), next(second)
             wait_until(lambda: listeners(client) == 1, BUSY)
             assert len(threads()) == 2
-            assert httpx.get(f"{page.url}events?page=").status_code == 503, "too many look"
+            assert get(f"{page.url}events?page=").status_code == 503, "too many look"
 
         def is_let_in():
-            with httpx.stream("GET", f"{page.url}events?page=") as answer:
+            with httpx.stream("GET", f"{page.url}events?page=", timeout=BUSY) as answer:
                 return answer.status_code == 200
 
         wait_until(is_let_in, BUSY)
@@ -181,7 +185,7 @@ def test_one_process_listens_once_and_only_while_somebody_looks(page, client, mo
         wait_until(lambda: listeners(client) == 1, BUSY)
         page.application.state.live.stop()
         assert [event for event in again if event.kind != "parts"] == []
-    assert httpx.get(f"{page.url}events?page=").status_code == 503
+    assert get(f"{page.url}events?page=").status_code == 503
     wait_until(lambda: not threads(), BUSY)
 
 
@@ -230,10 +234,10 @@ def test_a_view_that_cannot_be_shown_harms_no_other(page, monkeypatch):
 
 def test_no_form_of_somebody_is_shown_to_others_and_nothing_without_the_token(bike):
     with serve(bike, write=True, token="s3cret" * 4) as page:
-        assert httpx.get(f"{page.url}events?page=").status_code == 401
+        assert get(f"{page.url}events?page=").status_code == 401
         bearer = {"authorization": f"Bearer {'s3cret' * 4}"}
         with watch(page, headers=bearer) as events:
-            browser = httpx.get(page.url, headers=bearer).cookies["redbike-browser"]
+            browser = get(page.url, headers=bearer).cookies["redbike-browser"]
             token = page.application.state.site.keys.make_form(browser)
             found = next(events).value
             assert "numbers" in found
@@ -242,7 +246,7 @@ def test_no_form_of_somebody_is_shown_to_others_and_nothing_without_the_token(bi
 
 def test_there_are_no_other_views(page):
     for view in ("find", "events", "login", "../jobs", "static/live.js", "//jobs", f"jobs?{'x' * 5000}"):
-        assert httpx.get(f"{page.url}events", params={"page": view}).status_code == 404
-    answer = httpx.head(f"{page.url}events?page=")
+        assert get(f"{page.url}events", params={"page": view}).status_code == 404
+    answer = httpx.head(f"{page.url}events?page=", timeout=BUSY)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     assert answer.headers["cache-control"] == "no-store"
