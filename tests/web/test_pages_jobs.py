@@ -18,7 +18,7 @@ MANY = 700  # more than a server keeps in one piece
 
 @pytest.fixture
 def some(bike):
-    bike.set("alpha:A", "0 3 * * *")
+    bike.set("alpha:A", "EVERY:1d")
     bike.set("beta:B", "EVERY:1h")
     bike.set("gamma:A", "EVERY:1m", tags="eu,night")
     bike.set("failing:A", "NOW", data={"error": "no luck"})
