@@ -324,8 +324,9 @@ def test_a_time_as_people_say_it_becomes_the_instant_that_is_confirmed(bike, bro
     until = datetime.fromisoformat(shown).replace(tzinfo=UTC).timestamp()
     assert [limits.pause.until for limits in bike.queue_limits()] == [until]
     # One that is done at once is said afterwards.
-    said = press(browser, "/job?id=hourly:A", "Pause this job", until="tomorrow 6:00").notes
-    assert said == [f"hourly:A: paused. The time 'tomorrow 6:00' is {shown} UTC."]
+    [said] = press(browser, "/job?id=hourly:A", "Pause this job", until="tomorrow 6:00").notes
+    until = datetime.fromtimestamp(bike.tell("hourly:A")["paused"]["until"], UTC)
+    assert said == f"hourly:A: paused. The time 'tomorrow 6:00' is {until:%Y-%m-%d} 06:00:00 UTC."
 
 
 PAUSE = ("/job?id=hourly:A", "Pause this job", "Pause the job hourly:A")
