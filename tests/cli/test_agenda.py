@@ -13,6 +13,9 @@ from redbike.cli import main, messages
 from redbike.cli.messages import DONE
 from tests.terminal import COLOUR, plain, run_on_terminal
 
+# From then on, all commands have the same: now, a minute, a quarter of an hour or the day may end between two of them.
+LATER = time.time() // 86400 * 86400 + 2 * 86400
+
 
 @pytest.fixture
 def bike(bike):
@@ -26,9 +29,7 @@ def bike(bike):
 
 
 def test_csv_and_json_say_the_same_from_an_instant_on_for_some_hours(bike, shell):
-    # From the same instant on, as a quarter of an hour may end meanwhile.
-    after = time.time() // 86400 * 86400 + 86400
-    words = ("agenda", f"--after={after:.0f}")
+    words = ("agenda", f"--after={LATER:.0f}")
     rows = shell.list_rows(*words)
     assert sum(int(runs) for _, queue, runs, _ in rows if queue == "work-A") == 60
     found = json.loads(shell.run(*words, "--format=json").stdout)
@@ -36,7 +37,7 @@ def test_csv_and_json_say_the_same_from_an_instant_on_for_some_hours(bike, shell
     assert [[f"{row['from']:.0f}", row["queue"], str(row["runs"]), " ".join(row["jobs"])] for row in found] == rows
     assert {row["from"] % 900 for row in found} == {0}
     assert [(row["from"], row["queue"], row["runs"]) for row in found] == [
-        (each.start, each.queue, each.runs) for each in bike.agenda(after=after)
+        (each.start, each.queue, each.runs) for each in bike.agenda(after=LATER)
     ]
     for more, number in ((["--hours=1"], 67), (["--hours=168"], 7 * 60 + 7 * 28), (["--hours=1", "東京7:A"], 1)):
         assert sum(int(runs) for *_, runs, _ in shell.list_rows(*words, *more)) == number
@@ -47,16 +48,16 @@ def test_what_is_longer_than_the_terminal_goes_to_the_pager(bike, shell, tmp_pat
         return plain(run_on_terminal(shell, *words, lines=lines, PAGER=f"tee {tmp_path}/paged"))
 
     shell.run("pause", "each:*")
-    for command in ("agenda", "log"):
-        whole = show(command, lines=200)
+    for words in (("agenda", f"--after={LATER:.0f}"), ("log",)):
+        whole = show(*words, lines=200)
         assert not (tmp_path / "paged").exists()
-        assert show(command, lines=4)[0] == whole[0]
+        assert show(*words, lines=4)[0] == whole[0]
         paged = (tmp_path / "paged").read_text()
         assert len(plain(paged)) >= 4
         assert COLOUR.search(paged)
         (tmp_path / "paged").unlink()
         for pager in ("", "no-such-program"):
-            assert plain(run_on_terminal(shell, command, lines=4, PAGER=pager))[-len(whole) :] == whole
+            assert plain(run_on_terminal(shell, *words, lines=4, PAGER=pager))[-len(whole) :] == whole
     # To a pipe, whoever reads it decides.
     assert len(shell.run("agenda", "--format=table").stdout.splitlines()) > 4
     assert not (tmp_path / "paged").exists()
