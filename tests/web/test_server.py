@@ -120,6 +120,7 @@ def test_a_client_whose_second_request_does_not_come_has_the_answer_to_the_first
 
 def test_a_client_that_sends_nothing_keeps_nobody_from_asking(monkeypatch):
     monkeypatch.setattr(server, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT", 600.0)  # they are still there when somebody asks
     with serving(PAGE) as (port, _):
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
         wait_until(lambda: b" 503 " in talk(port))
