@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from redbike.cli.watch import ANSWER_TIMEOUT
 from redbike.errors import BadConfig
 from redbike.queries.metrics_server import MOST_AT_ONCE, Address, parse_address
 from tests import serving as serving_process
@@ -113,12 +112,12 @@ def test_clients_that_hang_or_go_away(shell, serving):
 @pytest.mark.acceptance
 def test_a_server_of_redis_that_hangs_goes_away_and_comes_back(own):
     own.server.start()
-    own.answer_timeout = None
+    own.answer_timeout = 5.0
     serving = serve(own)
     assert 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1]
     pid = own.server.status()["pid"]
     os.kill(pid, signal.SIGSTOP)
-    assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {ANSWER_TIMEOUT:g} s\n")
+    assert get(serving, "/health")[:2] == (503, f"PROBLEM: there was no answer within {own.answer_timeout:g} s\n")
     assert get(serving)[1].endswith('redbike_up{prefix="redbike"} 0.0\n')
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: 'redbike_up{prefix="redbike"} 1.0' in get(serving)[1])
