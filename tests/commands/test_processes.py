@@ -153,7 +153,7 @@ def test_the_next_run_waits_until_the_command_of_a_killed_worker_is_gone(jobs, g
     assert_alone(0.7, lambda: lines(started) == 1)
     # A worker that is to stop does not wait for the command of another one.
     second.terminate()
-    assert second.wait(timeout=10) == 0
+    assert second.wait(timeout=LONG) == 0
     assert "still runs: this worker leaves the job to another one" in jobs.log("second")
     second = jobs.start("work", log="third")
     wait_until(lambda: "waits until the command of its last run" in jobs.log("third"))
