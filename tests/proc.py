@@ -24,7 +24,12 @@ def arguments_below(pid: int) -> list[str]:
 
 def is_gone(pid: int) -> bool:
     """Whether the process has ended; perhaps nobody has waited for it yet."""
-    return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] in ([], ["Z"])
+    return read_state(pid) in ("", "Z")
+
+
+def read_state(pid: int) -> str:
+    """The letter of the state of the process: S if it waits for something; nothing if it is gone."""
+    return "".join(_read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1])
 
 
 def handles(pid: int, number: signal.Signals) -> bool:

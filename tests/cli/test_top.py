@@ -24,6 +24,7 @@ from redbike.schedule.clock import Clock
 from redbike.store.next_state import NextState
 from tests.commandline import Shell, memory_file, read
 from tests.loops import make_worker
+from tests.proc import read_state
 from tests.terminal import COLOUR
 from tests.verbs import take_one
 from tests.waiting import wait_until
@@ -161,17 +162,12 @@ def test_a_run_tells_how_far_it_is_until_it_ends(bike, shell):
 def test_ctrl_z_gives_the_terminal_back_and_it_goes_on_later(bike, shell):
     screen = Screen(shell)
     screen.process.send_signal(signal.SIGTSTP)
-    wait_until(lambda: state(screen.process.pid) == "T")
+    wait_until(lambda: read_state(screen.process.pid) == "T")
     wait_until(lambda: screen.read().count(END) == 1)
     assert termios.tcgetattr(screen.side) == screen.before
     screen.process.send_signal(signal.SIGCONT)
     wait_until(lambda: screen.read().count(BEGIN) == 2)
     assert screen.end(b"q") == 0
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def test_a_terminal_that_is_closed_ends_it(bike, shell):
