@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import termios
+import threading
 import time
 
 import pytest
@@ -149,10 +150,19 @@ def test_it_is_silent_if_there_is_no_answer(ask, monkeypatch, tmp_path, text):
 
 
 def test_a_server_that_hangs_holds_nobody_up(ask, monkeypatch):
+    hangs = threading.Event()
+
     def hang(*_):
         yield "first:A"
+        hangs.set()
         time.sleep(3600)
 
+    class Asking(threading.Thread):
+        def join(self, timeout=None):
+            assert hangs.wait(60)  # however late it has begun
+            super().join(timeout)
+
+    monkeypatch.setattr(threading, "Thread", Asking)
     monkeypatch.setattr(completion, "ANSWER_TIMEOUT", 0.5)
     monkeypatch.setattr("redbike.cli.bike.list_names", hang)
     assert ask("show", "") == ("words", ["first:A"])
