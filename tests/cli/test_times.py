@@ -42,7 +42,8 @@ def test_each_says_which_instant_it_has_understood(away, words, option, is_past)
     assert done.returncode == 0, done.stderr
     said, when, zone = SAID.search(done.stderr).groups()
     assert (said, zone) == (text, "Pacific/Auckland")
-    distance = datetime.fromisoformat(when) - now
+    # In the hour that comes twice, it says which one is meant.
+    distance = datetime.fromisoformat(when).replace(tzinfo=None) - now
     assert timedelta(hours=-20) < distance < timedelta(hours=-18) if is_past else distance < timedelta(hours=6)
     # One that says itself which it is needs no words.
     exact = "2001-01-01" if is_past else "2090-01-01"
