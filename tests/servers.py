@@ -1,6 +1,7 @@
 """Several real servers that belong together: the nodes of a cluster, and a master with its replicas and Sentinels."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -21,15 +22,29 @@ PATIENT, NODE_TIMEOUT = 60_000, 1000
 # Milliseconds after which a Sentinel counts a server as gone. It pings a new master after a second, and not before.
 DOWN_AFTER = 2000
 SLOTS = 16384
+# Linux gives to whoever wants any port one from 32768 on: so nobody gets these by chance.
+PORTS = range(20_000, 32_768)
+_first = os.getpid() * 131 % len(PORTS)
+_candidates = itertools.cycle([*PORTS[_first:], *PORTS[:_first]])
+_names: list[socket.socket] = []  # by which other processes of tests know what this one has taken, until it ends
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens at just now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports that nobody listens at, and nobody else takes, not even while a server that has one is down."""
+    return list(itertools.islice(filter(_take_port, _candidates), number))
+
+
+def _take_port(port: int) -> bool:
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0redbike-tests-{port}")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        name.close()
+        return False
+    _names.append(name)
+    return True
 
 
 class Node:

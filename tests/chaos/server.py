@@ -7,7 +7,6 @@ harness can look at what a restarted server holds before anyone else gets to it.
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -22,6 +21,7 @@ from redbike.connection.launcher import find_binary
 from redbike.store.keys import Keys
 from redbike.store.sharded.places import name_shards
 from tests.chaos.journal import Journal
+from tests.servers import free_ports
 from tests.waiting import wait_until
 
 SAMPLE = 0.05  # seconds between two looks at the size of the append-only file
@@ -146,7 +146,8 @@ class Server:
         self._number += place is None
         place = place or self.folder / f"server{self._number}"
         place.mkdir(exist_ok=True)
-        own = {"dir": str(place), "unixsocket": str(place / "s"), "port": str(_free_port()), "appendfsync": self.fsync}
+        [port] = free_ports(1)
+        own = {"dir": str(place), "unixsocket": str(place / "s"), "port": str(port), "appendfsync": self.fsync}
         options = OPTIONS | own | {"logfile": str(self.folder / "server.log")}
         arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
         process = subprocess.Popen([self._binary, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -188,12 +189,6 @@ def _has_written(persistence: dict[str, Any]) -> bool:
     """Whether a replica has the whole data set in its append-only file: it rewrites that after it was synchronised."""
     busy = persistence["aof_rewrite_in_progress"] or persistence["aof_rewrite_scheduled"]
     return bool(persistence["aof_enabled"]) and not busy and not persistence["async_loading"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def name_prefixes(shards: int, alone: str = "redbike") -> list[str]:
