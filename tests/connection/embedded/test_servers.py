@@ -24,6 +24,12 @@ def start(folder):
     return EmbeddedServer(folder).start()
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Wait for a suspended server however long the test needs until that goes on."""
+    monkeypatch.setattr("redbike.connection.embedded.SILENCE", 600.0)
+
+
 # One server for a folder
 
 
@@ -52,7 +58,7 @@ def test_it_is_private_and_durable_and_starts_once_and_stops_once(server, thread
 
 
 @pytest.mark.acceptance
-def test_one_that_is_suspended_is_waited_for(server, threads, caplog):
+def test_one_that_is_suspended_is_waited_for(server, threads, caplog, patient):
     pid = suspend(server)
     came = threads.submit(server.start)
     wait_until(lambda: "does not answer; waiting" in caplog.text)
@@ -76,7 +82,7 @@ def test_one_that_is_suspended_for_long_is_an_error_that_says_so(server, monkeyp
     assert not server.start()
 
 
-def test_one_that_dies_while_it_is_waited_for_is_started_once(server, threads):
+def test_one_that_dies_while_it_is_waited_for_is_started_once(server, threads, patient):
     pid = suspend(server)
     results = [threads.submit(start, server.folder) for _ in range(3)]
     # Two wait at least by then: the backlog of a suspended server shows who does.
@@ -161,7 +167,7 @@ def start_without_lock(server):
     return process
 
 
-def test_one_of_an_older_version_is_used_waited_for_and_stopped(server, threads, caplog):
+def test_one_of_an_older_version_is_used_waited_for_and_stopped(server, threads, caplog, patient):
     process = start_without_lock(server)
     assert server.start() is False
     process.send_signal(signal.SIGSTOP)
