@@ -19,7 +19,7 @@ def busy():
 
     def answer(given):
         at_it.append(given)
-        free.wait(30)
+        free.wait(600)
         return Page(200, "done\n")
 
     with Server(Address("127.0.0.1", 0), {"/page": answer}) as server:
@@ -32,7 +32,7 @@ def busy():
 
 def get(server):
     try:
-        with urllib.request.urlopen(f"{server.url}/page", timeout=30) as answer:
+        with urllib.request.urlopen(f"{server.url}/page", timeout=600) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         error.close()
