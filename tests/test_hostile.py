@@ -286,7 +286,7 @@ def test_a_key_that_is_of_a_wrong_type_while_a_worker_waits_is_named(client, she
     client.hset("redbike-schedules", "job:A", "NOW")
     client.lpush("redbike-work-A", "job:A")
     client.lpush("redbike-wake-work-A", "1")
-    assert worker.wait(timeout=20) == FAILED
+    assert worker.wait(timeout=60) == FAILED
     assert "WRONGTYPE redbike-statuses is a stream, not a hash" in shell.log().splitlines()[-1]
     assert client.llen("redbike-work-A") == 1, "nothing was taken"
 

@@ -617,7 +617,7 @@ def test_jobs_live_and_end_with_three_users(users, shells, tmp_path, shards):
     wait_until(lambda: "worked due:A" in shells["worker"].log("work") and "no luck" in ask("failures"))
     assert ask("fsck") == ""
     ask("control", "HALT")
-    assert [loop.wait(timeout=10) for loop in loops] == [0, 0]
+    assert [loop.wait(timeout=60) for loop in loops] == [0, 0]
 
     logged = "".join([*said, shells["dispatcher"].log(), shells["worker"].log("work")])
     assert "DEBUG" in logged
@@ -791,7 +791,7 @@ def test_ids_that_were_put_into_redis_by_hand_forge_no_line_of_log(shell, client
     worker = shell.start("work", "jobs:Worker('A')")
     wait_until(lambda: client.hlen("redbike-failures") == len(ids))
     worker.terminate()
-    assert worker.wait(timeout=10) == 0
+    assert worker.wait(timeout=60) == 0
     logged = [line for line in shell.log().splitlines() if re.match(r"\d{4}-\d\d-\d\dT", line)]
     assert len([line for line in logged if "no luck" in line]) == len(ids)
     assert all(line.isprintable() for line in logged)

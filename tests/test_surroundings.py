@@ -33,7 +33,7 @@ def test_a_forked_command_imports_from_its_folder_and_inherits_what_is_ignored(s
         signal.signal(signal.SIGHUP, before)
     process = shell.start("tail")
     process.terminate()
-    assert process.wait(20) in (-signal.SIGTERM, 130, 143)
+    assert process.wait(60) in (-signal.SIGTERM, 130, 143)
 
 
 def test_what_a_test_leaves_behind_is_killed(shell):
@@ -49,7 +49,7 @@ def test_what_a_test_leaves_behind_is_killed(shell):
         process.stdout.close()
         forked = shell.start("tail")
         FORK_SERVER.end_all()
-    assert process.wait(20) == forked.wait(20) == -signal.SIGKILL
+    assert process.wait(60) == forked.wait(60) == -signal.SIGKILL
     wait_until(lambda: all(map(is_gone, pids)))
 
 

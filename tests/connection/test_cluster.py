@@ -184,7 +184,7 @@ def test_the_least_rights_of_the_three_users_are_enough_with_one_for_the_cluster
     wait_until(lambda: '"STP' in client.run("tell", "job:A").stdout)
     assert client.run("fsck").stdout == ""
     assert client.run("control", "HALT").returncode == 0
-    assert [process.wait(20) for process in processes] == [0, 0]
+    assert [process.wait(60) for process in processes] == [0, 0]
     assert "NOPERM" not in client.log()
     user = IN_A_SHELL["client"][:3]
     for node in cluster.nodes:

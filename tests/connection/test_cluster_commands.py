@@ -39,7 +39,7 @@ def test_every_command_does_its_work_on_a_cluster(tmp_path, cluster, prefix):
     output("unset fails:A")
     assert sorted(output("schedules").splitlines())[0].startswith("job:A,")
     output("control HALT")
-    assert up.wait(20) == 0
+    assert up.wait(60) == 0
     # The timeline is lost behind Redbike's back.
     key = f"{{{prefix}}}-timeline"
     assert cluster.master_of(key).client.delete(key) == 1

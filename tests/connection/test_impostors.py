@@ -65,7 +65,7 @@ def test_loops_wait_until_the_server_is_back_in_its_place(shell):
     wait_until(lambda: "done second:A" in shell.log("work"))
     for process in processes:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert "Traceback" not in shell.log("dispatch") + shell.log("work")
     server.kill()
     server.client.close()

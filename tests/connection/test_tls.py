@@ -54,7 +54,7 @@ def a_job_is_worked(shell):
     wait_until(lambda: shell.log().count("worked job:A") >= 2)
     assert json.loads(shell.run("tell", "job:A").stdout)["schedule"].startswith("EVERY:0.2s@")
     assert shell.run("control", "HALT").returncode == 0
-    assert [loop.wait(timeout=10) for loop in loops] == [0, 0]
+    assert [loop.wait(timeout=60) for loop in loops] == [0, 0]
     assert "Traceback" not in shell.log()
 
 

@@ -65,7 +65,7 @@ def test_one_that_is_suspended_is_waited_for(server, threads, caplog, patient):
     assert pids(server.folder) == [pid]
     assert server.status()["answers"] is False
     os.kill(pid, signal.SIGCONT)
-    assert came.result(10) is False
+    assert came.result(60) is False
     assert caplog.text.count("waiting") == 1
     assert pids(server.folder) == [pid]
 
@@ -137,7 +137,7 @@ def test_two_with_other_temporary_folders_and_a_deep_folder_are_one(deep, tmp_pa
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program, str(deep.folder)]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert said.stdout == "b'kept'\n", said.stderr
     assert len(pids(deep.folder)) == 1
     deep.stop()
@@ -175,9 +175,9 @@ def test_one_of_an_older_version_is_used_waited_for_and_stopped(server, threads,
     wait_until(lambda: "waiting" in caplog.text)
     assert pids(server.folder) == [process.pid]
     process.send_signal(signal.SIGCONT)
-    assert came.result(10) is False
+    assert came.result(60) is False
     assert server.stop() is True
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
 
 
 def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_path, monkeypatch):

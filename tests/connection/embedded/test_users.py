@@ -32,7 +32,7 @@ def up(tmp_path):
     for process in shell.started:
         if process.poll() is None:
             process.terminate()
-            process.wait(30)
+            process.wait(60)
     shell.close()
 
 
@@ -62,7 +62,7 @@ def test_it_stops_under_the_process_that_started_it(server, tmp_path):
     wait_until(lambda: server.status()["running"])
     # It stays a zombie until its parent waits for it, which ends it all the same.
     assert server.stop() is True
-    starter.communicate(timeout=10)
+    starter.communicate(timeout=60)
 
 
 def test_its_users_leave_it_stopped_until_it_is_started(server):
@@ -124,7 +124,7 @@ def test_up_keeps_it_up(server, up, tmp_path):
     wait_until(lambda: "b:A" in ran.read_text())
     bike.client.close()
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert pids(server.folder) == []
     said = "started a server in '.redbike'; it ends with this command, unless others use it\n"
     printed = (tmp_path / "A").read_text()
@@ -136,9 +136,9 @@ def test_an_up_that_is_refused_ends_it(server, up, tmp_path):
     with Redbike(RoundRobin("A"), redis_config=f"embedded:{server.folder}", shards=2) as bike:
         bike.set("a:A", "@hourly")
     server.stop()
-    assert up("A").wait(30) == 2
+    assert up("A").wait(60) == 2
     (tmp_path / ".redbike.conf").write_text("[redbike]\nshards: 2\n")
-    assert up("A", "--schedules=none.csv").wait(30) == 2
+    assert up("A", "--schedules=none.csv").wait(60) == 2
     printed = (tmp_path / "A").read_text()
     assert ("bad shards 1" in printed, "cannot read 'none.csv'" in printed) == (True, True)
     assert (printed.count("started a server"), pids(server.folder)) == (2, [])
@@ -159,11 +159,11 @@ def test_the_up_that_started_it_leaves_it_to_another(server, up, tmp_path):
     works("a:B")
     (pid,) = pids(server.folder)
     first.terminate()
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0
     assert pids(server.folder) == [pid]
     works("b:B")
     second.terminate()
-    assert second.wait(30) == 0
+    assert second.wait(60) == 0
     for queue, why in (("A", "others use it"), ("B", "it ran before")):
         said = f"; the embedded server runs on, as {why}: redbike server stop ends it\n"
         assert (tmp_path / queue).read_text().endswith(said)
