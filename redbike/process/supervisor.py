@@ -138,9 +138,13 @@ class _Supervisor:
         assert self._stopped_at is not None
         # A child ignores a second signal that comes earlier.
         time.sleep(max(0.0, self._stopped_at + 1.2 * AGAIN - time.monotonic()))
-        self._send(signal.SIGTERM, self.commands)
         deadline = time.monotonic() + KILL_TIMEOUT
-        while time.monotonic() < deadline and any(child.poll() is None for child in self._list_running(self.commands)):
+        send_at = 0.0
+        while (now := time.monotonic()) < deadline and self._list_running(self.commands):
+            if now >= send_at:
+                # Again and again: one that has heard late of the first signal would ignore a single one.
+                self._send(signal.SIGTERM, self.commands)
+                send_at = now + AGAIN / 2
             time.sleep(0.02)
         for child in self._list_running(self.commands):
             with contextlib.suppress(ProcessLookupError):
