@@ -169,6 +169,10 @@ class Reader(threading.Thread):
         for line in lines.finish():
             self._print(line)
 
+    def is_running(self) -> bool:
+        """Tell whether the child has reported that it runs."""
+        return RUNNING in self._read_reports()
+
     def finish(self, status: int) -> End:
         """Return the end of the child, which has exited with `status`."""
         self.join(OUTPUT_TIMEOUT)

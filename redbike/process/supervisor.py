@@ -31,6 +31,7 @@ from redbike.process.signals import SignalHandlers
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
+RUNNING_INTERVAL = 0.1  # seconds between two looks whether a restarted child runs
 KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
 
 
@@ -162,10 +163,11 @@ class _Supervisor:
                 os.write(child.stdin.fileno(), STOP)
 
     def _keep_running(self, name: str) -> None:
-        pause = FIRST_PAUSE
+        pause, is_restart = FIRST_PAUSE, False
         while not self.stopping.is_set():
             began = time.monotonic()
-            end = self._run_once(name)
+            end = self._run_once(name, is_restart)
+            is_restart = True
             if self.stopping.is_set():
                 return
             if HALTED in end.reports:
@@ -182,10 +184,20 @@ class _Supervisor:
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(LONGEST_PAUSE, pause * 2)
             log.error("%s %s; it is started again in %g s", name, _describe_exit(end.status), pause)
             self.stopping.wait(pause)
-            if not self.stopping.is_set() and self._is_halted():
-                # A child that noticed the HALT may have ended without a report.
-                log.info("halted")
-                self._stop()
+            # A child that noticed the HALT may have ended without a report.
+            self._stop_if_halted()
+
+    def _stop_if_halted(self) -> None:
+        if not self.stopping.is_set() and self._is_halted():
+            log.info("halted")
+            self._stop()
+
+    def _stop_if_halted_before(self, child: subprocess.Popen[bytes], reader: Reader) -> None:
+        """Wait until `child`, a restarted one, runs, and stop if it takes a HALT for older than itself."""
+        while child.poll() is None and not self.stopping.wait(RUNNING_INTERVAL):
+            if reader.is_running():
+                self._stop_if_halted()
+                return
 
     def _is_halted(self) -> bool:
         try:
@@ -194,7 +206,7 @@ class _Supervisor:
             log.debug("it is not known whether there was a HALT: %s", error)
             return False
 
-    def _run_once(self, name: str) -> End:
+    def _run_once(self, name: str, is_restart: bool) -> End:
         try:
             child, output, reports = self._start(name)
         except OSError as error:
@@ -205,6 +217,8 @@ class _Supervisor:
         if self.stopping.is_set():
             child.terminate()
         reader = Reader(name if self.tags else "", output, reports, self.outlet)
+        if is_restart:
+            self._stop_if_halted_before(child, reader)
         # Do not wait for the end of the output: a process that a job has left behind may keep it open.
         return reader.finish(child.wait())
 
