@@ -258,32 +258,30 @@ def test_the_try_that_somebody_asked_for_during_the_one_before_is_waited_for(bik
         bike.run("job")
         assert begun.wait(60)
         assert bike.run("job") == [("job", "owed")]
-        waiting, results = wait_beside(bike, lambda: bike.wait("job", 10))
+        waiting, results = wait_beside(bike, lambda: bike.wait("job", 60))
         goes_on.set()
         join(waiting)
     assert [(run.outcome, run.attempt) for run in results] == [("ok", failures + 1)]
 
 
 def test_a_try_that_overran_is_not_the_end_of_a_run_that_is_requeued(bike, jobs):
-    overran, goes_on = threading.Event(), threading.Event()
+    overran = threading.Event()
 
     @jobs.job("job", timeout="0.3s", on_timeout="requeue", keep_result=True)
     def job() -> int:
+        # The tries that follow take no time, but on a busy machine the first of them may still be late.
         if current_run().attempt < 3:
             overran.wait(60)
-        else:
-            assert goes_on.wait(60)
         return current_run().attempt
 
     results = []
     with beside(bike.store, bike.work, bike.dispatch):
         handle = job.enqueue()
         waiting = start(lambda: results.append(handle.wait(60)))
-        wait_until(lambda: len(list(bike.runs(handle))) == 2)
-        goes_on.set()
         join(waiting)
         overran.set()
-    assert [(run.outcome, run.result) for run in results] == [("ok", 3)]
+    [run] = results
+    assert (run.outcome, run.result, run.attempt >= 3) == ("ok", run.attempt, True)
 
 
 LOST = [
