@@ -102,7 +102,9 @@ def test_the_options_of_a_job_override_those_of_its_command(tmp_path):
 
 
 def test_a_timeout_of_its_job_overrides_that_of_the_command(client, prefix, tmp_path):
-    (tmp_path / "commands.ini").write_text("[commands]\none: /bin/sleep 0.5\n[one]\ntimeout: 0.1\n")
+    # The second time it takes so long that it is ended, however late.
+    line = f"sh -c 'sleep 0.5; [ ! -e {tmp_path}/ran ] || sleep 60; touch {tmp_path}/ran'"
+    (tmp_path / "commands.ini").write_text(f"[commands]\none: {line}\n[one]\ntimeout: 0.1\n")
     bike = Redbike(Commands("A", str(tmp_path / "commands.ini")), prefix, client)
     bike.set("one:A", "NOW", timeout=30)
     assert bike.work_one() == "one:A"
