@@ -58,7 +58,10 @@ def idle(worker, found):
     return thread
 
 
-def test_the_job_comes_with_the_wake_up(store, worker):
+def test_the_job_comes_with_the_wake_up(store, worker, monkeypatch):
+    # Otherwise it would ask again after a while.
+    monkeypatch.setattr("redbike.loop.wakeup.BLOCK", 600)
+    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 700)
     set_job(store, "job:A", "STOP", None)
     found = worker.source.take(1)  # from now on the server has both scripts
     thread = idle(worker, found)
