@@ -270,7 +270,7 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
         Timefile(path).write(since)
     elif kept == "redis":
         store.timeline.advance(since)
-    Dispatcher(store, settings).timekeeper.skip_missed(since if kept == "after" else None)
+    Dispatcher(store.at(now), settings).timekeeper.skip_missed(since if kept == "after" else None)
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline, state.skipped) == (base + 1000, {"missed": 6})
     # A one-off has no next occurrence: it is run, late.
@@ -282,7 +282,7 @@ def test_catchup_none_skips_what_was_missed(store, now, tmp_path, kept):
 def test_catchup_none_gives_nothing_up_because_of_a_restart(store, now, gap, is_skipped):
     store.timeline.advance(now - gap)
     set_job(store.at(now - gap - 1), "job:A", f"EVERY:1000@{now - gap / 2:.6f}", now - gap / 2)
-    Dispatcher(store, Settings(catchup="none")).timekeeper.skip_missed()
+    Dispatcher(store.at(now), Settings(catchup="none")).timekeeper.skip_missed()
     state = store.questions.inspect(["job:A"])[0]
     assert (state.timeline > now, state.skipped) == (is_skipped, {"missed": 1} if is_skipped else {})
 
@@ -326,6 +326,7 @@ def test_after_an_outage_live_workers_may_send_their_heartbeats_first(store, mon
             raise Unreachable("it is away")
         return dispatcher.dispatch_due()
 
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 600.0)
     dispatcher.loop.retry_until_up(fail_once)
     dispatcher.dispatch_due()
     assert store.questions.inspect(["job:A"])[0].running, "nothing is done at once"
@@ -351,6 +352,7 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
             raise Unreachable("it is away")
         moved.append(dispatcher.dispatch_due())
 
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 600.0)
     # In a thread, because it would go on for ever.
     join(start(lambda: dispatcher.loop.retry_until_up(fail_once)))
     assert moved == [0]
