@@ -299,7 +299,8 @@ def say_late(monkeypatch):
     wait_until(lambda: "redbike-presence" not in [thread.name for thread in threading.enumerate()])
 
 
-def test_a_worker_leaves_when_it_takes_long_to_say_that_it_stops(bike, say_late):
+def test_a_worker_leaves_when_it_takes_long_to_say_that_it_stops(bike, say_late, monkeypatch):
+    monkeypatch.setattr(presence, "LAST_WORD", 60.0)
     with beside(bike.store, bike.work):
         wait_until(bike.workers)
     assert bike.workers() == []
