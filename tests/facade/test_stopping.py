@@ -199,6 +199,7 @@ def test_close_waits_for_the_loops_of_other_threads(client, named):
     worker = Held()
     with named(worker) as bike:
         threads, raised = start(bike.dispatch, lambda: bike.work(2))
+        wait_until(lambda: len(bike.workers()) == 2)
         bike.set("job:A", "NOW")
         assert worker.begun.wait(60)
         closing, _ = start(bike.close)
