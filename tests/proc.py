@@ -38,6 +38,11 @@ def handles(pid: int, number: signal.Signals) -> bool:
     return any(int(line.split()[1], 16) >> (number - 1) & 1 for line in lines if line.startswith("SigCgt:"))
 
 
+def waits_in(pid: int, function: str) -> bool:
+    """Whether a thread of the process waits in a function of the system whose name has this in it."""
+    return any(function in _read(task / "wchan") for task in _threads_of(pid))
+
+
 def worker_of(pid: int) -> int:
     """The child of `up` that works, by its arguments. A new child has its parent's for a moment."""
     wait_until(lambda: _workers_of(pid))

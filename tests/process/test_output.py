@@ -6,12 +6,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.commandline import make_module, memory_file, read
-from tests.proc import children_of, is_gone, worker_of
+from tests.proc import children_of, is_gone, waits_in, worker_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -135,7 +134,7 @@ def test_a_job_whose_output_nobody_reads_outlives_its_supervisor(jobs):
     children, worker = children_of(up.pid), worker_of(up.pid)
     up.send_signal(signal.SIGSTOP)
     (jobs.folder / "go").touch()
-    wait_until(lambda: any("pipe_write" in task.read_text() for task in Path(f"/proc/{worker}/task").glob("*/wchan")))
+    wait_until(lambda: waits_in(worker, "pipe_write"))
     up.send_signal(signal.SIGKILL)
     up.wait()
     wait_until(lambda: all(map(is_gone, children)))
