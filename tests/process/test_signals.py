@@ -106,10 +106,13 @@ def test_a_signal_lets_the_current_job_finish(jobs, command, number):
 
 @pytest.mark.parametrize(("command", "number"), [("dispatch", HANGUP), ("work", INTERRUPT)])
 def test_a_signal_ends_an_idle_process_soon(jobs, client, command, number):
+    # By itself it would look after a long time.
+    patient = {"dispatcher__LONGEST_SLEEP": 600.0, "dispatcher__NAP": 600.0, "source__NAP": 600.0, "wakeup__BLOCK": 600}
+    (jobs.folder / "jobs.py").write_text(set_lines(**patient, wakeup__SILENCE=700) + WORKER)
     process = start(jobs, command)
     wait_until(lambda: [each["cmd"] for each in client.client_list()].count("blpop") == 1)
     process.send_signal(number)
-    wait_until(lambda: process.poll() == 0, timeout=4)
+    assert process.wait(30) == 0
     assert "Traceback" not in jobs.log()
 
 
