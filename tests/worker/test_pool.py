@@ -89,7 +89,7 @@ def test_very_short_jobs_are_run_in_batches_and_a_slow_one_holds_up_one_slot(mak
     jobs, threads, gate, begun = Jobs(concurrency=3), Counter(), threading.Event(), threading.Event()
     monkeypatch.setattr(pool, "VERY_SHORT", 2)
 
-    @jobs.job("job")
+    @jobs.job("job", timeout=100)
     def job() -> None:
         threads[threading.current_thread().name] += 1
         if current_run().jobid == "job:500":
