@@ -84,7 +84,7 @@ def test_the_children_of_a_job_hear_signals_as_new_processes_do(jobs, concurrenc
     run_to_its_end(jobs, "terminate:A")
     assert noted(jobs) == ["pool 285", f"terminated {-signal.SIGTERM:d}"]
     worker.terminate()
-    assert worker.wait(timeout=10) == 0
+    assert worker.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize(("worker", "concurrency"), [("Worker", 1), ("Worker", 2), ("Asynchronous", 2)])
@@ -102,7 +102,7 @@ def test_a_forked_process_that_comes_back_is_no_second_worker(jobs, concurrency,
     assert "which it has forked: ZeroDivisionError" in jobs.log()
     assert list(jobs.bike.fsck()) == []
     process.terminate()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_a_forked_process_has_the_handlers_from_before(jobs):

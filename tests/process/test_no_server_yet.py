@@ -45,7 +45,7 @@ def test_a_signal_ends_the_wait(jobs, port, command):
     process = jobs.start(*command)
     wait_until(lambda: "waiting for it" in jobs.log())
     process.terminate()
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(

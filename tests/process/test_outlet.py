@@ -53,7 +53,7 @@ def test_an_outlet_counts_what_it_leaves_out_and_goes_on():
             received += reader.read(65536)
             outlet.put(b"%d again" % sent)
             sent += 1
-        outlet.close()
+        outlet.close(patience=60)
         os.close(write)
         received += reader.read()
     came = missing = 0

@@ -100,7 +100,9 @@ def test_one_sigterm_ends_up_with_all_its_workers(drill, kinds):
 
 def test_one_sigterm_ends_the_commands_too(drill):
     lines = [f"{kind}: exec {sys.executable} -SE {mischief.__file__} {kind}\n" for kind in KINDS]
-    sections = [f"[{kind}]\nshell: /bin/sh\ntimeout: 6\n" for kind in KINDS]
+    # So that each has begun before it is ended.
+    timeout = f"{6 * SLOWNESS:.1f}"
+    sections = [f"[{kind}]\nshell: /bin/sh\ntimeout: {timeout}\n" for kind in KINDS]
     (drill.folder / "commands.ini").write_text("[commands]\n" + "".join(lines + sections))
     worker = begin(drill, "{0}:C", "work", "jobs:Commands('C', 'commands.ini')", f"--concurrency={len(KINDS)}")
     worker.terminate()

@@ -19,7 +19,7 @@ from tests.cli.refused import check_refused
 from tests.durations import set_lines
 from tests.manager import Manager
 from tests.servers import Node, free_ports
-from tests.waiting import wait_until
+from tests.waiting import SLOWNESS, wait_until
 
 TURNS = {"heartbeat__INTERVAL": 0.2, "source__NAP": 0.2, "dispatcher__LONGEST_SLEEP": 0.2, "dispatcher__NAP": 0.2}
 WORKER = f"""
@@ -39,6 +39,7 @@ class Worker(RoundRobin):
         return 0.5 if queue_name == "work-B" else 1000.0
 """
 LONG = 60.0  # seconds: more than a test takes
+SOON = 3.0 * SLOWNESS  # seconds: more than a process that goes on is silent
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def manage(jobs):
 
 @pytest.mark.acceptance
 def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
-    manager = manage("dispatch", limit=3.0)
+    manager = manage("dispatch", limit=SOON)
     jobs.start("work")
     jobs.bike.set("often:A", "EVERY:0.2s")
     wait_until(lambda: "done often:A" in jobs.log())
@@ -83,7 +84,7 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
 
 @pytest.mark.acceptance
 def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
-    manager = manage("work", limit=3.0)
+    manager = manage("work", limit=SOON)
     jobs.bike.set("long:B", "NOW")
     jobs.bike.set("short:A", "NOW")
     jobs.bike.dispatch_due()
@@ -153,7 +154,7 @@ def notified(tmp_path):
     """The socket that processes are to tell."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
         notified.bind(str(tmp_path / "notify"))
-        notified.settimeout(10)
+        notified.settimeout(60)
         yield notified
 
 
@@ -166,7 +167,7 @@ def test_up_is_ready_when_its_processes_are_started_and_tells_that_it_stops(jobs
     wait_until(lambda: "begun job:A []" in jobs.log())
     up.terminate()
     assert notified.recv(100) == b"STOPPING=1"
-    assert up.wait(10) == 0
+    assert up.wait(60) == 0
 
 
 # In this process
