@@ -52,7 +52,7 @@ def test_a_signal_ends_the_wait(jobs, port, command):
     ("command", "url", "said"),
     [
         (DISPATCH, "redis://:wrong@{place}", "refuses the login"),
-        (WORK, "redis://nowhere.invalid", "cannot reach Redis at nowhere.invalid"),
+        (WORK, "redis://nowhere!", "cannot reach Redis at nowhere!"),
         (UP, "redis://127.0.0.1:1/x", "bad url"),
     ],
 )
