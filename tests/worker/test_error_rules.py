@@ -23,11 +23,10 @@ STOPPED = "LookupError: no account (stop_on has LookupError)"
 
 
 def make_work(kind, raised):
-    """A function of this kind that raises the next one of `raised` each time."""
+    """A function of this kind that raises the next one of `raised` each time, and then is the last run of its job."""
 
     def work():
-        if raised:
-            raise raised.pop(0)
+        raise raised.pop(0) if raised else StopWork
 
     async def wait():
         await asyncio.sleep(0)
