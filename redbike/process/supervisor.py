@@ -31,8 +31,8 @@ from redbike.process.signals import SignalHandlers
 log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a child is restarted
-RUNNING_INTERVAL = 0.1  # seconds between two looks whether a restarted child runs
-KILL_TIMEOUT = 6.0  # seconds from a second signal to SIGKILL: more than an abort may take
+FIRST_LOOK, LONGEST_LOOK = 0.1, 1.0  # seconds between two looks whether a child that was started runs
+KILL_TIMEOUT = 7.0  # seconds from a second signal to SIGKILL: more than an abort may take, and begin late
 
 
 def supervise(
@@ -93,6 +93,7 @@ class _Supervisor:
         self.status = 0
         self._stopped_at: float | None = None  # when the children were told to stop
         self._stop_lock = threading.Lock()
+        self._look_lock = threading.Lock()
         # A thread reads this, as a signal handler must not wait, but may put.
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -163,11 +164,10 @@ class _Supervisor:
                 os.write(child.stdin.fileno(), STOP)
 
     def _keep_running(self, name: str) -> None:
-        pause, is_restart = FIRST_PAUSE, False
+        pause = FIRST_PAUSE
         while not self.stopping.is_set():
             began = time.monotonic()
-            end = self._run_once(name, is_restart)
-            is_restart = True
+            end = self._run_once(name)
             if self.stopping.is_set():
                 return
             if HALTED in end.reports:
@@ -187,26 +187,30 @@ class _Supervisor:
             # A child that noticed the HALT may have ended without a report.
             self._stop_if_halted()
 
-    def _stop_if_halted(self) -> None:
-        if not self.stopping.is_set() and self._is_halted():
-            log.info("halted")
-            self._stop()
+    def _stop_if_halted(self) -> bool:
+        """Stop if there was a HALT; return whether that is known."""
+        with self._look_lock:
+            if self.stopping.is_set():
+                return True
+            try:
+                is_halted = self.is_halted()
+            except Exception as error:
+                log.debug("it is not known whether there was a HALT: %s", error)
+                return False
+            if is_halted:
+                log.info("halted")
+                self._stop()
+            return True
 
-    def _stop_if_halted_before(self, child: subprocess.Popen[bytes], reader: Reader) -> None:
-        """Wait until `child`, a restarted one, runs, and stop if it takes a HALT for older than itself."""
-        while child.poll() is None and not self.stopping.wait(RUNNING_INTERVAL):
-            if reader.is_running():
-                self._stop_if_halted()
+    def _stop_if_halted_meanwhile(self, child: subprocess.Popen[bytes], reader: Reader) -> None:
+        """Wait until `child` runs, and stop if there was a HALT while it started: it takes that for an old one."""
+        pause = FIRST_LOOK
+        while child.poll() is None and not self.stopping.wait(pause):
+            if reader.is_running() and self._stop_if_halted():
                 return
+            pause = min(2 * pause, LONGEST_LOOK)
 
-    def _is_halted(self) -> bool:
-        try:
-            return self.is_halted()
-        except Exception as error:
-            log.debug("it is not known whether there was a HALT: %s", error)
-            return False
-
-    def _run_once(self, name: str, is_restart: bool) -> End:
+    def _run_once(self, name: str) -> End:
         try:
             child, output, reports = self._start(name)
         except OSError as error:
@@ -217,8 +221,7 @@ class _Supervisor:
         if self.stopping.is_set():
             child.terminate()
         reader = Reader(name if self.tags else "", output, reports, self.outlet)
-        if is_restart:
-            self._stop_if_halted_before(child, reader)
+        self._stop_if_halted_meanwhile(child, reader)
         # Do not wait for the end of the output: a process that a job has left behind may keep it open.
         return reader.finish(child.wait())
 

@@ -193,26 +193,30 @@ def test_a_halt_while_a_worker_waits_for_its_restart_does_not_bring_it_back(jobs
     assert children_of(parent.pid) == []
 
 
-# What has a worker's process start again, and lasts until there is a file ``go``.
+# What has each child say that it starts, which lasts until there is a file ``go``.
 STARTING = """
-if os.path.exists("killed"):
-    print("starts again", flush=True)
+if os.path.exists("killed") and "up" not in sys.argv:
+    print("starts", flush=True)
     while not os.path.exists("go"):
         time.sleep(0.01)
 """
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "again"])
 @pytest.mark.parametrize("command", ["up", "work"])
-def test_a_halt_while_a_process_starts_again_is_not_missed(jobs, command):
+def test_a_halt_while_a_process_starts_is_not_missed(jobs, command, is_first):
     """It knows of none that is older than itself, and nobody else is left who would hear of it."""
     (jobs.folder / "jobs.py").write_text(WORKER + STARTING)
+    if is_first:
+        (jobs.folder / "killed").touch()
     parent = jobs.start(command, "jobs:Worker('A')", "--processes=2")
     number = 3 if command == "up" else 2
-    wait_until(lambda: len(jobs.bike.workers()) == number)
-    (jobs.folder / "killed").touch()
-    for child in children_of(parent.pid):
-        os.kill(child, signal.SIGKILL)
-    wait_until(lambda: jobs.log().count("starts again") == number)
+    if not is_first:
+        wait_until(lambda: len(jobs.bike.workers()) == number)
+        (jobs.folder / "killed").touch()
+        for child in children_of(parent.pid):
+            os.kill(child, signal.SIGKILL)
+    wait_until(lambda: jobs.log().count("starts\n") == number)
     jobs.bike.control("HALT")
     (jobs.folder / "go").touch()
     assert parent.wait(timeout=60) == 0
