@@ -50,11 +50,12 @@ def pytest_runtest_call(item):
         return (yield)
     seed = os.environ.get("REDBIKE_RANDOM") and random.random()
     delay = Delay(*random.Random(f"{seed} {item.nodeid}").choice(lines))
+    before = sys.gettrace()
     sys.settrace(delay.trace)
     threading.settrace(delay.trace)
     try:
         return (yield)
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
         threading.settrace(None)
         item.add_report_section("call", "delay", f"at line {delay.line}" if delay.has_slept else "nowhere")

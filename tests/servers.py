@@ -22,7 +22,7 @@ PATIENT, NODE_TIMEOUT = 60_000, 1000
 # Milliseconds after which a Sentinel counts a server as gone. It pings a new master after a second, and not before.
 DOWN_AFTER = 2000
 SLOTS = 16384
-# Linux gives to whoever wants any port one from 32768 on: so nobody gets these by chance.
+# By default, Linux gives to whoever wants any port one from 32768 on: so nobody gets these by chance.
 PORTS = range(20_000, 32_768)
 _first = os.getpid() * 131 % len(PORTS)
 _candidates = itertools.cycle([*PORTS[_first:], *PORTS[:_first]])

@@ -17,7 +17,7 @@ OURS += ("MAKE", "MFLAGS")
 OF_PYTHON = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONSAFEPATH")
 OF_PYTHON += ("PYTHONDONTWRITEBYTECODE",)  # each process would compile all modules again
 # What tests of the package may be told: see CONTRIBUTING.rst.
-TOLD = ("REDBIKE_SERVER", "REDBIKE_RANDOM")
+TOLD = ("REDBIKE_SERVER", "REDBIKE_RANDOM", "REDBIKE_DELAY")
 MARK = "REDBIKE_OF_TEST"  # in the environment of what a test starts
 CALM = 0.1  # seconds that `measure` takes on an idle machine of 2025
 

@@ -328,7 +328,10 @@ class Reader:
             self.due.update(re.findall(r'bike.set\("(\S+)", "NOW"\)', text))
             self.wait_for_runs()
             # Another worker may have run it while this one only began.
-            wait_until(lambda: str(process.pid) in {row[3] for row in self.shell.list_rows("workers")}, 60)
+            pid = str(process.pid)
+            wait_until(
+                lambda: process.poll() is not None or pid in {row[3] for row in self.shell.list_rows("workers")}, 60
+            )
             process.send_signal(signal.SIGINT)
         status, printed = process.wait(100 * SLOWNESS), self.shell.log("printed")
         assert status == 0, printed + self.shell.log("errors")

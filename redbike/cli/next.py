@@ -62,7 +62,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
         print("That is past: it is due at once when it is set.")
         return
     if is_hashed(text):
-        complain("H stands for its lowest value here, and for another one in each job: redbike next JOBID tells it")
+        complain("H is its lowest value here. Each job has its own: redbike next JOBID shows it")
     _print_runs(schedule, span, schedule.timezone or zone)
 
 

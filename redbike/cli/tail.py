@@ -3,6 +3,7 @@
 import csv
 import json
 import queue
+import random
 import sys
 import threading
 import time
@@ -92,17 +93,43 @@ class _Allowance:
     def __init__(self, rate: int) -> None:
         self._rate, self._left = rate, float(rate)
         self._looked = time.monotonic()
+        self._lock = threading.Lock()  # a thread listens to each shard
 
     def has_any(self) -> bool:
         """Return whether an event may come now."""
-        now = time.monotonic()
-        self._left = min(self._left + (now - self._looked) * self._rate, self._rate)
-        self._looked = now
-        return self._left > 0
+        with self._lock:
+            now = time.monotonic()
+            self._left = min(self._left + (now - self._looked) * self._rate, self._rate)
+            self._looked = now
+            return self._left > 0
 
     def spend(self) -> None:
         """Count an event that has come."""
-        self._left -= 1
+        with self._lock:
+            self._left -= 1
+
+
+class _Outage:
+    """Says of each server once that it is away, and when all of them are back."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._away = say, set[int]()
+        self._lock = threading.Lock()
+
+    def begin(self, number: int, error: Unreachable) -> None:
+        """Note that this server does not answer."""
+        with self._lock:
+            if number not in self._away:
+                self._away.add(number)
+                self._say(f"{error}; waiting for it")
+
+    def end(self, number: int) -> None:
+        """Note that it does, if it did not."""
+        with self._lock:
+            if number in self._away:
+                self._away.remove(number)
+                if not self._away:
+                    self._say("the server is back; redbike runs and redbike log show what happened meanwhile")
 
 
 class _Listener:
@@ -118,6 +145,7 @@ class _Listener:
         self._bike = bike
         self._fits, self._tags = compile_patterns(patterns), tags
         self._rate, self._allowance = rate, _Allowance(rate)
+        self._lock = threading.Lock()
         self._is_limited = False  # whether events are missing because of `rate`
         self.unread = 0  # events that are missing because too many others waited to be printed
         self._reported = 0  # of these
@@ -133,13 +161,13 @@ class _Listener:
 
     def listen(self) -> None:
         """Listen to events of all shards until this process ends; one that is away does not silence the others."""
-        first, *others = list_listens(self._bike.store)
-        for each in others:
-            threading.Thread(target=self._listen_to, args=(each,), daemon=True).start()
-        self._listen_to(first)
+        outage, (first, *others) = _Outage(complain), list_listens(self._bike.store)
+        for number, each in enumerate(others, 1):
+            threading.Thread(target=self._listen_to, args=(each, outage, number), daemon=True).start()
+        self._listen_to(first, outage, 0)
 
-    def _listen_to(self, listen: Callable[..., Iterator[PastRun | LogEntry]]) -> None:
-        self._listen(lambda: listen(self._wants), self._keep, complain)
+    def _listen_to(self, listen: Callable[..., Iterator[PastRun | LogEntry]], outage: _Outage, number: int) -> None:
+        self._listen(lambda: listen(self._wants), self._keep, outage, number)
 
     def listen_to_output(self, jobid: str) -> None:
         """Listen to what the command of a job prints, until this process ends."""
@@ -151,23 +179,20 @@ class _Listener:
                 self._add(Line(time.time(), "output", jobid, "", None, None, None, escape(line), ""))
 
         # The other thread says that the server is away.
-        self._listen(lambda: self._bike.store.live.listen([jobid]), keep, lambda text: None)
+        self._listen(lambda: self._bike.store.live.listen([jobid]), keep, _Outage(lambda text: None))
 
-    def _listen(self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], say: Callable[[str], None]) -> None:
-        is_away = False
+    def _listen(
+        self, begin: Callable[[], Iterator[T]], keep: Callable[[T], None], outage: _Outage, number: int = 0
+    ) -> None:
         while True:
             try:
                 events = begin()
-                if is_away:
-                    say("the server is back; redbike runs and redbike log show what happened meanwhile")
-                is_away = False
+                outage.end(number)
                 for event in events:
                     keep(event)
             except Unreachable as error:
-                if not is_away:
-                    say(f"{error}; waiting for it")
-                is_away = True
-                time.sleep(RETRY)
+                outage.begin(number, error)
+                time.sleep(RETRY * random.uniform(0.5, 1.5))
             except Exception as error:
                 self.heard.put(error)  # it is raised where it can be reported
                 return
@@ -191,7 +216,8 @@ class _Listener:
         if self.heard.qsize() < MOST:
             self.heard.put(line)
         else:
-            self.unread += 1
+            with self._lock:
+                self.unread += 1
 
 
 def _describe(line: Line, clock: Clock) -> str:

@@ -15,6 +15,7 @@ from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry
 from redbike.store.records import RetryState
 from redbike.store.run import CLOCKS_DIFFER
+from redbike.store.sharded.missing import list_listens
 from redbike.store.store import Store
 from redbike.worker.calls import JobHandle, read_clock
 
@@ -103,9 +104,10 @@ def wait_for_run(
     # A run that goes on now, and is not the one to wait for, may end while this begins to listen. Where a test moves
     # the clock, the other one says nothing.
     coming.begin(jobid.asked_at if isinstance(jobid, JobHandle) and store.stopped_at is None else None)
-    # Other shards have nothing to say of it, and one of them may be away.
-    shard = store.find_shard(jobid)
-    events = shard.events.listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
+    # Only its own shard: another one may be away. What concerns all jobs is in the log of the first one, so that is
+    # found out by looking again.
+    listen = list_listens(store)[store.number_shard(jobid)]
+    events = listen(is_over=lambda: is_over() or time.monotonic() >= end or coming.is_none)
     with closing(cast(Generator[PastRun | LogEntry], events)):
         # It may have ended before anybody has listened.
         coming.look()

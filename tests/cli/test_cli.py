@@ -176,7 +176,7 @@ def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
     assert (over.returncode, over.stderr) == (0, "redbike: no further runs\n")
     assert shell.run("next", "CONTINUE").stderr == ""
     hashed = shell.run("next", "CRON_TZ=UTC 0 H 3,h * *")
-    assert hashed.stderr.startswith("redbike: H stands for its lowest value here")
+    assert hashed.stderr.startswith("redbike: H is its lowest value here")
     assert "T00:00:00" in hashed.stdout.splitlines()[1]
     # Times are read in the zone that is given.
     after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")

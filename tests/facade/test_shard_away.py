@@ -1,12 +1,14 @@
 """Who waits for runs, or listens to events, while one of two shards does not answer."""
 
 import threading
+from functools import partial
 
 import pytest
 
 from redbike import Redbike, RoundRobin, Unreachable
 from redbike.cli import tail
 from redbike.connection.client import connect
+from redbike.store.sharded.missing import list_listens
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store
 from tests.loops import join, start
@@ -63,10 +65,20 @@ def test_a_job_of_the_other_is_waited_for(bike, near, own_server):
 
 
 def test_tail_hears_the_other_and_names_it(bike, gone, near, own_server, monkeypatch, capsys):
+    over = threading.Event()
+
+    def listen_until_over(listen, wants):
+        if over.is_set():
+            raise RuntimeError("it is over")
+        return listen(wants, over.is_set)
+
     monkeypatch.setattr(tail, "RETRY", 0.05)
+    monkeypatch.setattr(
+        tail, "list_listens", lambda store: [partial(listen_until_over, e) for e in list_listens(store)]
+    )
     own_server.stop()
     listener = tail._Listener(bike)
-    start(listener.listen)
+    listening = start(listener.listen)
     wait_until(lambda: count_listeners(bike.store.shards[0]))
     bike.set(near, "EVERY:1h")
     assert listener.heard.get(timeout=60).jobid == near
@@ -78,6 +90,9 @@ def test_tail_hears_the_other_and_names_it(bike, gone, near, own_server, monkeyp
     assert listener.heard.get(timeout=60).jobid == gone
     assert "".join(said).count("\n") == 1
     assert capsys.readouterr().err.startswith("redbike: the server is back")
+    over.set()
+    join(listening)
+    assert str(listener.heard.get(timeout=60)) == "it is over"
 
 
 def test_nothing_listens_any_more_once_nobody_reads(bike, gone, near, own_server):
@@ -87,8 +102,9 @@ def test_nothing_listens_any_more_once_nobody_reads(bike, gone, near, own_server
         assert len(list_threads() - before) == 2
         events.close()
         wait_until(lambda: not list_threads() - before)
+    events = bike.store.events.listen()
     own_server.stop()
-    for _ in range(3):
-        with pytest.raises(Unreachable):
-            next(bike.store.events.listen())
+    with pytest.raises(Unreachable):
+        next(events)
     wait_until(lambda: not list_threads() - before)
+    wait_until(lambda: not count_listeners(bike.store.shards[0]))

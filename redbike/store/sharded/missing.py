@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from redbike.errors import Unreachable
 
 if TYPE_CHECKING:
+    from redbike.store.history import PastRun
+    from redbike.store.log import LogEntry
     from redbike.store.store import Store
 
 T = TypeVar("T")
@@ -87,14 +89,14 @@ def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
     return error if str(error).startswith(head) else Unreachable(head + str(error))
 
 
-def list_listens(store: "Store") -> list[Callable[..., Iterator[Any]]]:
+def list_listens(store: "Store") -> list[Callable[..., "Iterator[PastRun | LogEntry]"]]:
     """Return `Events.listen` of each shard of a store: so one that is away does not silence the others."""
     if len(store.shards) == 1:
         return [store.events.listen]
     return [partial(_listen, shard) for shard in store.shards]
 
 
-def _listen(shard: "Store", *given: Any, **named: Any) -> Iterator[Any]:
+def _listen(shard: "Store", *given: Any, **named: Any) -> "Iterator[PastRun | LogEntry]":
     try:
         return name_silent(shard, shard.events.listen(*given, **named))
     except Unreachable as error:

@@ -141,12 +141,12 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     try:
         has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
         differences = compare(kept, Kept.read(steerer.store, draft.jobid))
+        schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
+        if schedule.is_awaiting:
+            warnings += describe_unknown(steerer.store, draft.jobid)
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
-    schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
     left = "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
-    if schedule.is_awaiting:
-        warnings += describe_unknown(steerer.store, draft.jobid)
     known = (show_text(text.removeprefix(f"{draft.jobid}: ")) for text in warnings)
     return Note(f"{name}: {said}.{left}" + "".join(f" Warning: {text}." for text in known))

@@ -53,7 +53,7 @@ def world(bike):
 def person(world, visit, request):
     person = Person(visit(world.url, viewport=request.param, has_touch=request.param is PHONE))
     yield person
-    assert person.clicks <= MOST
+    assert 0 < person.clicks <= MOST
 
 
 def test_what_failed_in_the_last_hour_and_its_traceback(person):
