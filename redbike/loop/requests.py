@@ -134,7 +134,9 @@ def _wrap(parsed: Schedule, now: float) -> Schedule:
     if isinstance(parsed, EveryHost) or parsed.never_runs:
         return parsed
     # New hosts must not run once more what was to run right away.
-    return EveryHost.wrap(parse(f"AT:{now:.6f}") if parsed.is_immediate and parsed.runs_once else parsed)
+    if parsed.is_immediate and parsed.runs_once:
+        return EveryHost.wrap(parse(f"AT:{now:.6f}"), parsed.text)
+    return EveryHost.wrap(parsed)
 
 
 def _check_parents(parsed: Schedule) -> None:

@@ -24,8 +24,9 @@ class EveryHost(Keyword):
     keyword = "ALL:"
     is_for_hosts = True
 
-    def __init__(self, inner: Schedule) -> None:
+    def __init__(self, inner: Schedule, asked: str = "") -> None:
         self.inner, self.timezone = inner, inner.timezone
+        self.asked = asked or inner.asked
         self.text = f"{self.keyword}{inner.text}"
         if inner.anchor_span:
             head, tail = inner.anchor_span
@@ -37,11 +38,11 @@ class EveryHost(Keyword):
         return cls.wrap(parse(rest, timezone, "", anchor))
 
     @classmethod
-    def wrap(cls, inner: Schedule) -> Self:
-        """Make a schedule from the one that each host has. Raise `BadSchedule`."""
+    def wrap(cls, inner: Schedule, asked: str = "") -> Self:
+        """Make a schedule from the one that each host has, and its own `Schedule.asked`. Raise `BadSchedule`."""
         if inner.is_awaiting:
             raise BadSchedule(f"bad schedule {quoted(inner.text)}: a job on every host cannot follow others")
-        return cls(inner)
+        return cls(inner, asked)
 
     @classmethod
     def needs_anchor(cls, rest: str) -> bool:
@@ -54,7 +55,13 @@ class EveryHost(Keyword):
 
     def with_zone(self) -> "Schedule":
         """Return the same schedule with its zone in its text, even if that is UTC."""
-        return EveryHost(self.inner.with_zone())
+        return EveryHost(self.inner.with_zone(), self.asked)
+
+    def is_stored_as(self, text: str) -> bool:
+        """Tell whether `text` means the same; of what was asked for as no instant, whether it is one: see `In`."""
+        if self.asked:
+            return text.startswith(f"{self.keyword}{At.keyword}")
+        return super().is_stored_as(text)
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""

@@ -49,7 +49,7 @@ class Membership(NamedTuple):
 
     group: str  # "" for none
     one_off: str = ""  # the schedule of a job that runs once, as the row has it
-    asked: str = ""  # of a row with a duration: `Schedule.asked`; `one_off` is the instant
+    asked: str = ""  # `Schedule.asked` of a row that has no instant, of which `one_off` is the one
 
     @classmethod
     @lru_cache(1024)

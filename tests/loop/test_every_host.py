@@ -387,3 +387,21 @@ def test_real_hosts_one_of_which_is_killed(shell):
     shell.run("unset", BASE)
     assert "all-of" not in shell.run("log").stdout
     assert shell.list_rows("jobs", "clean:*") == []
+
+
+@pytest.mark.parametrize("text", ["NOW", "IN:0.01s", "IN:1h", "ALL:IN:1h"])
+def test_a_one_off_runs_once_however_often_its_row_is_loaded(farm, text):
+    bike, row, other, is_past = farm.bike, (BASE, text), ("clean:B", "@daily"), "1h" not in text
+    assert bike.sync([row]).added == [BASE]
+    before, instant = bike.tell(FIRST), float(bike.tell(BASE)["schedule"].removeprefix("ALL:AT:"))
+    wait_until(lambda: not is_past or bike.store.timeline.read_clock() > instant)
+    for _ in range(2):
+        assert bike.sync([row], after=1.0 if is_past else None).unchanged == 1
+    # A file of what is stored, such as a backup, says the same.
+    assert bike.sync([(BASE, bike.tell(BASE)["schedule"]), other]).unchanged == 1
+    assert bike.sync([row, other]).unchanged == 2
+    assert bike.tell(FIRST) == before
+    bike.set(BASE, "STOP")
+    assert bike.sync([row]).unchanged == is_past
+    assert [*bike.sync([(BASE, "IN:2h")]).changed] == [BASE]
+    assert bike.tell(FIRST)["next_run"] > instant

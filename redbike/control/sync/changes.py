@@ -16,7 +16,7 @@ from redbike.importers.rows import Source, WantedBlackout, WantedPause
 from redbike.schedule.group import Group
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike
-from redbike.schedule.parser import parse_stored
+from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
 from redbike.store.log import describe_pause
@@ -202,17 +202,24 @@ def _make_pause(row: Row, now: float) -> Pause | None:
 
 
 def _has_had_its_run(schedule: Schedule, stored: StoredRow, now: float) -> bool:
-    """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more."""
-    one_off = Membership.parse(stored.membership).one_off
-    if stored.schedule != Stop.text or not schedule.runs_once or not schedule.is_stored_as(one_off):
+    """Tell whether a one-off that is stored as stopped is the one of this row, and is not to come any more.
+
+    One for every host is never stopped: only its jobs are.
+    """
+    one_off, text = Membership.parse(stored.membership).one_off, stored.schedule or ""
+    if not (schedule.runs_once or schedule.asked) or not schedule.is_stored_as(one_off):
         return False
     if not _has_same_duration(schedule, stored):
         return False
-    return parse_stored(one_off).next(now) is None  # of IN the instant that it was when the row was loaded first
+    if text == Stop.text:
+        text = one_off  # of IN the instant that it was when the row was loaded first
+    elif not (schedule.is_for_hosts and schedule.is_stored_as(text)):
+        return False
+    return (find_inner(text) or parse_stored(text)).next(now) is None
 
 
 def _has_same_duration(schedule: Schedule, stored: StoredRow) -> bool:
-    """Tell whether a row of IN, if it is one, has the duration that it had when it was loaded before."""
+    """Tell whether a row of IN, or NOW for every host, if it is one, is what it was when it was loaded before."""
     return not schedule.asked or schedule.asked == Membership.parse(stored.membership).asked
 
 
@@ -249,7 +256,7 @@ def make_membership(stored: StoredRow, found: Comparison, group: str | None) -> 
     if stored.schedule == schedule.text == Stop.text:
         # A file that was written by "schedules" has a one-off that has had its run as STOP.
         record = known._replace(group=group)
-    elif schedule.runs_once:
+    elif schedule.runs_once or schedule.asked or (found.is_kept and known.asked):
         text, asked = (stored.schedule or "", known.asked) if found.is_kept else (schedule.text, schedule.asked)
         record = Membership(group, text, asked)
     else:
