@@ -17,6 +17,7 @@ from redbike.control.jobs import find_failed, find_tries
 from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.facade.redbike import Redbike
+from redbike.loop.host_jobs import say_nowhere
 from redbike.queries.blackouts import describe_next
 from redbike.schedule.clock import Clock
 from redbike.store.enums import Event
@@ -182,8 +183,11 @@ def _steer_named(
         return []
     steered = verb(bike.store.noted_as(name_operator()), list(jobids))
     for jobid, word in steered:
+        if word == jobs.NOWHERE:
+            complain(f"{jobid}: {say_nowhere(bike.store, jobid)}")
         if word in messages and jobid in texts:
             complain(f"{jobid}: {messages[word]}")
+    steered = [each for each in steered if each.word != jobs.NOWHERE]
     if number := sum(word == told and jobid not in texts for jobid, word in steered):
         complain(f"{number:,} of those that match: {messages[told]}")
     if tags or any(map(is_pattern, texts)):

@@ -8,7 +8,7 @@ from redbike.config.settings import Settings
 from redbike.control.operator import check_reason, name_operator
 from redbike.errors import BadConfig, BadSchedule
 from redbike.loop.blackouts import begin_named
-from redbike.loop.every_host import list_others
+from redbike.loop.host_jobs import list_others
 from redbike.loop.resuming import resume
 from redbike.schedule.clock import format_length
 from redbike.schedule.moments import parse_duration

@@ -7,7 +7,7 @@ from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
 from redbike.loop import resuming
-from redbike.loop.every_host import list_on_hosts, list_others
+from redbike.loop.host_jobs import list_on_hosts, list_others
 from redbike.loop.requests import compute_cancellation
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
@@ -17,15 +17,18 @@ from redbike.store.questions import Questions
 from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
 
+NOWHERE = "nowhere"  # the word of a job for every host that has no job on any
+
 
 def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list[Steered]:
     """Cancel the occurrence of each job that waits or runs; the schedule goes on. Of a backfill, cancel that alone.
 
     The words are ``cancelled``, ``unchanged`` (its run was cancelled before), ``ended`` (its backfill), ``idle``
-    (no occurrence of it waits or runs) and ``missing``.
+    (no occurrence of it waits or runs), ``nowhere`` (it is for every host, and has no job on any) and ``missing``.
     """
     words: dict[str, str] = {}
-    rest = iter(list_on_hosts(store, jobids))
+    nowhere = list[str]()
+    rest = iter(list_on_hosts(store, jobids, nowhere))
     while page := list(islice(rest, STEP)):
         words |= dict.fromkeys(page, "")
         while page:
@@ -39,7 +42,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             words |= {plan.jobid: word for plan, word in answers}
             # A job that has moved on meanwhile is looked at again.
             page = [state.jobid for state in states if words[state.jobid] == "stale"]
-    return [Steered(*each) for each in words.items()]
+    return [*(Steered(*each) for each in words.items()), *(Steered(base, NOWHERE) for base in nowhere)]
 
 
 def _end_backfill(store: Store, jobid: str) -> str:
@@ -72,10 +75,13 @@ def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list
 def run_jobs(store: Store, jobids: Iterable[str]) -> list[Steered]:
     """Run jobs once now. The word of each is ``queued``, ``owed`` (its run in flight ends first) or ``missing``.
 
+    That of a job for every host is ``nowhere``, if it has no job on any.
     Raise `BadQueueName` or `BadJobId` for a job without a queue; then none is run.
     """
-    jobids = list(list_on_hosts(store, jobids))
-    return [Steered(*each) for each in zip(jobids, store.jobs.run(jobids), strict=True)]
+    nowhere = list[str]()
+    jobids = list(list_on_hosts(store, jobids, nowhere))
+    done = [Steered(*each) for each in zip(jobids, store.jobs.run(jobids), strict=True)]
+    return done + [Steered(base, NOWHERE) for base in nowhere]
 
 
 def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:

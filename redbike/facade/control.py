@@ -43,7 +43,8 @@ class Control(Part):
     def run(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
 
-        The words are ``queued``, ``owed`` (its run in flight ends first) and ``missing`` (it was unset meanwhile).
+        The words are ``queued``, ``owed`` (its run in flight ends first), ``nowhere`` (it is for every host, and has no
+        job on any) and ``missing`` (it was unset meanwhile).
         """
         return run_jobs(self._noted, self._find(patterns, tag))
 
@@ -56,7 +57,7 @@ class Control(Part):
 
         If a backfill of a job is under way, this ends that, and nothing else. The words are ``cancelled``,
         ``unchanged`` (its run was cancelled before, but goes on), ``ended`` (its backfill), ``idle`` (nothing of it
-        waits or runs) and ``missing``. A worker hears of it within five seconds.
+        waits or runs), ``nowhere`` (as for `run`) and ``missing``. A worker hears of it within five seconds.
         """
         return cancel_jobs(self._noted, self._find(patterns, tag), self.settings)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from redbike.errors import BadConfig, NoResult, NoSuchJob
 from redbike.facade.part import Part
-from redbike.loop.every_host import say_where
+from redbike.loop.host_jobs import say_where
 from redbike.store.names import check_known_jobid
 from redbike.text.parsing import is_whole_number
 from redbike.text.printable import quote

@@ -13,7 +13,7 @@ from redbike.errors import BadConfig, NoSuchJob, RedbikeError
 from redbike.facade.part import Part, Whole
 from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
-from redbike.loop.every_host import say_where
+from redbike.loop.host_jobs import say_where
 from redbike.loop.worker_class import find_queue
 from redbike.queries.blackouts import add_blackouts
 from redbike.queries.check.findings import Finding

@@ -18,12 +18,13 @@ from redbike.config.options import find_all_of, format_options, parse_options
 from redbike.config.settings import HOST_NAME, Settings
 from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
+from redbike.loop.host_jobs import find_jobs, say_taken
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner
-from redbike.store.every_host import Hosts, is_base, make_mark, make_revision, name_job
+from redbike.store.every_host import Hosts, make_mark, make_revision, name_job
 from redbike.store.hosts import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.processes import ProcessRecord
@@ -90,12 +91,14 @@ class EveryHost:
         self._store, self._settings = store.noted_as(None), settings
 
     def begin(self, bases: Iterable[str], warn: Callable[[str], object]) -> list[str]:
-        """Note where bases run that are about to be set, and return them. Warn of those that run nowhere."""
+        """Note where bases run that are about to be set, and return them. Warn of where they do not run."""
         found = list(bases)
         for base in found:
             queue = self._store.name_queue(base)
             present = self._list_present(queue, self._store.workers.list_working())
             self._store.hosts.note(base, dict.fromkeys(present, self._store.timeline.read_clock()))
+            if others := find_jobs(self._store, base, present)[1]:
+                warn(f"{base}: {say_taken(base, others)}")
             if not present:
                 warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host")
         return found
@@ -238,33 +241,3 @@ def would_begin(base: JobState, inner: Schedule) -> bool:
 def _find_set_at(state: JobState) -> float:
     status = Status.parse(state.status)
     return status.time if status else 0.0
-
-
-def find_own(store: Store, base: str) -> list[str]:
-    """Return the jobs of a base, one on each of its hosts."""
-    jobids = [name_job(base, host) for host in sorted(store.hosts.read(base).seen)]
-    states = store.questions.inspect(jobids) if jobids else []
-    return [each.jobid for each in states if each.schedule is not None and find_all_of(each.options)[0] == base]
-
-
-def say_where(store: Store, jobid: str) -> str:
-    """Return as which jobs one for every host runs, as a part of a sentence; "" for any other job."""
-    if not (is_base(jobid) and store.questions.has_job(jobid)):
-        return ""
-    return f"it runs as {', '.join(find_own(store, jobid)) or 'a job on each host, and there is none yet'}"
-
-
-def list_on_hosts(store: Store, jobids: Iterable[str]) -> Iterator[str]:
-    """Yield jobs, each once; in place of one for every host those that it has there."""
-    seen = set[str]()
-    for jobid in jobids:
-        for each in find_own(store, jobid) if is_base(jobid) else (jobid,):
-            if each not in seen:
-                seen.add(each)
-                yield each
-
-
-def list_others(store: Store, jobids: Sequence[str]) -> list[str]:
-    """Return the jobs on hosts of those of `jobids` that are for every host, without those that are among `jobids`."""
-    known = {*jobids} if (bases := list(filter(is_base, jobids))) else set()
-    return [each for each in list_on_hosts(store, bases) if each not in known]

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from redbike.loop.alerts.late import Late, find_late
-from redbike.loop.every_host import GONE, would_begin
 from redbike.queries.running import Running, list_running
-from redbike.schedule.parser import find_inner
+from redbike.queries.unhosted import find_unhosted
 from redbike.store.cursors import Cursor
-from redbike.store.hosts import split_host
 from redbike.store.job import Job, JobSearch
 from redbike.store.past_runs import Dead, Failure
 from redbike.store.patterns import compile_patterns, make_search
@@ -49,7 +47,7 @@ class Glance:
     rewinds: Sequence[Rewind] = ()  # those that nobody has acknowledged
     late: Sequence[Late] = ()  # jobs that have not begun, or not ended, in the time that their options give them
     refusal: Refusal | None = None  # why the server takes no changes
-    unhosted: Sequence[tuple[str, str]] = ()  # jobs for every host of which no worker of their queue is on any
+    unhosted: Sequence[tuple[str, str]] = ()  # jobs for every host that run on none, and why
 
     @property
     def now(self) -> float:
@@ -97,7 +95,7 @@ def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, tim
     total = add_unplaced(total, unplaced, max_lag)
     rewinds, refusal = store.rewinds.list_all(), store.questions.find_refusal()
     late = find_late(store, timezone)
-    unhosted = list(_find_unhosted(store, processes, total.now))
+    unhosted = list(find_unhosted(store, processes, total.now))
     return Glance(total, processes, queues, is_paused, dead, lacking, unplaced, rewinds, late, refusal, unhosted)
 
 
@@ -116,21 +114,6 @@ def _find_lacking(store: Store, processes: Sequence[Process]) -> Iterator[tuple[
         is_pending = job.timeline is not None or job.waiting is not None
         if is_pending and not job.pause and not any(each.works(queue) and each.has_for(job.jobid) for each in alive):
             yield job.jobid, queue
-
-
-def _find_unhosted(store: Store, processes: Sequence[Process], now: float) -> Iterator[tuple[str, str]]:
-    """Yield (job id, queue) for each job for every host that would run, and has no host; one may be restarting."""
-    workers = [each for each in processes if each.kind == "worker" and each.state != "lost" and each.for_host]
-    queues = dict[str, str]()
-    for base, hosts in store.hosts.read_all().items():
-        if not hosts.is_over and all(now - seen > GONE for seen in hosts.seen.values()):
-            queue = split_host(store.name_queue(base))[0]
-            if queue and not any(each.works(queue) for each in workers):
-                queues[base] = queue
-    for job in store.questions.inspect(sorted(queues)) if queues else ():
-        inner = find_inner(job.schedule)
-        if inner and not job.pause and would_begin(job, inner):
-            yield job.jobid, queues[job.jobid]
 
 
 def find_unplaced(store: Store, processes: Sequence[Process]) -> Iterator[Unplaced]:

@@ -165,8 +165,8 @@ def _check_queues(found: Glance, max_lag: float) -> Iterator[str]:
 
 
 def _check_unhosted(found: Glance) -> Iterator[str]:
-    for jobid, queue in () if found.is_paused else found.unhosted:
-        yield f"{jobid} is to run on every host with a worker of {queue}, and there is none"
+    for jobid, why in () if found.is_paused else found.unhosted:
+        yield f"{jobid} {why}"
 
 
 def _check_unplaced(found: Glance) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from redbike.config.options import find_all_of
 from redbike.loop.every_host import GONE
+from redbike.loop.host_jobs import MOST_NAMED, say_taken
 from redbike.schedule.clock import Clock
 from redbike.store.every_host import HostDetails, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.store import Store
-
-MOST_NAMED = 5  # hosts in a sentence
 
 
 def list_hosts(store: Store, state: JobState) -> list[HostDetails]:
@@ -24,6 +23,8 @@ def _describe(state: JobState, host: str, seen: float, own: JobState) -> HostDet
     is_own = find_all_of(own.options)[0] == state.jobid
     status, due = (own.status, own.due) if is_own else (None, None)
     found: HostDetails = {"host": host, "jobid": own.jobid, "status": status, "next_run": due, "seen": seen}
+    if own.schedule is not None and not is_own:
+        found["taken"] = True
     if state.now - seen > GONE:
         found["gone"] = True
     return found
@@ -38,17 +39,21 @@ def describe_host(each: HostDetails, clock: Clock) -> str:
     """Return in words what there is of a host."""
     if each.get("gone"):
         return f"gone, no worker of its queue since {clock.name(each['seen'])}"
+    if each.get("taken"):
+        return f"none, as {each['jobid']} is a job of its own"
     if each["status"] is None:
         return "no job yet"
     event = each["status"].partition(":")[0]
     return event if each["next_run"] is None else f"{event}, due {clock.name(each['next_run'])}"
 
 
-def explain_hosts(hosts: list[HostDetails], queue: str, clock: Clock) -> str:
+def explain_hosts(base: str, hosts: list[HostDetails], queue: str, clock: Clock) -> str:
     """Return in a sentence where a job for every host runs."""
     own = split_host(queue)[0]
     if not hosts:
         return f"It runs on every host with a worker of {own}, and there is none yet."
     named = [f"{each['host']} ({describe_host(each, clock)})" for each in hosts[:MOST_NAMED]]
     more = [f"{len(hosts) - MOST_NAMED:,} more"] if len(hosts) > MOST_NAMED else []
-    return f"It runs as a job of its own on each host with a worker of {own}: {', '.join(named + more)}."
+    taken = [each["jobid"] for each in hosts if each.get("taken")]
+    said = f" But {say_taken(base, taken)}." if taken else ""
+    return f"It runs as a job of its own on each host with a worker of {own}: {', '.join(named + more)}.{said}"

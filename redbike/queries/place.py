@@ -38,6 +38,8 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
         return f"It has failed for good {when}, and is not scheduled.", False
     if event == Event.STP:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
+    if job.get("hosts") and all(each.get("taken") for each in job["hosts"]):
+        return "It runs on no host, as somebody has set jobs of their own there; redbike why says more.", True
     if "hosts" in job and all(each.get("gone") for each in job["hosts"]):
         return "It runs on no host, as none has a worker of its queue.", True
     if "hosts" in job:

@@ -42,6 +42,7 @@ class HostDetails(TypedDict):
     status: str | None  #: of that, such as ``TML:1900000000``; None if there is none
     next_run: float | None  #: when that is due on the timeline
     seen: float  #: when a worker of its queue was seen there last, as far as it is noted
+    taken: NotRequired[bool]  #: True if a job of that id stands there that somebody has set: it stays as it is
     gone: NotRequired[bool]  #: True if that is too long ago: the job is paused until a worker is back
 
 

@@ -36,6 +36,7 @@ class Action:
     is_final: bool = False  # whether it cannot be taken back, even of one job
 
 
+NOWHERE = "without a job on any host"
 ACTIONS = {
     "run": Action(
         "Run",
@@ -45,6 +46,7 @@ ACTIONS = {
             "queued": "queued",
             TRIED: "queued as a new try of the old occurrence",
             "owed": "will run once more when the run in flight ends",
+            "nowhere": NOWHERE,
             "missing": "gone",
         },
     ),
@@ -58,6 +60,7 @@ ACTIONS = {
             "unchanged": "cancelled before; the run has not ended yet",
             "ended": "ended a backfill of, whose schedules go on",
             "idle": "without anything that waits or runs",
+            "nowhere": NOWHERE,
             "missing": "gone",
         },
         is_final=True,

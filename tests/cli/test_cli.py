@@ -182,3 +182,11 @@ def test_next_shows_the_coming_instants_and_says_them_in_words(tmp_path):
     after = shell.run("next", "0 * * * *", "--tz=Asia/Tokyo", "--after=2026-01-01T00:00", "--count=1")
     assert after.stdout.splitlines()[1].startswith("2026-01-01T01:00:00+09:00")
     assert "9999-12-31T23:59:59Z" in shell.read("next", "AT:9999-12-31T23:59:59Z", "--tz=Asia/Tokyo", "--count=1")
+
+
+@pytest.mark.parametrize("verb", ["run", "cancel"])
+def test_the_command_line_says_that_a_base_has_no_job_on_any_host(shell, bike, verb):
+    bike.set("clean:A@all", "EVERY:1h")
+    done = shell.run(verb, "clean:A@all")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "clean:A@all: it has no job on any host" in done.stderr

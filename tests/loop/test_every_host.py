@@ -7,6 +7,7 @@ import pytest
 
 from redbike import BadConfig, BadJobId, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
 from redbike.loop.every_host import BY, GONE, EveryHost
+from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
 from redbike.queries.place import describe_job
@@ -14,9 +15,11 @@ from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.store.inspection.fsck import fsck
 from redbike.store.workers import KEPT
+from redbike.web import app
 from tests.commandline import make_module
 from tests.verbs import Quiet
 from tests.waiting import wait_until
+from tests.web.api import Api
 
 BASE = "clean:A@all"
 FIRST, SECOND = "clean:A@web1", "clean:A@web2"
@@ -269,6 +272,35 @@ def test_a_job_that_somebody_else_has_set_stays_his(farm):
     assert farm.bike.tell(SECOND)["schedule"].startswith("EVERY:5h")
     farm.bike.unset(BASE)
     assert [*farm.show()] == [SECOND]
+
+
+def test_where_others_stand_in_the_place_of_its_jobs_everything_says_so(farm, caplog):
+    api = Api(app(farm.bike, write=True, api=True))
+    bike, taken = farm.bike, f"{SECOND} is a job of its own and stays as before; unset it and set {BASE} again to run"
+    bike.set(SECOND, "STOP")
+    status, found = api.ask("PUT", f"/jobs/{BASE}", {"schedule": "EVERY:1h"})
+    assert (status, found["warnings"]) == (201, [f"{BASE}: {taken} that there"])
+    assert f"web2 (none, as {SECOND} is a job of its own). But {taken} that there." in bike.why(BASE)
+    assert [each.get("taken") for each in bike.tell(BASE)["hosts"]] == [None, True]
+    assert list_queue_problems(farm) == ([], False)
+    assert bike.run(BASE) == [(FIRST, "queued")]
+    assert api.ask("POST", f"/jobs/{BASE}/cancel") == (200, {"jobid": BASE, "word": "cancelled"})
+    bike.unset(BASE)
+    bike.set(FIRST, "STOP")
+    bike.set(BASE, "EVERY:1h")
+    both = f"{FIRST} and {SECOND} are jobs of their own and stay as before; unset them and set {BASE} again to run that"
+    assert f"{BASE}: {both} there" in caplog.messages
+    assert list_queue_problems(farm) == ([f"{BASE} runs on no host: {both} there"], True)
+    assert f"{BASE!r}: it runs on no host: {both} there" in [str(each.text) for each in JobsCheck(farm.store).run()]
+    assert bike.run(BASE) == bike.cancel(BASE) == [(BASE, "nowhere")]
+    for verb in ("run", "cancel"):
+        assert api.ask("POST", f"/jobs/{BASE}/{verb}") == (200, {"jobid": BASE, "word": "nowhere"})
+    for jobid in (FIRST, SECOND):
+        bike.unset(jobid)
+    bike.set(BASE, "EVERY:1h")
+    assert [word for _, word in bike.run(BASE)] == ["queued", "queued"]
+    assert api.ask("POST", f"/jobs/{BASE}/pause")[1] == {"jobid": BASE, "word": "held"}
+    assert list_queue_problems(farm) == ([], False)
 
 
 def test_fsck_finds_and_repair_mends_what_is_missing_or_left(farm):

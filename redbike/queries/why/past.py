@@ -203,7 +203,7 @@ class Reasons:
         """Return where a job for every host runs; "" for any other job."""
         if not is_base(job.jobid):
             return ""
-        return explain_hosts(list_hosts(self._store, job), queue, Clock(job.now, self._timezone))
+        return explain_hosts(job.jobid, list_hosts(self._store, job), queue, Clock(job.now, self._timezone))
 
     def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:
         """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""

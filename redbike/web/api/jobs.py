@@ -158,7 +158,10 @@ def read_every(call: Call) -> bool:
 
 
 def _steer(call: Call, verb: Any) -> Answer:
-    [(jobid, word)] = verb(call.known_jobid)
+    jobid = call.known_jobid
+    found = dict(verb(jobid))
+    # Who names a job for every host steers those that it has there.
+    word = found[jobid] if jobid in found else next(iter(found.values()))
     if word == "missing":
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()

@@ -1,0 +1,67 @@
+"""Which jobs a base has on its hosts, and what keeps it from others: see `redbike.loop.every_host`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from redbike.config.options import find_all_of
+from redbike.schedule.moments import join_words
+from redbike.store.every_host import is_base, name_job
+from redbike.store.store import Store
+
+MOST_NAMED = 5  # jobs in a sentence
+
+
+def find_jobs(store: Store, base: str, hosts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the jobs of a base on these hosts, and those that stand in their place, as somebody has set them."""
+    jobids = [name_job(base, host) for host in sorted(hosts)]
+    states = [each for each in store.questions.inspect(jobids) if each.schedule is not None] if jobids else []
+    own = [each.jobid for each in states if find_all_of(each.options)[0] == base]
+    return own, [each.jobid for each in states if each.jobid not in own]
+
+
+def find_own(store: Store, base: str) -> list[str]:
+    """Return the jobs of a base, one on each of its hosts."""
+    return find_jobs(store, base, store.hosts.read(base).seen)[0]
+
+
+def say_taken(base: str, others: Sequence[str]) -> str:
+    """Return in words what keeps a base from hosts, where `others` stand in the place of its jobs."""
+    names = [*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED:,} more"] if len(others) > MOST_NAMED else [])]
+    are, them = (
+        ("is a job of its own and stays", "it") if len(others) == 1 else ("are jobs of their own and stay", "them")
+    )
+    return f"{join_words(names)} {are} as before; unset {them} and set {base} again to run that there"
+
+
+def say_where(store: Store, jobid: str) -> str:
+    """Return as which jobs one for every host runs, as a part of a sentence; "" for any other job."""
+    if not (is_base(jobid) and store.questions.has_job(jobid)):
+        return ""
+    return f"it runs as {', '.join(find_own(store, jobid)) or 'a job on each host, and there is none yet'}"
+
+
+def say_nowhere(store: Store, base: str) -> str:
+    """Return in words why a base has no job on any host."""
+    others = find_jobs(store, base, store.hosts.read(base).seen)[1]
+    return say_taken(base, others) if others else "it has no job on any host"
+
+
+def list_on_hosts(store: Store, jobids: Iterable[str], nowhere: list[str] | None = None) -> Iterator[str]:
+    """Yield jobs, each once; in place of one for every host those that it has there.
+
+    One that has none is added to `nowhere`.
+    """
+    seen = set[str]()
+    for jobid in jobids:
+        found = find_own(store, jobid) if is_base(jobid) else [jobid]
+        if not found and nowhere is not None:
+            nowhere.append(jobid)
+        for each in found:
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+
+def list_others(store: Store, jobids: Sequence[str]) -> list[str]:
+    """Return the jobs on hosts of those of `jobids` that are for every host, without those that are among `jobids`."""
+    known = {*jobids} if (bases := list(filter(is_base, jobids))) else set()
+    return [each for each in list_on_hosts(store, bases) if each not in known]

@@ -1,0 +1,66 @@
+"""Jobs for every host that run on none, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from redbike.config.options import find_all_of
+from redbike.loop.every_host import GONE, would_begin
+from redbike.loop.host_jobs import say_taken
+from redbike.schedule.parser import find_inner
+from redbike.store.every_host import Hosts, name_job
+from redbike.store.hosts import split_host
+from redbike.store.processes import Process
+from redbike.store.rows import StoredRow
+from redbike.store.store import Store
+
+
+def find_unhosted(store: Store, processes: Sequence[Process], now: float) -> Iterator[tuple[str, str]]:
+    """Yield (job id, why) for each job for every host that would run, and does so on none."""
+    known = store.hosts.read_all()
+    yield from _find_unworked(store, known, processes, now)
+    yield from find_taken(store, now, known)
+
+
+def _find_unworked(
+    store: Store, known: Mapping[str, Hosts], processes: Sequence[Process], now: float
+) -> Iterator[tuple[str, str]]:
+    """Yield those of which no worker of their queue is on any host; one may be restarting."""
+    workers = [each for each in processes if each.kind == "worker" and each.state != "lost" and each.for_host]
+    reasons = dict[str, str]()
+    for base, hosts in known.items():
+        if not (hosts.is_over or _list_present(hosts, now)):
+            queue = split_host(store.name_queue(base))[0]
+            if queue and not any(each.works(queue) for each in workers):
+                reasons[base] = f"is to run on every host with a worker of {queue}, and there is none"
+    yield from _keep_due(store, reasons)
+
+
+def find_taken(store: Store, now: float, known: Mapping[str, Hosts] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield those of which somebody has set a job on each host. `known` are the hosts of all bases."""
+    bases = store.hosts.read_all() if known is None else known
+    present = {base: _list_present(hosts, now) for base, hosts in bases.items() if not hosts.is_over}
+    # Where its job is on the first host, the others need not be read.
+    firsts = {base: name_job(base, hosts[0]) for base, hosts in present.items() if hosts}
+    rows = store.rows.read(list(firsts.values())) if firsts else []
+    reasons = dict[str, str]()
+    for base in (base for base, row in zip(firsts, rows, strict=True) if _is_taken(base, row)):
+        jobids = [name_job(base, host) for host in present[base]]
+        if all(_is_taken(base, row) for row in store.rows.read(jobids)):
+            reasons[base] = f"runs on no host: {say_taken(base, jobids)}"
+    yield from _keep_due(store, reasons)
+
+
+def _list_present(hosts: Hosts, now: float) -> list[str]:
+    return sorted(host for host, seen in hosts.seen.items() if now - seen <= GONE)
+
+
+def _is_taken(base: str, row: StoredRow) -> bool:
+    """Tell whether a job that is there is none of the base."""
+    return row.schedule is not None and find_all_of(row.options)[0] != base
+
+
+def _keep_due(store: Store, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield those that would run on a host that comes now."""
+    for job in store.questions.inspect(sorted(reasons)) if reasons else ():
+        inner = find_inner(job.schedule)
+        if inner and not job.pause and would_begin(job, inner):
+            yield job.jobid, reasons[job.jobid]
