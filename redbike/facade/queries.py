@@ -109,11 +109,12 @@ class Queries(Part):
         return self.store.questions.list_events(read_instant("before", before), self._find((), tag))
 
     def get_schedules(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, str]]:
-        """(job id, schedule in its complete form) of every job, but for the occurrences of backfills.
+        """(job id, schedule in its complete form) of every job, or of those that `patterns` name.
 
-        Or of those that `patterns` name, and that have one of the tags `tag`. What matches nothing is left out.
+        With `tag`, only of jobs that have one of these tags. What matches nothing is left out, and so are occurrences
+        of backfills, and what a job for every host has on its hosts.
         """
-        return self.store.backfills.leave_out(self.store.questions.list_schedules(self._find(patterns, tag)))
+        return self.store.backfills.leave_out(self.store.questions.list_schedules(self._find(patterns, tag)), True)
 
     def get_rows(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, ...]]:
         """The columns of ``schedules --full``, as texts, which `load` reads back; of the jobs of `get_schedules`."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from redbike.config.options import find_backfill
+from redbike.config.options import find_all_of, find_backfill
 from redbike.store.backfill import (
     DONE,
     HEAD,
@@ -22,6 +22,7 @@ from redbike.store.backfill import (
     read_last,
     read_record,
 )
+from redbike.store.hosts import AT, EVERY
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import decode, encode
 from redbike.store.scripts import Reply
@@ -118,22 +119,35 @@ class Backfills(Part):
             found += [field for field, text in zip(page, texts, strict=True) if text is not None]
         return found
 
-    def leave_out(self, jobs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Yield the jobs, by id and schedule, that are no occurrences of backfills."""
+    def leave_out(self, jobs: Iterable[tuple[str, str]], of_hosts: bool = False) -> Iterator[tuple[str, str]]:
+        """Yield the jobs, by id and schedule, that are no occurrences of backfills.
+
+        With `of_hosts`, also those of jobs for every host are left out.
+        """
         for page in split(jobs, PAGE):
-            bases = self.find_bases([jobid for jobid, _ in page if looks_like_one(jobid)])
+            jobids = [jobid for jobid, _ in page if looks_like_one(jobid) or (of_hosts and _may_be_of_host(jobid))]
+            bases = self.find_bases(jobids, of_hosts)
             yield from (each for each in page if not bases.get(each[0]))
 
-    def find_bases(self, jobids: Sequence[str]) -> dict[str, str]:
-        """Return those of `jobids` that are there, each with the job of whose backfill it is; "" for none."""
+    def find_bases(self, jobids: Sequence[str], of_hosts: bool = False) -> dict[str, str]:
+        """Return those of `jobids` that are there, each with the job of whose backfill it is; "" for none.
+
+        With `of_hosts`, also with the job for every host of which it is that of one.
+        """
         keys, found = self._namespace.keys, dict[str, str]()
         for page in split(jobids, PAGE):
             texts = self._namespace.ask("hmget", keys.schedules, list(map(encode, page)))
             there = [jobid for jobid, text in zip(page, texts, strict=True) if text is not None]
             # Mostly none is.
             options = self._namespace.ask("hmget", keys.options, list(map(encode, there))) if there else ()
-            found |= {jobid: find_backfill(decode(own))[0] for jobid, own in zip(there, options, strict=True)}
+            for jobid, own in zip(there, map(decode, options), strict=True):
+                found[jobid] = find_backfill(own)[0] or (find_all_of(own)[0] if of_hosts else "")
         return found
+
+
+def _may_be_of_host(jobid: str) -> bool:
+    """Tell whether a job may be that of a job for every host on one: what is stored says whether it is."""
+    return AT in jobid and not jobid.endswith(f"{AT}{EVERY}")
 
 
 def _ask_followers(key: str, jobid: str) -> tuple[str, str, bytes, bytes]:

@@ -366,6 +366,10 @@ def test_a_file_has_the_base_and_not_its_jobs(farm, tmp_path):
     farm.bike.set(BASE, "0 3 * * *", retries=2)
     rows = list(farm.bike.store.rows.list_all())
     assert [row[:2] for row in rows] == [(BASE, "ALL:0 3 * * *")]
+    farm.bike.set("clean:A@web3", "0 6 * * *")  # that of somebody else
+    for found in (farm.bike.get_schedules(), farm.bike.get_schedules("clean:A@*", FIRST)):
+        assert sorted(found) == [(BASE, "ALL:0 3 * * *"), ("clean:A@web3", "0 6 * * *")]
+    farm.bike.unset("clean:A@web3")
     changes = farm.bike.sync([(BASE, "0 3 * * *", {"retries": 2})], group="web")
     assert (changes.unchanged, changes.changed) == (1, {})
     farm.bike.sync([(BASE, "0 5 * * *")], group="web")

@@ -96,7 +96,7 @@ def _any(answers: Any) -> bool:
 
 
 def _leave_out(shards: Any, ask: Any, given: Any, named: Any) -> Any:
-    """Pass over occurrences of backfills, as each shard knows which are some."""
+    """Pass over occurrences of backfills, and jobs of hosts, as each shard knows which are some."""
     return Backfills.leave_out(cast(Backfills, _Bases(shards)), *given)
 
 
@@ -104,9 +104,10 @@ class _Bases:
     def __init__(self, shards: Any) -> None:
         self._shards = shards
 
-    def find_bases(self, jobids: list[str]) -> dict[str, str]:
+    def find_bases(self, jobids: list[str], of_hosts: bool = False) -> dict[str, str]:
         groups = self._shards.group(jobids, lambda jobid: jobid).items()
-        return union(self._shards[shard].backfills.find_bases([jobids[each] for each in own]) for shard, own in groups)
+        asked = ((shard, [jobids[each] for each in own]) for shard, own in groups)
+        return union(self._shards[shard].backfills.find_bases(own, of_hosts) for shard, own in asked)
 
 
 def _set_blackouts(shards: Any, ask: Any, given: Any, named: Any) -> Any:
