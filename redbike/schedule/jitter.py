@@ -9,10 +9,10 @@ from redbike.schedule.moments import END_OF_TIME
 def add_jitter(schedule: Schedule, jobid: str, seconds: float) -> Schedule:
     """Return `schedule` with each occurrence later by the jitter of `jobid`, less than `seconds`.
 
-    One that follows no clock, such as NOW, stays as it is.
+    One that follows no clock, such as NOW, stays as it is. So does one for every host: each has its own jitter.
     """
     jitter = compute_jitter(jobid, seconds)
-    follows_no_clock = schedule.is_immediate or schedule.never_runs or schedule.is_awaiting
+    follows_no_clock = schedule.is_immediate or schedule.never_runs or schedule.is_awaiting or schedule.is_for_hosts
     return schedule if not jitter or follows_no_clock else JitteredSchedule(schedule, jitter)
 
 

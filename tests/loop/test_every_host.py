@@ -13,6 +13,7 @@ from redbike.queries.hosts import list_hosts
 from redbike.queries.place import describe_job
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
+from redbike.schedule.jitter import compute_jitter
 from redbike.store.inspection.fsck import fsck
 from redbike.store.workers import KEPT
 from redbike.web import app
@@ -423,6 +424,15 @@ def test_real_hosts_one_of_which_is_killed(shell):
     shell.run("unset", BASE)
     assert "all-of" not in shell.run("log").stdout
     assert shell.list_rows("jobs", "clean:*") == []
+
+
+def test_each_host_has_a_jitter_of_its_own_and_the_base_is_as_it_would_be_without(farm):
+    farm.bike.set(BASE, "EVERY:1h@0", spread="10m")
+    shares = [farm.bike.tell(jobid)["next_run"] % 3600 for jobid in (FIRST, SECOND)]
+    assert shares == pytest.approx([compute_jitter(jobid, 600) for jobid in (FIRST, SECOND)])
+    assert farm.bike.tell(BASE)["status"][:3] == "TML"
+    farm.bike.set(BASE, "EVERY:1h@0", spread=None)
+    assert [farm.bike.tell(jobid)["next_run"] % 3600 for jobid in (FIRST, SECOND)] == [0, 0]
 
 
 @pytest.mark.parametrize("text", ["NOW", "IN:0.01s", "IN:1h", "ALL:IN:1h"])
