@@ -12,9 +12,8 @@ from redbike.config.settings import check_zone
 from redbike.errors import BadJobId, BadSchedule, ServerError
 from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
-from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import is_hashed, parse, parse_stored
+from redbike.schedule.parser import EveryHost, is_hashed, parse, parse_stored
 
 if TYPE_CHECKING:
     from redbike.facade.redbike import Redbike
@@ -58,6 +57,8 @@ def print_next(arguments: Arguments, config: Config) -> None:
         _print_follower(schedule, "", config, span)
         return
     print(schedule.explain(zone))
+    if isinstance(schedule, EveryHost):
+        schedule = schedule.inner
     if schedule.runs_once and after is None and not schedule.is_immediate and schedule.next(now) is None:
         print("That is past: it is due at once when it is set.")
         return
@@ -71,6 +72,7 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     # Imported here, as a schedule alone needs nothing of what is stored.
     from redbike.queries.blackouts import make_remark
     from redbike.queries.closed import read_limits
+    from redbike.queries.hosts import find_timed
     from redbike.queries.paused import foresee_paused
     from redbike.queries.place import describe_job
 
@@ -79,17 +81,18 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     if not goes_on:
         print(state)
         return
-    schedule = add_jitter(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
+    runs_as, schedule = find_timed(jobid, job)
     zone = schedule.timezone or span.zone
     remark = make_remark(job.get("blackouts", []), Clock(span.now, zone), limits)
     if isinstance(schedule, After):
         is_awaiting = not (job["working"] or "paused" in job or "queued_for" in job)
         _print_follower(schedule, jobid, config, span, remark, "" if is_awaiting else state)
         return
-    for line in filter(None, (schedule.explain(span.zone), state)):
+    own = parse_stored(job["schedule"])
+    for line in filter(None, ((own if own.is_for_hosts else schedule).explain(span.zone), state)):
         print(line)
     if "paused" in job:
-        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, span.number)
+        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, span.number)
     if not (state and schedule.is_immediate):
         _print_runs(schedule, span, zone, job["next_run"], remark)
 

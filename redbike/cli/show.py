@@ -21,11 +21,10 @@ from redbike.errors import BadSchedule, NoSuchJob
 from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
 from redbike.queries.closed import read_limits
-from redbike.queries.hosts import describe_host
+from redbike.queries.hosts import describe_host, find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
-from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import describe_backfill
@@ -94,7 +93,7 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
     elif schedule and goes_on:
-        _print_coming(bike, jobid, job, schedule, clock, limits)
+        _print_coming(bike, jobid, job, clock, limits)
     if kin:
         _print_section("What follows what", kin.list_tree())
     if job.get("runs"):
@@ -106,12 +105,11 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
         _print_section("Last failure", _describe_failure(failure, clock))
 
 
-def _print_coming(
-    bike: Redbike, jobid: str, job: Job, schedule: Schedule, clock: Clock, limits: Sequence[QueueLimits]
-) -> None:
+def _print_coming(bike: Redbike, jobid: str, job: Job, clock: Clock, limits: Sequence[QueueLimits]) -> None:
+    runs_as, schedule = find_timed(jobid, job)
     zone = schedule.timezone or clock.zone
     if "paused" in job:
-        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, COMING)
+        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, COMING)
     if schedule.never_runs or schedule.is_immediate or schedule.is_for_hosts:
         return
     remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone), limits)
@@ -136,7 +134,8 @@ def _parse(jobid: str, job: Job) -> Schedule | None:
     """Return the schedule as it is for the job; None if it has none, or a damaged one."""
     with suppress(BadSchedule):
         if job["schedule"] is not None:
-            return add_jitter(parse_stored(job["schedule"]), jobid, job.get("options", {}).get("spread", 0))
+            own = parse_stored(job["schedule"])
+            return own if own.is_for_hosts else find_timed(jobid, job)[1]
     return None
 
 

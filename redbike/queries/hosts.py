@@ -1,9 +1,16 @@
 """The hosts of a job for every host: what it does on each of them."""
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 from redbike.config.options import find_all_of
 from redbike.loop.every_host import GONE
 from redbike.loop.host_jobs import MOST_NAMED, say_taken
 from redbike.schedule.clock import Clock
+from redbike.schedule.jitter import add_jitter
+from redbike.schedule.kinds import Schedule
+from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.every_host import HostDetails, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
@@ -33,6 +40,23 @@ def _describe(state: JobState, host: str, seen: float, own: JobState) -> HostDet
 def find_next(hosts: list[HostDetails]) -> float | None:
     """Return when the first of the jobs is due; None if none is."""
     return min((each["next_run"] for each in hosts if each["next_run"] is not None), default=None)
+
+
+def find_timed(jobid: str, job: Mapping[str, Any]) -> tuple[str, Schedule]:
+    """Return as which job one runs next, and its schedule with jitter, from the answer of `Redbike.tell`.
+
+    That is the job itself; of one for every host, the job that is due first there. While there is none, it is itself,
+    with the schedule that each would have, or with its own if there are hosts, or if it is paused. Raise `BadSchedule`.
+    """
+    schedule = parse_stored(job["schedule"])
+    if schedule.is_for_hosts:
+        own = [each for each in job.get("hosts", ()) if each["status"] is not None]
+        first = min(own, key=lambda each: math.inf if each["next_run"] is None else each["next_run"], default=None)
+        inner = find_inner(job["schedule"])
+        if inner is None or (first is None and (job.get("hosts") or "paused" in job)):
+            return jobid, schedule
+        jobid, schedule = first["jobid"] if first else jobid, inner
+    return jobid, add_jitter(schedule, jobid, (job.get("options") or {}).get("spread", 0))
 
 
 def describe_host(each: HostDetails, clock: Clock) -> str:

@@ -12,6 +12,7 @@ from redbike import StopWork
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
+from redbike.store.processes import ProcessRecord
 from tests.cli.conftest import Failing
 from tests.cli.refused import check_refused
 from tests.commandline import Shell
@@ -208,6 +209,24 @@ def test_next_counts_a_spread_and_tells_that_a_one_off_is_past(shell):
     explained, said = shell.read("next", "AT:2020-01-01T00:00:00Z").splitlines()
     assert explained.startswith("Once")
     assert "due at once" in said
+
+
+@pytest.mark.parametrize("spread", [0, "10m"])
+def test_a_job_for_every_host_has_the_times_of_the_host_that_is_first(shell, bike, spread):
+    assert len(shell.read("next", "ALL:EVERY:5m", "--count=2").splitlines()) == 3
+    bike.set("wide:A@all", "EVERY:1h@0", spread=spread)
+    assert len(shell.read("next", "wide:A@all", "--count=2").splitlines()) == 4  # with where it is
+    for host in ("web1", "web2"):
+        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
+        bike.store.workers.register(f"{host}-own", entry)
+    bike.set("wide:A@all", "EVERY:1h@0", spread=spread)
+    due = min(bike.tell(f"wide:A@{host}")["next_run"] for host in ("web1", "web2"))
+    times = [utc(due)[:-1], utc(due + 3600)[:-1]]
+    for command in (("next", "wide:A@all", "--count=2"), ("show", "wide:A@all")):
+        done = shell.run(*command)
+        lines = [line for line in done.stdout.splitlines() if "  in " in line]
+        assert all(each in line for each, line in zip(times, lines[:2], strict=True)), done.stdout
+        assert "no further" not in done.stderr
 
 
 def test_a_paused_job_for_every_host_has_no_times_of_its_own(shell, bike):

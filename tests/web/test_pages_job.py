@@ -7,6 +7,7 @@ from redbike.store.backfill import make_jobid
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.queries.kept import add_runs, make_run
+from tests.web.api import Api
 from tests.web.conftest import BASE, TestClient
 from tests.web.html import read
 
@@ -60,6 +61,13 @@ def test_it_shows_the_hosts_of_a_job_for_every_host(page, bike):
     bike.set("a:A@all", "EVERY:1h@0")
     assert "On web1 a:A@web1 TML, due " in show(page, "a:A@all").words
     assert "For every host a:A@all" in show(page, "a:A@web1").words
+    due = bike.tell("a:A@all")["next_run"]
+    items = {"jobid": "a:A@all", "items": [due, due + 3600]}
+    assert Api(app(bike, api=True)).ask("GET", "/jobs/a:A@all/next?count=2") == (200, items)
+    found = show(page, "a:A@all")
+    [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
+    assert [tag for tag, _ in found.tags[coming + 1 :]][:4] == ["h2", "ol", "li", "time"]
+    assert found.words.count("24 runs") > 20
 
 
 def test_it_shows_options_beside_the_settings(client, prefix):

@@ -11,12 +11,12 @@ from redbike.control.operator import check_reason, check_until
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.unknown import describe_unknown
+from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.after import After
-from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse, parse_stored
+from redbike.schedule.parser import parse
 from redbike.store.patterns import Steered
 from redbike.text.group_names import name_parent
 from redbike.text.printable import quote
@@ -175,9 +175,9 @@ def list_next(call: Call) -> Answer:
     job = bike.tell(jobid)
     if job["schedule"] is None or not describe_job(job, call.clock)[1]:
         return Answer({"jobid": jobid, "items": []})
-    schedule = add_jitter(parse_stored(job["schedule"]), jobid, (job.get("options") or {}).get("spread", 0))
+    runs_as, schedule = find_timed(jobid, job)
     if "paused" in job:
-        schedule = foresee_paused(bike.store, bike.settings, jobid, schedule, count)
+        schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, count)
     stored = job["next_run"]
     due = schedule.next(now if after is None else after)
     if stored is not None and (after is None or after <= now or stored > after):

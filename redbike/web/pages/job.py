@@ -14,7 +14,7 @@ from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
-from redbike.queries.hosts import describe_host, list_hosts
+from redbike.queries.hosts import describe_host, find_timed, list_hosts
 from redbike.queries.paused import foresee_paused
 from redbike.queries.unusual import measure_durations
 from redbike.schedule.clock import Clock
@@ -22,6 +22,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
 from redbike.store.backfill import describe_backfill
+from redbike.store.every_host import HostDetails, is_base
 from redbike.store.inspected import JobState
 from redbike.store.log import localize
 from redbike.store.past_runs import Failure, RunSearch, read_failure
@@ -58,6 +59,7 @@ def show_job(site: Site, request: Request) -> Response:
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
     [blackouts] = list_details(site.bike.store, [state])
+    hosts = list_hosts(site.bike.store, state)
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
     return site.answer(
@@ -84,10 +86,10 @@ def show_job(site: Site, request: Request) -> Response:
         kept=parse_options(state.options).get("history", site.bike.settings.history),
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
-        hosts=[(each, describe_host(each, clock)) for each in list_hosts(site.bike.store, state)],
+        hosts=[(each, describe_host(each, clock)) for each in hosts],
         **_read_kin(site, state, clock),
         **_read_past(site, state, clock),
-        **_list_coming(site, state, schedule, zone, clock),
+        **_list_coming(site, *_find_timed(site, state, schedule, hosts), zone, clock),
     )
 
 
@@ -133,6 +135,16 @@ def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
         "changes": list_changes(site, state.jobid, clock.now),
         "localize": lambda detail: localize(detail, clock.name),
     }
+
+
+def _find_timed(
+    site: Site, state: JobState, schedule: Schedule | None, hosts: list[HostDetails]
+) -> tuple[JobState, Schedule | None]:
+    """Return as which job one runs next, and its schedule: of one for every host, that which is due first there."""
+    if schedule is None or not is_base(state.jobid):
+        return state, schedule
+    runs_as, timed = find_timed(state.jobid, {**state.to_dict(), "hosts": hosts})
+    return state if runs_as == state.jobid else site.bike.store.questions.inspect([runs_as])[0], timed
 
 
 def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
