@@ -238,7 +238,7 @@ class Setter:
         if len(self.store.shards) == 1:  # braces keep the keys of shards apart from all others
             for queue in {job.queue for job in jobs.values()}:
                 self._neighbours.check(queue)
-        bases = self._every_host.begin(filter(is_base, jobs), self._warn)
+        bases = self._every_host.begin({name: job.schedule for name, job in jobs.items() if is_base(name)}, self._warn)
         with self.store.jobs.set_meanwhile(list(jobs.values()), from_now, step, also) as answers:
             yield answers.others
         self._decide_again(requests, jobs, answers.refused, from_now, step)

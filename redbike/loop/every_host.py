@@ -21,7 +21,7 @@ from redbike.loop import resuming
 from redbike.loop.host_jobs import find_jobs, say_taken
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
-from redbike.schedule.kinds import Schedule
+from redbike.schedule.kinds import At, Schedule
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner
 from redbike.store.every_host import Hosts, make_mark, make_revision, name_job
@@ -90,18 +90,22 @@ class EveryHost:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store.noted_as(None), settings
 
-    def begin(self, bases: Iterable[str], warn: Callable[[str], object]) -> list[str]:
-        """Note where bases run that are about to be set, and return them. Warn of where they do not run."""
-        found = list(bases)
-        for base in found:
+    def begin(self, bases: Mapping[str, str], warn: Callable[[str], object]) -> list[str]:
+        """Note where bases run that are about to be set with these schedules. Warn of where they do not run.
+
+        Return the bases.
+        """
+        for base, schedule in bases.items():
             queue = self._store.name_queue(base)
             present = self._list_present(queue, self._store.workers.list_working())
-            self._store.hosts.note(base, dict.fromkeys(present, self._store.timeline.read_clock()))
+            now = self._store.timeline.read_clock()
+            self._store.hosts.note(base, dict.fromkeys(present, now))
             if others := find_jobs(self._store, base, present)[1]:
                 warn(f"{base}: {say_taken(base, others)}")
             if not present:
-                warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host")
-        return found
+                limit = _say_limit(find_inner(schedule), now)
+                warn(f"{base}: no worker works the queue {split_host(queue)[0]!r} on any host{limit}")
+        return list(bases)
 
     def spread_all(self) -> None:
         """Make the jobs of all bases what they say. Without a base, this is one command. Raise the first error."""
@@ -144,7 +148,7 @@ class EveryHost:
             fresh = {host: base.state.now for host in base.present if self._is_news(known, host, base.state.now)}
             if fresh or gone or is_over or known.is_over:
                 self._store.hosts.note(jobid, fresh, () if is_over else gone, is_over)
-            if is_over or (self._set(base, gone) and self._hold(base, gone)):
+            if is_over or (self._set(base, gone) and self._note_begun(base, known) and self._hold(base, gone)):
                 return
 
     def _is_news(self, known: Hosts, host: str, now: float) -> bool:
@@ -184,6 +188,15 @@ class EveryHost:
         if log.isEnabledFor(logging.DEBUG):
             log_set(log, [job for job in jobs if not refused])
         return not refused
+
+    def _note_begun(self, base: _Base, known: Hosts) -> bool:
+        """Note that a one-off has a job on a host, as that may be forgotten; return True."""
+        inner, text = base.inner, base.state.schedule or ""
+        if inner is None or not inner.runs_once or known.began == text:
+            return True
+        if any(base.is_of(host) or self._is_wanted(base, inner, host) for host in base.hosts):
+            self._store.hosts.note(base.jobid, {}, began=text)
+        return True
 
     def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
         """Tell whether a job is to be set on a host."""
@@ -236,6 +249,22 @@ def would_begin(base: JobState, inner: Schedule) -> bool:
         return False
     is_new = inner.runs_once and base.now - _find_set_at(base) < NEW
     return is_new or (inner.is_immediate and not inner.runs_once) or inner.next(base.now) is not None
+
+
+def _say_limit(inner: Schedule | None, now: float) -> str:
+    """Return in words until when a one-off begins on a host that comes; "" for what goes on."""
+    if inner is None or not inner.runs_once:
+        return ""
+    return f"; it runs only on hosts that have one {'within a minute' if inner.next(now) is None else 'by its time'}"
+
+
+def explain_missed(base: JobState, began: str) -> str:
+    """Return that a one-off base has run on no host, and why; "" for any other. `began` is that of its `Hosts`."""
+    inner = find_inner(base.schedule)
+    if inner is None or not inner.runs_once or base.schedule == began or would_begin(base, inner):
+        return ""
+    due = inner.instant if isinstance(inner, At) else _find_set_at(base)
+    return f"ran on no host: its time was {format_utc(int(due))}, and it had a job on none; set it again, or unset it"
 
 
 def _find_set_at(state: JobState) -> float:

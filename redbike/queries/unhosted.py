@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from redbike.config.options import find_all_of
-from redbike.loop.every_host import GONE, would_begin
+from redbike.loop.every_host import GONE, explain_missed, would_begin
 from redbike.loop.host_jobs import say_taken
 from redbike.schedule.parser import find_inner
 from redbike.store.every_host import Hosts, name_job
@@ -17,7 +17,7 @@ def find_unhosted(store: Store, processes: Sequence[Process], now: float) -> Ite
     """Yield (job id, why) for each job for every host that would run, and does so on none."""
     known = store.hosts.read_all()
     yield from _find_unworked(store, known, processes, now)
-    yield from find_taken(store, now, known)
+    yield from find_idle(store, now, known)
 
 
 def _find_unworked(
@@ -34,9 +34,28 @@ def _find_unworked(
     yield from _keep_due(store, reasons)
 
 
-def find_taken(store: Store, now: float, known: Mapping[str, Hosts] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield those of which somebody has set a job on each host. `known` are the hosts of all bases."""
+def find_idle(store: Store, now: float, known: Mapping[str, Hosts] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield those that run nowhere, whatever workers there are. `known` are the hosts of all bases."""
     bases = store.hosts.read_all() if known is None else known
+    yield from _find_taken(store, bases, now)
+    yield from _find_missed(store, {base: hosts.began for base, hosts in bases.items() if not hosts.is_over}, now)
+
+
+def _find_missed(store: Store, bases: Mapping[str, str], now: float) -> Iterator[tuple[str, str]]:
+    """Yield the one-offs that were on no host at their time. `bases` has `Hosts.began` of each."""
+    rows = store.rows.read(list(bases)) if bases else []
+    past = list[str]()
+    for base, row in zip(bases, rows, strict=True):
+        inner = find_inner(row.schedule)
+        if inner and inner.runs_once and row.schedule != bases[base] and inner.next(now) is None:
+            past.append(base)
+    for job in store.questions.inspect(past) if past else ():
+        if why := explain_missed(job, bases[job.jobid]):
+            yield job.jobid, why
+
+
+def _find_taken(store: Store, bases: Mapping[str, Hosts], now: float) -> Iterator[tuple[str, str]]:
+    """Yield those of which somebody has set a job on each host."""
     present = {base: _list_present(hosts, now) for base, hosts in bases.items() if not hosts.is_over}
     # Where its job is on the first host, the others need not be read.
     firsts = {base: name_job(base, hosts[0]) for base, hosts in present.items() if hosts}

@@ -6,7 +6,7 @@ A job whose id ends in ``@all`` is the *base* of one on each host, which has the
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from redbike.config.options import ALL_OF
 from redbike.store.hosts import AT, EVERY, split_host
@@ -23,6 +23,7 @@ class Hosts:
 
     seen: Mapping[str, float] = field(default_factory=dict)
     is_over: bool = False  # it was unset
+    began: str = ""  # the schedule of a one-off that has had a job on a host
 
     @classmethod
     def parse(cls, text: str) -> "Hosts":
@@ -31,7 +32,7 @@ class Hosts:
         known = record.get("hosts")
         pairs = known.items() if isinstance(known, dict) else ()
         seen = {host: float(at) for host, at in pairs if isinstance(at, int | float)}
-        return cls(seen, record.get("over") is not None)
+        return cls(seen, record.get("over") is not None, str(record.get("began") or ""))
 
 
 class HostDetails(TypedDict):
@@ -90,8 +91,13 @@ class HostNotes(Part):
         """Return the hosts of one base."""
         return Hosts.parse(decode(self._namespace.ask("hget", self._namespace.keys.hosts, encode(base))))
 
-    def note(self, base: str, seen: Mapping[str, float], gone: Iterable[str] = (), is_over: bool = False) -> None:
-        """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset."""
-        given = {"seen": seen} if seen else {}
+    def note(
+        self, base: str, seen: Mapping[str, float], gone: Iterable[str] = (), is_over: bool = False, began: str = ""
+    ) -> None:
+        """Note that hosts of a base were seen then, that some do not count any more, and whether it was unset.
+
+        `began` is the schedule of a one-off that has a job on a host.
+        """
+        given: dict[str, Any] = ({"seen": seen} if seen else {}) | ({"began": began} if began else {})
         more = {"gone": names} if (names := list(gone)) else {}
         self._namespace.run("note_hosts", base=base, over=is_over, forget=FORGET, **given, **more)

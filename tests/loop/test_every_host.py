@@ -218,7 +218,9 @@ def test_a_base_without_any_host_is_a_problem(farm):
     farm.leave("web3")
     farm.spread(later=KEPT + 1)
     assert list_queue_problems(farm) == (nowhere, True)
-    for schedule, problems in (("STOP", []), ("AT:1000", []), ("AT:4000000000", nowhere)):
+    why = "its time was 1970-01-01T00:16:40Z, and it had a job on none; set it again, or unset it"
+    missed = [f"{BASE} ran on no host: {why}"]
+    for schedule, problems in (("STOP", []), ("AT:1000", missed), ("AT:4000000000", nowhere)):
         farm.bike.set(BASE, schedule)
         assert list_queue_problems(farm)[0] == problems, schedule
 
@@ -424,6 +426,35 @@ def test_real_hosts_one_of_which_is_killed(shell):
     shell.run("unset", BASE)
     assert "all-of" not in shell.run("log").stdout
     assert shell.list_rows("jobs", "clean:*") == []
+
+
+@pytest.mark.parametrize("text", ["NOW", "AT:1000000000", "ALL:NOW"])
+def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, text):
+    other, missed = "clean:B@all", "ran on no host: its time was "
+    farm.bike.set(other, "AT:4000000000")
+    farm.bike.set(other, text)
+    said = [each.partition(";")[2] for each in caplog.messages if other in each]
+    assert said == [
+        " it runs only on hosts that have one by its time",
+        " it runs only on hosts that have one within a minute",
+    ]
+    assert missed not in str(list_queue_problems(farm))
+    farm.spread(later=90, here=["web1"])
+    farm.come("web5", queue="work-B")
+    farm.spread()
+    [problem] = list_queue_problems(farm)[0]
+    assert problem.startswith(f"{other} {missed}")
+    assert problem.endswith(", and it had a job on none; set it again, or unset it")
+    assert [each.text for each in JobsCheck(farm.store).run() if missed in each.text] == [
+        f"{other!r}: it {problem.partition(' ')[2]}"
+    ]
+    assert Reasons(farm.store, "UTC").explain(other) == f"It {problem.partition(' ')[2]}."
+    farm.bike.set(other, text)
+    assert farm.bike.tell("clean:B@web5")["status"][:3] == "ENQ"
+    farm.bike.unset("clean:B@web5")  # as if it was forgotten
+    farm.spread(later=900, here=["web1"])
+    assert missed not in str(list_queue_problems(farm))
+    assert missed not in Reasons(farm.store, "UTC").explain(other)
 
 
 def test_each_host_has_a_jitter_of_its_own_and_the_base_is_as_it_would_be_without(farm):

@@ -13,7 +13,7 @@ from redbike.errors import BadConfig, BadJobId, BadSchedule, RedbikeError
 from redbike.queries.check.findings import Finding, Groups, Needed, note
 from redbike.queries.following.family import Family, find_after
 from redbike.queries.following.words import describe_hopeless
-from redbike.queries.unhosted import find_taken
+from redbike.queries.unhosted import find_idle
 from redbike.schedule.parser import find_inner, is_follower, parse_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event
@@ -67,7 +67,7 @@ class JobsCheck:
             yield Finding(instant)
         yield from (Finding(f"{each.describe()}; {describe_remedy(each)}") for each in self._store.rewinds.list_all())
         yield from self._check_schedules(report)
-        unhosted = find_taken(self._store, self._store.timeline.read_clock())
+        unhosted = find_idle(self._store, self._store.timeline.read_clock())
         yield from (Finding(f"{jobid!r}: it {why}") for jobid, why in unhosted)
         yield from self._check_statuses()
         for jobid, stored in self._store.scan(self._store.keys.options):

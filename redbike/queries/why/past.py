@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
+from redbike.loop.every_host import explain_missed
 from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import NEVER
@@ -203,6 +204,8 @@ class Reasons:
         """Return where a job for every host runs; "" for any other job."""
         if not is_base(job.jobid):
             return ""
+        if missed := explain_missed(job, self._store.hosts.read(job.jobid).began):
+            return f"It {missed}."
         return explain_hosts(job.jobid, list_hosts(self._store, job), queue, Clock(job.now, self._timezone))
 
     def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:

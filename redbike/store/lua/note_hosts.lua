@@ -3,7 +3,7 @@
 -- keys   hosts, _write
 -- given  base: its id; seen: when workers of its queue were seen last, by host; gone: hosts that do
 --        not count any more; over: whether the job was unset; forget: seconds after which no more
---        is known of it then
+--        is known of it then; began: the schedule of a one-off that has had a job on a host
 -- returns {'ok'}; a later instant that is known stays
 local record = object_of(call('HGET', hosts, given.base))
 local known = type(record.hosts) == 'table' and record.hosts or {}
@@ -15,6 +15,7 @@ local over = given.over and (tonumber(record.over) or now) or nil
 if over and now - over > given.forget then
   change('HDEL', hosts, {given.base})
 else
-  change('HSET', hosts, {given.base, cjson.encode({hosts = known, over = over})})
+  local began = not over and (given.began or record.began) or nil
+  change('HSET', hosts, {given.base, cjson.encode({hosts = known, over = over, began = began})})
 end
 return write({'ok'})
