@@ -1,16 +1,19 @@
 """Run the command backfill: the occurrences of a job that are past, beside its schedule."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
-from redbike.cli.bike import note_pause, open_bike
+from redbike.cli.bike import open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
-from redbike.errors import BadConfig
+from redbike.errors import BadConfig, RedbikeError
+from redbike.facade.redbike import Redbike
+from redbike.queries.closed import describe_closed, describe_pause, read_limits
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import join_words
 from redbike.store.backfill import make_jobid
@@ -36,7 +39,18 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     for line in _explain(found, clock, is_dry):
         complain(line)
     if not is_dry:
-        note_pause(bike, found.jobid, clock.now)
+        _note_pauses(bike, found.jobid, clock)
+
+
+def _note_pauses(bike: Redbike, jobid: str, clock: Clock) -> None:
+    """Print that the job, its queue or everything is paused, so that no occurrence runs. It is only advice."""
+    with suppress(RedbikeError):
+        pause = bike.store.questions.inspect([jobid])[0].to_dict().get("paused")
+        if pause:
+            said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
+            complain(f"{jobid} is paused {said}")
+        if closed := describe_closed(read_limits(bike.store, jobid), clock):
+            complain(closed)
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

@@ -43,6 +43,17 @@ def test_it_is_begun_shown_and_cancelled(bike, shell):
     assert shell.run("fsck").stdout == ""
 
 
+@pytest.mark.parametrize("what", [("load:A",), ("--queue=work-A",), ("--all",)])
+@pytest.mark.usefixtures("bike")
+def test_it_says_what_of_it_is_paused(shell, what):
+    shell.run("pause", *what, "--reason=moving")
+    done = shell.run("backfill", "load:A", *RANGE)
+    name = {"load:A": "load:A", "--queue=work-A": "its queue work-A", "--all": "everything"}[what[0]]
+    [said] = [line for line in done.stderr.splitlines() if "paused" in line]
+    assert said.startswith(f"redbike: {name} is paused since ")
+    assert said.endswith("until somebody resumes it (moving)")
+
+
 def test_a_dry_run_lists_all_with_what_follows_and_changes_nothing(bike, shell):
     with unchanged(bike.store):
         rows = shell.list_rows("backfill", "load:A", *RANGE, "--dry-run", "--format=csv")
