@@ -23,8 +23,8 @@ from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
 from redbike.schedule.kinds import At, Schedule
 from redbike.schedule.moments import format_utc
-from redbike.schedule.parser import find_inner
-from redbike.store.every_host import Hosts, make_mark, make_revision, name_job
+from redbike.schedule.parser import find_inner, parse_stored
+from redbike.store.every_host import Hosts, has_same_schedule, make_mark, make_revision, name_job
 from redbike.store.hosts import EVERY, split_host
 from redbike.store.inspected import JobState
 from redbike.store.processes import ProcessRecord
@@ -209,7 +209,11 @@ class EveryHost:
         own: dict[str, Any] = dict(parse_options(base.state.options))
         own.pop(GROUP_OF, None)
         queue = self._store.queue_for(jobid)
-        request = HostRequest(jobid, inner, queue, now, now, False, wants_run=True)
+        stays = False
+        if known and inner.runs_once and has_same_schedule(find_all_of(known.options)[1], base.revision):
+            # It may have had its run, and must not run again because its options are others.
+            inner, stays = parse_stored(known.schedule or ""), True
+        request = HostRequest(jobid, inner, queue, now, now, False, stays=stays, wants_run=not stays)
         request.stored = format_options(own | make_mark(base.jobid, base.revision))
         request.known = known.options if known else ""
         request.changes = replace(request.changes, data=base.state.data)

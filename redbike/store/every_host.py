@@ -58,9 +58,14 @@ def name_job(base: str, host: str) -> str:
 
 
 def make_revision(schedule: str, options: str, data: str) -> str:
-    """Return what says whether a job has what its base has."""
-    text = "\n".join((schedule, options, data))
-    return f"{zlib.crc32(text.encode(errors='replace')):08x}"
+    """Return what says whether a job has what its base has; its first 8 characters are for the schedule alone."""
+    sums = (zlib.crc32(text.encode(errors="replace")) for text in (schedule, f"{options}\n{data}"))
+    return "".join(f"{each:08x}" for each in sums)
+
+
+def has_same_schedule(revision: str, other: str) -> bool:
+    """Tell whether two revisions are of the same schedule."""
+    return revision[:8] == other[:8]
 
 
 def make_mark(base: str, revision: str) -> dict[str, dict[str, str]]:

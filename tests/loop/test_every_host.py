@@ -457,6 +457,19 @@ def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, te
     assert missed not in Reasons(farm.store, "UTC").explain(other)
 
 
+def test_a_one_off_does_not_run_again_because_its_options_are_others(farm):
+    rows = [[(BASE, "NOW", {"retries": number})] for number in (1, 2)]
+    farm.bike.sync(rows[0])
+    workers = [Redbike(Quiet("A"), farm.bike.prefix, farm.bike.redis, host=host) for host in ("web1", "web2")]
+    assert [each.work_one() for each in workers] == [FIRST, SECOND]
+    assert [*farm.bike.sync(rows[1]).changed] == [BASE]
+    told = farm.bike.tell(FIRST)
+    assert (told["schedule"], told["status"][:3], told["options"]) == ("STOP", "STP", {"retries": 2})
+    assert [each.work_one() for each in workers] == [None, None]
+    farm.bike.set(BASE, "NOW")
+    assert [each.work_one() for each in workers] == [FIRST, SECOND]
+
+
 def test_each_host_has_a_jitter_of_its_own_and_the_base_is_as_it_would_be_without(farm):
     farm.bike.set(BASE, "EVERY:1h@0", spread="10m")
     shares = [farm.bike.tell(jobid)["next_run"] % 3600 for jobid in (FIRST, SECOND)]
