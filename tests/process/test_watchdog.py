@@ -84,7 +84,7 @@ def test_a_suspended_dispatcher_is_restarted_and_nothing_is_lost(jobs, manage):
 
 @pytest.mark.acceptance
 def test_a_worker_whose_job_goes_on_after_its_deadline_is_restarted(jobs, manage):
-    manager = manage("work", limit=SOON)
+    manager = manage("work", limit=3.0)  # before it replaces itself, which it does five seconds after the deadline
     jobs.bike.set("long:B", "NOW")
     jobs.bike.set("short:A", "NOW")
     jobs.bike.dispatch_due()
