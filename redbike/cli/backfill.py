@@ -6,14 +6,14 @@ from itertools import islice
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
-from redbike.cli.bike import open_bike
+from redbike.cli.bike import note_pause, open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
-from redbike.queries.closed import describe_closed, describe_pause, read_limits
+from redbike.queries.closed import describe_pause
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import join_words
 from redbike.store.backfill import make_jobid
@@ -49,8 +49,7 @@ def _note_pauses(bike: Redbike, jobid: str, clock: Clock) -> None:
         if pause:
             said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
             complain(f"{jobid} is paused {said}")
-        if closed := describe_closed(read_limits(bike.store, jobid), clock):
-            complain(closed)
+    note_pause(bike, jobid, clock.now)
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

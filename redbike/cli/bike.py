@@ -20,7 +20,7 @@ from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
-from redbike.queries.closed import describe_closed
+from redbike.queries.closed import describe_closed, read_limits
 from redbike.schedule.clock import Clock
 from redbike.store.patterns import escape
 from redbike.worker.loader import load_placer
@@ -138,17 +138,16 @@ def find_stopped_server(config: Config) -> EmbeddedServer | None:
 
 
 def note_pause(bike: Redbike, jobid: str, due: float | None = None) -> None:
-    """Print that everything is paused, if it is when a job is due: `due`, in epoch seconds, or now.
+    """Print that the queue of a job, or everything, is paused when it is due: at `due`, in epoch seconds, or now.
 
-    It is only advice, and costs one question if nothing is paused.
+    It is only advice.
     """
     with suppress(RedbikeError):
-        shard = bike.store.find_shard(jobid)
-        limits = shard.queue_limits.read("")
-        if limits.pause:
-            clock = Clock(shard.timeline.read_clock() if due is None else due, bike.settings.timezone)
-            if closed := describe_closed([limits], clock):
-                complain(closed)
+        limits = read_limits(bike.store, jobid)
+        if any(each.pause for each in limits):
+            now = bike.store.find_shard(jobid).timeline.read_clock() if due is None else due
+            if closed := describe_closed(limits, Clock(now, bike.settings.timezone)):
+                complain(f"{jobid}: {closed}" if closed.startswith("its") else closed)
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:

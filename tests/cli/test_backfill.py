@@ -48,7 +48,7 @@ def test_it_is_begun_shown_and_cancelled(bike, shell):
 def test_it_says_what_of_it_is_paused(shell, what):
     shell.run("pause", *what, "--reason=moving")
     done = shell.run("backfill", "load:A", *RANGE)
-    name = {"load:A": "load:A", "--queue=work-A": "its queue work-A", "--all": "everything"}[what[0]]
+    name = {"load:A": "load:A", "--queue=work-A": "load:A: its queue work-A", "--all": "everything"}[what[0]]
     [said] = [line for line in done.stderr.splitlines() if "paused" in line]
     assert said.startswith(f"redbike: {name} is paused since ")
     assert said.endswith("until somebody resumes it (moving)")

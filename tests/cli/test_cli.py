@@ -118,7 +118,7 @@ class Failing(RoundRobin):
         raise ValueError("as ordered")
 
 
-def test_whoever_lets_a_job_run_hears_that_everything_is_paused(shell):
+def test_whoever_lets_a_job_run_hears_what_is_paused(shell):
     bike = Redbike(Failing("A"), redis_config=shell.environment["REDBIKE_URL"])
     bike.set("failed:A", "NOW")
     assert bike.work_one() == "failed:A"
@@ -145,6 +145,10 @@ def test_whoever_lets_a_job_run_hears_that_everything_is_paused(shell):
     assert tell("cancel daily:A") == []
     bike.resume_all()
     assert [tell(words) for words in verbs] == [[]] * len(verbs)
+    bike.pause_queue("A", reason="the disk")
+    for words in ("set new:A NOW", "run daily:A"):
+        [said] = tell(words)
+        assert re.fullmatch(r"redbike: (new|daily):A: its queue work-A is paused since .* \(the disk\)", said)
 
 
 def test_output_to_a_closed_pipe_is_no_error_message(shell, client):
