@@ -20,28 +20,34 @@ IN_TIME = 15.0 * SLOWNESS  # seconds; the processes share the machine
 SHORT = set_lines(
     leaving__LAST=0.5,
     leaving__CLOSING=1.5,
-    leaving__MARGIN=3.0,
+    # All others than who holds Python's lock are to hear of the signal, however long the others take to begin: so none
+    # of them ends or replaces itself before, as its function goes on after its deadline.
+    leaving__MARGIN=120.0,
+    heartbeat__STUCK_AFTER=120.0,
     run__LEASE=3.0,
     heartbeat__INTERVAL=0.3,
     dispatcher__LONGEST_SLEEP=0.5,
 )
-# Only who holds Python's lock is ended like that. All others are to hear of the signal, however long the others take to
-# begin: so none of them ends or replaces itself before, as its function goes on after its deadline.
-PATIENT = {"leaving__MARGIN": 120.0, "heartbeat__STUCK_AFTER": 120.0}
 WORKER = f"""
-import sys
+import time
 from functools import partial
 from redbike import Jobs, RoundRobin
 from redbike.commands import Commands
-from tests.process.mischief import ACTIONS, act
+from redbike.process import leaving
+from tests.process import mischief
 {SHORT}
-if any(kind in each for kind in {{*ACTIONS}} - {{"gil"}} for each in sys.argv[2:]):
-    tests.durations.set_all({PATIENT})
+def act(kind):
+    if kind == "gil":
+        leaving.MARGIN = 3.0
+        leaving.uncover()
+        leaving.cover(time.monotonic() + 1.0)
+    return mischief.act(kind)
+
 class Worker(RoundRobin):
     def work(self, jobid):
         return act(jobid.partition(":")[0])
 
-for kind in ACTIONS:
+for kind in mischief.ACTIONS:
     jobs = globals()[f"jobs_{{kind}}"] = Jobs(concurrency=2)
     jobs.job(kind)(partial(act, kind))
 """
@@ -95,7 +101,8 @@ def test_one_sigterm_ends_up_with_all_its_workers(drill, kinds):
     # Of several jobs of a process, those that hold it up in the clearest way are named. Nobody can act in a process
     # that holds Python's lock: a dispatcher may find it lost, if it is still there.
     held = [each for each in had.values() if each & {*HARDEST} and "gil" not in each]
-    assert [each for each in held if not any(names(drill.log(), f"{kind}:A") for kind in each)] == []
+    log = drill.log()
+    assert [each for each in held if not any(names(log, f"{kind}:A") for kind in each)] == [], log
 
 
 def test_one_sigterm_ends_the_commands_too(drill):
