@@ -146,8 +146,11 @@ def note_pause(bike: Redbike, jobid: str, due: float | None = None) -> None:
         limits = read_limits(bike.store, jobid)
         if any(each.pause for each in limits):
             now = bike.store.find_shard(jobid).timeline.read_clock() if due is None else due
-            if closed := describe_closed(limits, Clock(now, bike.settings.timezone)):
-                complain(f"{jobid}: {closed}" if closed.startswith("its") else closed)
+            clock = Clock(now, bike.settings.timezone)
+            if closed := describe_closed([each for each in limits if each.queue], clock):
+                complain(f"{jobid}: {closed}")
+            elif closed := describe_closed(limits, clock):
+                complain(closed)
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:

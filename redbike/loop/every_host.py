@@ -148,8 +148,12 @@ class EveryHost:
             fresh = {host: base.state.now for host in base.present if self._is_news(known, host, base.state.now)}
             if fresh or gone or is_over or known.is_over:
                 self._store.hosts.note(jobid, fresh, () if is_over else gone, is_over)
-            if is_over or (self._set(base, gone) and self._note_begun(base, known) and self._hold(base, gone)):
+            if is_over:
                 return
+            if self._set(base, gone):
+                self._note_begun(base, known)
+                if self._hold(base, gone):
+                    return
 
     def _is_news(self, known: Hosts, host: str, now: float) -> bool:
         return now - known.seen.get(host, 0.0) > NOTED
@@ -189,14 +193,13 @@ class EveryHost:
             log_set(log, [job for job in jobs if not refused])
         return not refused
 
-    def _note_begun(self, base: _Base, known: Hosts) -> bool:
-        """Note that a one-off has a job on a host, as that may be forgotten; return True."""
+    def _note_begun(self, base: _Base, known: Hosts) -> None:
+        """Note that a one-off has a job on a host, as that may be forgotten."""
         inner, text = base.inner, base.state.schedule or ""
         if inner is None or not inner.runs_once or known.began == text:
-            return True
+            return
         if any(base.is_of(host) or self._is_wanted(base, inner, host) for host in base.hosts):
             self._store.hosts.note(base.jobid, {}, began=text)
-        return True
 
     def _is_wanted(self, base: _Base, inner: Schedule, host: str) -> bool:
         """Tell whether a job is to be set on a host."""

@@ -58,7 +58,6 @@ def show_job(site: Site, request: Request) -> Response:
     clock = site.make_clock(state.now)
     schedule = read_schedule(jobid, state.schedule, state.options)
     zone = (schedule.timezone if schedule else None) or clock.zone
-    [blackouts] = list_details(site.bike.store, [state])
     hosts = list_hosts(site.bike.store, state)
     seen = site.bike.store.overview.read_named([jobid])
     status = Status.parse(state.status)
@@ -70,9 +69,6 @@ def show_job(site: Site, request: Request) -> Response:
         jobid=jobid,
         why=why,
         told=state.to_dict(),
-        blackouts=[f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
-        has_blackout=any(each["of"] == "job" for each in blackouts),
-        remark=make_remark(blackouts, Clock(clock.now, zone)),
         state=state,
         queue=seen[0].queue if seen else "",
         command=_find_command(site, state, seen[0].queue) if seen else "",
@@ -87,10 +83,21 @@ def show_job(site: Site, request: Request) -> Response:
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in hosts],
+        **_read_blackouts(site, state, clock, zone),
         **_read_kin(site, state, clock),
         **_read_past(site, state, clock),
         **_list_coming(site, *_find_timed(site, state, schedule, hosts), zone, clock),
     )
+
+
+def _read_blackouts(site: Site, state: JobState, clock: Clock, zone: str) -> dict[str, Any]:
+    """Return the blackouts of a job, and what marks the due times, in `zone`, that are in one."""
+    [blackouts] = list_details(site.bike.store, [state])
+    return {
+        "blackouts": [f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
+        "has_blackout": any(each["of"] == "job" for each in blackouts),
+        "remark": make_remark(blackouts, Clock(clock.now, zone)),
+    }
 
 
 def _read_state(site: Site, jobid: str) -> JobState:
