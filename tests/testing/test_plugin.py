@@ -91,8 +91,8 @@ def urls(done):
 def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite, options, servers):
     done = suite(*options)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
-    assert "warning" not in done.stdout.lower(), done.stdout
+    # Warnings of pytest would stand in that line; a server that starts late is warned of in the log.
+    assert "= 6 passed in " in done.stdout, done.stdout
     found = urls(done)
     assert [len(set(each)) for each in zip(*found, strict=True)] == [servers, 6]
     assert folders(suite) == []
