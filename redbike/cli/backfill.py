@@ -6,7 +6,7 @@ from itertools import islice
 from types import SimpleNamespace
 
 from redbike.cli.arguments import Arguments, parse_count, parse_time
-from redbike.cli.bike import note_pause, open_bike
+from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, print_rows
 from redbike.config.file import Config
@@ -49,7 +49,7 @@ def _note_pauses(bike: Redbike, jobid: str, clock: Clock) -> None:
         if pause:
             said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
             complain(f"{jobid} is paused {said}")
-    note_pause(bike, jobid, clock.now)
+    note_pauses(bike, [jobid], clock.now)
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

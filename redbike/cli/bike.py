@@ -4,7 +4,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,8 +20,7 @@ from redbike.loop.loop import FIRST_PAUSE, LONGEST_PAUSE
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import RoundRobin
 from redbike.process import watchdog
-from redbike.queries.closed import describe_closed, read_limits
-from redbike.schedule.clock import Clock
+from redbike.queries.closed import list_closed
 from redbike.store.patterns import escape
 from redbike.worker.loader import load_placer
 
@@ -137,20 +136,14 @@ def find_stopped_server(config: Config) -> EmbeddedServer | None:
     return server if server and not server.status()["running"] else None
 
 
-def note_pause(bike: Redbike, jobid: str, due: float | None = None) -> None:
-    """Print that the queue of a job, or everything, is paused when it is due: at `due`, in epoch seconds, or now.
+def note_pauses(bike: Redbike, jobids: Sequence[str], due: float | None = None) -> None:
+    """Print that queues of jobs, or everything, are paused when they are due: at `due`, in epoch seconds, or now.
 
     It is only advice.
     """
     with suppress(RedbikeError):
-        limits = read_limits(bike.store, jobid)
-        if any(each.pause for each in limits):
-            now = bike.store.find_shard(jobid).timeline.read_clock() if due is None else due
-            clock = Clock(now, bike.settings.timezone)
-            if closed := describe_closed([each for each in limits if each.queue], clock):
-                complain(f"{jobid}: {closed}")
-            elif closed := describe_closed(limits, clock):
-                complain(closed)
+        for said in list_closed(bike.store, jobids, bike.settings.timezone, due):
+            complain(said)
 
 
 def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import sys
 import time
 
 from redbike.cli.arguments import Arguments, parse_time
-from redbike.cli.bike import note_pause, open_bike
+from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.commands.shell import SHELL, make_record
 from redbike.config.file import Config
@@ -54,7 +54,7 @@ def _set(arguments: Arguments, config: Config, at: float | None, after: float) -
     schedule = f"AT:{instant:.6f}".rstrip("0").rstrip(".") if after or at is not None else "NOW"
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
-    note_pause(bike, jobid, instant)
+    note_pauses(bike, [jobid], instant)
     # Of the workers that are there, the library says whether one takes the job.
     if not any(each.kind == "worker" and each.state != "lost" for each in bike.workers()):
         complain(f'no worker runs, so the job waits: start one, such as redbike up "{SPEC}"')

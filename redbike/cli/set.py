@@ -4,7 +4,7 @@ import time
 from typing import Any, cast
 
 from redbike.cli.arguments import Arguments, parse_time
-from redbike.cli.bike import note_pause, open_bike
+from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
 from redbike.config.file import Config
@@ -34,7 +34,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")
     if runs and parsed.is_immediate:
-        note_pause(bike, jobid)
+        note_pauses(bike, [jobid])
     if parsed.is_awaiting:
         # Imported here, as few jobs follow others.
         from redbike.queries.following.unknown import describe_unknown

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from redbike.cli.arguments import Arguments, parse_time
-from redbike.cli.bike import note_pause, open_bike
+from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.config.labels import read_filter
@@ -55,7 +55,7 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
     elif tag is not None and not failed:
         complain(f"no job that has failed for good has the tag {tag!r}")
     elif failed and not arguments["--dry-run"]:
-        note_pause(bike, failed[0])
+        note_pauses(bike, failed)
     return _print(failed)
 
 
@@ -64,8 +64,7 @@ def _run_named(bike: Redbike, arguments: Arguments) -> None:
     named = [text for text in map(check_pattern, arguments["<JOBID>"]) if not is_pattern(text)]
     states = {} if arguments["--dry-run"] else {each.jobid: each for each in bike.store.questions.inspect(named)}
     tries = find_tries(bike.store, states)
-    for jobid in _steer_named(bike, arguments, jobs.run_jobs)[:1]:
-        note_pause(bike, jobid)
+    note_pauses(bike, _steer_named(bike, arguments, jobs.run_jobs))
     clock = Clock(0.0, bike.settings.timezone)
     for jobid, state in states.items():
         if jobid in tries:

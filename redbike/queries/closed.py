@@ -1,6 +1,7 @@
 """What pauses the queue of a job, or everything: it holds a job that is not paused itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from redbike.loop.every_host import BY
 from redbike.schedule.clock import Clock
@@ -13,6 +14,34 @@ def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
     shard = store.find_shard(jobid)
     queues = (each.queue for each in shard.overview.read_named([jobid]))
     return [shard.queue_limits.read(name) for name in dict.fromkeys([*queues, ""])]
+
+
+MOST_LOOKED_AT, MOST_NAMED = 1000, 10  # jobs and queues
+
+
+def list_closed(store: Store, jobids: Sequence[str], zone: str, due: float | None = None) -> Iterator[str]:
+    """Yield why jobs that are due wait: the queue of the first of them, or everything, is paused.
+
+    They are due at `due`, in epoch seconds, or now. A queue is named once; a thousand jobs are looked at, and ten of
+    their queues.
+    """
+    first = dict[str, str]()
+    for job in store.overview.read_named(jobids[:MOST_LOOKED_AT]):
+        first.setdefault(job.queue, job.jobid)
+    found = (find_closed(store, jobid, zone, due) for jobid in islice(first.values(), MOST_NAMED))
+    yield from dict.fromkeys(said for said in found if said)
+
+
+def find_closed(store: Store, jobid: str, zone: str, due: float | None = None) -> str | None:
+    """Return in a sentence that the queue of a job, or everything, is paused when the job is due, if it is so."""
+    limits = read_limits(store, jobid)
+    if not any(each.pause for each in limits):
+        return None
+    now = store.find_shard(jobid).timeline.read_clock() if due is None else due
+    clock = Clock(now, zone)
+    if closed := describe_closed([each for each in limits if each.queue], clock):
+        return f"{jobid}: {closed}"
+    return describe_closed(limits, clock) or None
 
 
 def describe_closed(found: Iterable[QueueLimits], clock: Clock) -> str:

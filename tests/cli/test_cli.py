@@ -149,6 +149,10 @@ def test_whoever_lets_a_job_run_hears_what_is_paused(shell):
     for words in ("set new:A NOW", "run daily:A"):
         [said] = tell(words)
         assert re.fullmatch(r"redbike: (new|daily):A: its queue work-A is paused since .* \(the disk\)", said)
+    bike.set("daily:B", "EVERY:1d")
+    assert len(tell("run daily:* new:A")) == 1
+    bike.pause_queue("B")
+    assert [line.split()[1] for line in tell("run daily:B daily:A new:A")] == ["daily:B:", "daily:A:"]
 
 
 def test_output_to_a_closed_pipe_is_no_error_message(shell, client):

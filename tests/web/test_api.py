@@ -2,12 +2,14 @@
 
 import itertools
 import json
+import re
 from urllib.parse import quote
 
 import pytest
 
 from redbike import Redbike
 from redbike.queries import fields
+from redbike.store.processes import ProcessRecord
 from redbike.store.tokens import ROLES
 from redbike.web import app
 from tests.loops import beside
@@ -51,7 +53,9 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
     assert api.ask("POST", f"{path}/resume")[1]["word"] == "timeline"
     assert len(api.ask("GET", f"{path}/next?count=3")[1]["items"]) == 3
     assert "not due until" in api.ask("GET", f"{path}/why")[1]["why"]
-    assert api.ask("DELETE", path) == (204, None)
+    bike.set("after:A", f"AFTER:{JOB}")
+    warning = f"{JOB} is unset; 1 job waits for it: after:A"
+    assert api.ask("DELETE", path) == (200, {"jobid": JOB, "word": "unset", "warnings": [warning]})
     status, problem = api.ask("DELETE", path)
     assert (status, problem["detail"], problem["type"]) == (
         404,
@@ -59,6 +63,30 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
         "urn:redbike:problem:no-such-job",
     )
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
+
+
+def test_who_runs_a_job_is_told_that_its_queue_is_paused(bike, api):
+    bike.set(JOB, "EVERY:1h")
+    bike.pause_queue("A", reason="the disk")
+    for method, path, body in (("POST", "/run", None), ("PUT", "", {"schedule": "NOW"})):
+        [said] = api.ask(method, f"/jobs/{quote(JOB, safe='')}{path}", body)[1]["warnings"]
+        assert re.fullmatch(rf"{JOB}: its queue work-A is paused since .* \(the disk\)", said)
+    assert "warnings" not in api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]
+
+
+def test_who_steers_a_job_for_every_host_is_told_of_each_host(bike, api):
+    for host in ("web1", "web2"):
+        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
+        bike.store.workers.register(f"owner-{host}", entry)
+    bike.set("a:A@all", "EVERY:1h")
+    bike.run("a:A@web2")
+
+    def steer(verb):
+        found = api.ask("POST", f"/jobs/a:A@all/{verb}")[1]
+        return found["word"], [tuple(each.values()) for each in found["jobs"]]
+
+    assert steer("cancel") == ("various", [("a:A@web1", "idle"), ("a:A@web2", "cancelled")])
+    assert steer("run") == ("queued", [("a:A@web1", "queued"), ("a:A@web2", "queued")])
 
 
 def test_who_sets_a_job_that_will_not_run_is_told_why(bike, api, caplog):

@@ -10,6 +10,7 @@ from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.queries.closed import list_closed
 from redbike.queries.following.unknown import describe_unknown
 from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
@@ -26,6 +27,7 @@ from redbike.web.api.problems import Problem
 COUNT, MOST_COUNT = 5, 1000  # due times
 SECRET = ("data", "result", "output", "progress")  # of what is told of a job, only with ``--show-data``
 SECRET_OF_FAILURE = ("traceback", "output")
+VARIOUS = "various"  # the word for jobs with several
 SET = ("schedule", "tz", "after", "options", "data")  # the members of what sets a job
 
 
@@ -82,8 +84,15 @@ def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) ->
     """Yield why a job that is set does not run now, as the command line tells it."""
     if not (has_runs or schedule.never_runs):
         yield f"{jobid}: nothing is left to run of {schedule.text!r}"
+    if has_runs and schedule.is_immediate:
+        yield from _list_closed(call, [jobid])
     if schedule.is_awaiting:
         yield from describe_unknown(call.site.bike.store, jobid)
+
+
+def _list_closed(call: Call, jobids: Sequence[str]) -> Iterator[str]:
+    """Yield that the queues of jobs that are due now, or everything, are paused."""
+    return list_closed(call.site.bike.store, jobids, call.site.bike.settings.timezone)
 
 
 def add_warnings(found: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
@@ -106,16 +115,18 @@ def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:
 
 def unset_job(call: Call) -> Answer:
     """Take a job out of the rotation."""
-    jobid = call.jobid
-    if not call.steerer.setter.unset(jobid):
+    jobid, warnings = call.jobid, list[str]()
+    if not Setter(call.steerer.store, call.steerer.settings, warnings.append).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
-    return Answer(status=204)
+    return Answer(add_warnings(Steered(jobid, "unset")._asdict(), warnings))
 
 
 def run_job(call: Call) -> Answer:
     """Run a job once now."""
-    return _steer(call, lambda jobid: run_jobs(call.steerer.store, [jobid]))
+    answer = _steer(call, lambda jobid: run_jobs(call.steerer.store, [jobid]))
+    steered = [each["jobid"] for each in answer.value.get("jobs", [answer.value])]
+    return Answer(add_warnings(answer.value, list(_list_closed(call, steered))))
 
 
 def cancel_job(call: Call) -> Answer:
@@ -159,13 +170,15 @@ def read_every(call: Call) -> bool:
 
 def _steer(call: Call, verb: Any) -> Answer:
     jobid = call.known_jobid
-    found = dict(verb(jobid))
+    found: list[Steered] = verb(jobid)
+    words = {each.jobid: each.word for each in found}
     # Who names a job for every host steers those that it has there.
-    word = found[jobid] if jobid in found else next(iter(found.values()))
+    word = words[jobid] if jobid in words else found[0].word if len(set(words.values())) == 1 else VARIOUS
     if word == "missing":
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
-    return Answer(Steered(jobid, word)._asdict())
+    content: dict[str, Any] = Steered(jobid, word)._asdict()
+    return Answer(content if list(words) == [jobid] else {**content, "jobs": [each._asdict() for each in found]})
 
 
 def list_next(call: Call) -> Answer:

@@ -114,7 +114,7 @@ ROUTES = (
     ),
     Route("GET", "/jobs/{id}", "read", jobs.tell_job, "All about a job, as `redbike tell`", "JobDetails"),
     Route("PUT", "/jobs/{id}", "write", jobs.set_job, "Set a job", "JobSet", body=SET, may_create=True),
-    Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Unset a job: remove it, with its options and data"),
+    Route("DELETE", "/jobs/{id}", "write", jobs.unset_job, "Unset a job: remove it, with its options and data", "Done"),
     Route(
         "GET",
         "/jobs/{id}/runs",

@@ -122,6 +122,13 @@ def describe_with_warnings(schema: Schema) -> Schema:
     return {**schema, "properties": {**schema["properties"], "warnings": warnings}}
 
 
+def _describe_done() -> Schema:
+    found = describe_rows(Steered, Steered._fields)
+    text = "What became of the job on each host, for a job for every host; missing otherwise"
+    jobs = {"type": "array", "items": found, "description": text}
+    return {**found, "properties": {**found["properties"], "jobs": jobs}}
+
+
 def _describe_details() -> Schema:
     found = describe_typed_dict(JobDetails)
     return {**found, "properties": {"jobid": TEXT, **found["properties"]}, "required": ["jobid", *found["required"]]}
@@ -155,7 +162,7 @@ SCHEMAS: dict[str, Schema] = {
     "JobDetails": _describe_details(),
     "JobSet": describe_with_warnings(_describe_details()),
     "Event": describe_rows(Line, [each.name for each in fields(Line)]),
-    "Done": describe_rows(Steered, Steered._fields),
+    "Done": describe_with_warnings(_describe_done()),
     "QueueDone": describe_with_warnings(describe_members(queue=TEXT, word=TEXT)),
     "QueueLimits": describe_with_warnings(
         describe_members(
