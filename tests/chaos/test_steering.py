@@ -79,7 +79,7 @@ def test_it_convicts_what_is_not_well(story, name):
 
 
 @pytest.mark.parametrize(
-    ("job", "due", "stuck"), [(LIMITED, 54, {}), (JOB, 54, {"stuck": 1}), (LIMITED, 45, {"stuck": 1})]
+    ("job", "due", "stuck"), [(LIMITED, 50, {}), (JOB, 50, {"stuck": 1}), (LIMITED, 39, {"stuck": 1})]
 )
 def test_a_queue_with_a_limit_may_take_longer_until_nothing_is_overdue(story, job, due, stuck):
     # A one-off, because nothing else is to be judged.

@@ -13,7 +13,7 @@ from tests.verbs import Quiet
 from tests.waiting import SLOWNESS, wait_until
 
 LIMIT = 5.0  # seconds from the instant at which there is a new master until a job that came due after it has run
-UNSENT = 2.0  # seconds of requests, before a master dies, of which its replicas may have heard nothing
+UNSENT = 2.0 * SLOWNESS  # seconds of requests, before a master dies, of which its replicas may have heard nothing
 PATIENCE = 30  # seconds
 LONG = 8.0  # seconds without a master after which a lease may be over: it is renewed each 3 s, and lasts 12
 
@@ -45,7 +45,7 @@ def list_masters(servers) -> list[Node]:
 
 
 def wait_for_new_master(servers, before: list[Node]) -> Node:
-    wait_until(lambda: set(list_masters(servers)) - set(before), PATIENCE)
+    wait_until(lambda: len(set(list_masters(servers)) - set(before)) == 1, PATIENCE)
     [new] = set(list_masters(servers)) - set(before)
     return new
 
