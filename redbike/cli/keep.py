@@ -4,7 +4,7 @@ import json
 import time
 
 from redbike.cli.arguments import Arguments
-from redbike.cli.bike import find_embedded_server, open_bike
+from redbike.cli.bike import check_embedded_server, find_embedded_server, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
 from redbike.config.file import Config
 from redbike.errors import BadConfig
@@ -16,6 +16,8 @@ from redbike.text.printable import name_host
 
 def check_jobs(arguments: Arguments, config: Config) -> int:
     """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
+    if not arguments["--repair"]:
+        check_embedded_server(config)
     try:
         bike = open_bike(config, needs_queues=arguments["--repair"])
     except Moving as error:
@@ -41,6 +43,7 @@ def _end_move(division: Division, repairs: bool, config: Config) -> int:
 
 def acknowledge(arguments: Arguments, config: Config) -> None:
     """Print each time that the server went back, and do not report it any more."""
+    check_embedded_server(config)
     found = open_bike(config).acknowledge()
     for line in found:
         print(line)
@@ -50,6 +53,7 @@ def acknowledge(arguments: Arguments, config: Config) -> None:
 
 def send_signal(arguments: Arguments, config: Config) -> None:
     """Send a signal to every dispatcher and worker."""
+    check_embedded_server(config)  # nobody would hear it
     open_bike(config).control(arguments["<SIGNAL>"])
 
 

@@ -126,7 +126,7 @@ def test_nothing_is_no_error(shell, client):
         assert shell.read(*words, "--format=json") == "[]\n"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "show job:A", "agenda", "tail"])
+@pytest.mark.parametrize("command", [*COMMANDS, "show job:A", "agenda", "tail", "fsck", "acknowledge", "control HALT"])
 def test_looking_starts_no_server(tmp_path, command):
     shell = Within(tmp_path, None)
     said = f"no server runs in '{tmp_path}/.redbike'; redbike up starts one, and so does redbike server start"
