@@ -56,11 +56,16 @@ class RunLog:
             self._waiting += accepted
         if not self._wanted.is_set():
             if self._thread is None:
+                self._start()
+            self._wanted.set()
+
+    def _start(self) -> None:
+        with self._changing:
+            if self._thread is None:
                 # For programs that call `work_one` and end.
                 atexit.register(self.stop)
                 self._thread = threading.Thread(target=self._run, name="redbike-run-log", daemon=True)
                 self._thread.start()
-            self._wanted.set()
 
     def stop(self) -> None:
         """Log what is left, and end the thread."""
@@ -70,8 +75,10 @@ class RunLog:
             return
         self._stopping.set()
         self._wanted.set()
-        if self._thread is not None:
-            self._thread.join(PAUSE)
+        with self._changing:  # another thread may be about to start it
+            thread = self._thread
+        if thread is not None:
+            thread.join(PAUSE)
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,25 @@ def test_a_reader_that_hangs_holds_up_nobody(bike, monkeypatch, caplog):
     finally:
         free.set()
         logger.removeHandler(handler)
+
+
+def test_one_that_ends_while_its_thread_is_started(bike, monkeypatch, caplog):
+    begun, ended, log = threading.Event(), end(bike), RunLog()
+    caplog.set_level(logging.INFO, "redbike.worker")
+
+    class Slow(threading.Thread):
+        def start(self):
+            begun.set()
+            threading.Event().wait(0.2)
+            super().start()
+
+    with ThreadPoolExecutor() as threads:
+        stopped = threads.submit(lambda: begun.wait(20) and log.stop())
+        with monkeypatch.context() as patch:
+            patch.setattr(threading, "Thread", Slow)
+            log.add(*ended)
+        stopped.result(20)
+    assert not log._thread.is_alive()
 
 
 def test_a_program_that_ends_writes_what_is_left(server_url, tmp_path):
