@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -160,3 +160,8 @@ def read(descriptor: int) -> str:
     # A descriptor of its own: the process may have left the position anywhere.
     with open(f"/proc/self/fd/{descriptor}", errors="surrogateescape") as file:
         return file.read()
+
+
+def drop_waits(lines: Iterable[str]) -> list[str]:
+    """Leave out what is said of an embedded server that takes more than a second to start."""
+    return [line for line in lines if not line.rstrip().endswith("; waiting")]

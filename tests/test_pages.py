@@ -18,7 +18,7 @@ from redbike.config.file import load
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from tests.commandline import Shell
+from tests.commandline import Shell, drop_waits
 from tests.pages import (
     DIFFERS,
     ON_A_TERMINAL,
@@ -376,7 +376,7 @@ class Reader:
                 done = run_line(self.shell, line)
                 fails = re.match(r"problem|redbike: bad ", shown, re.IGNORECASE)
                 assert (done.returncode != 0) == bool(fails), (line, done)
-                printed = done.stdout + done.stderr
+                printed = "".join(drop_waits((done.stdout + done.stderr).splitlines(True)))
             if compared:
                 printed = printed if STARTED in shown else printed.replace(STARTED, "")
                 assert is_like(printed, shown, self.differs), f"{line}\n{printed}\nis not like\n{shown}"

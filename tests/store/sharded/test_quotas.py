@@ -364,7 +364,8 @@ def test_a_rate_holds_over_all_shards_and_is_used_up(world):
     while taken < len(JOBS):
         for shard in world.shards:
             taken += len(take_many(shard, [(QUEUE, 9999.0)], [1], f"run{next(world.number):013}", 64))
-            assert taken <= 3 + 3 * (world.now - began)
+            # Redis' clock has microseconds.
+            assert taken <= 3 + 3 * (world.now - began) + 1e-5
         world.now += 0.1
         world.bike.dispatch_due(world.now)
     assert world.now - began <= 2 * len(JOBS) / 3
