@@ -66,7 +66,7 @@ def test_one_that_is_suspended_is_waited_for(server, threads, caplog, patient):
     assert server.status()["answers"] is False
     os.kill(pid, signal.SIGCONT)
     assert came.result(60) is False
-    assert caplog.text.count("waiting") == 1
+    assert caplog.text.count("does not answer; waiting") == 1
     assert pids(server.folder) == [pid]
 
 
