@@ -254,6 +254,7 @@ SETUPS = {
     ("backfill", "$ redbike set load:A"): IN_USE,
     ("pipelines", "$ redbike set extract:A '0 3"): at_night,
     ("monitoring", "$ redbike health\n"): processes,
+    ("scale", "$ redbike control HALT"): IN_USE,
     ("schedules", "$ redbike set extract:A"): IN_USE,
     ("monitoring", "$ redbike health '"): failed_in_utc,
     ("schedules-in-git", "$ redbike load"): in_git,
