@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from tests.pages import find_block, is_like, run_line, start_line, write
+from tests.pages import PAGES, find_block, is_like, run_line, start_line, write
 from tests.pinged import serve
 from tests.servers import free_ports
 from tests.waiting import wait_until
@@ -71,7 +71,7 @@ def test_the_figures_are_served(shell):
 
 def try_alert(shell, block, **places):
     """Try a recipe, with other programs and hosts in their places; what `redbike alert --test` prints."""
-    config = find_block("alerting", block)
+    config = block if block.endswith("\n") else find_block("alerting", block)
     for before, after in places.values():
         config = config.replace(before, after)
     write(shell, ".redbike.conf", config)
@@ -102,15 +102,16 @@ def test_sendmail_mails(shell):
 
 
 @pytest.mark.parametrize(
-    ("block", "host", "key"),
+    ("url", "host", "key"),
     [
-        ("[redbike]\nalert: https:", "https://ops.example.org", "alert"),
-        ("[redbike]\nalert: slack", "https://hooks.slack.com", "text"),
+        ("https://ops.example.org/hooks/redbike", "https://ops.example.org", "alert"),
+        ("slack+https://hooks.slack.com/services/T0/B0/SECRET", "https://hooks.slack.com", "text"),
     ],
 )
-def test_a_url_is_told(shell, block, host, key):
+def test_a_url_is_told(shell, url, host, key):
+    assert f"``{url}``" in PAGES["alerting"].read_text()
     with serve() as pinged:
-        said = try_alert(shell, block, place=(host, pinged.url))
+        said = try_alert(shell, f"[redbike]\nalert: {url}\n", place=(host, pinged.url))
         assert said == f"the test was sent to {pinged.url}/…: the answer is 200\n"
     [(kind, body)] = pinged.posted
     assert (kind, key in json.loads(body)) == ("application/json", True)

@@ -67,8 +67,9 @@ def test_a_token_is_given_and_used_as_shown(shell):
     secret, said = done.stdout.strip(), [line for line in shown if line.startswith("redbike: ")]
     assert is_like(done.stderr, "\n".join(said))
     assert len(secret) == len(next(line for line in shown if line.startswith("redbike_")))
-    [(printed, expected)] = run(shell, find_block("api", '$ curl -H "Authorization'), port, TOKEN=secret)
-    assert printed == expected
+    header = re.search("send it as (.*)", done.stderr)[1].replace("TOKEN", secret)
+    command = f"$ curl -H '{header}' -X POST http://127.0.0.1:8080/api/jobs/etl:A/run\n"
+    assert list(run(shell, command, port)) == [('{"jobid":"etl:A","word":"queued"}', "")]
     assert get(port, "/api/jobs")[0] == 401
 
 
@@ -104,7 +105,10 @@ def test_users_of_nginx_have_roles_as_shown(shell):
     command = find_block("api", "$ redbike web --api --write --who").replace("\\\n", "")
     port = start(shell, *shlex.split(command)[5:])
     [front] = free_ports(1)
-    block = find_block("api", "location / {").replace("127.0.0.1:8080", f"127.0.0.1:{port}")
+    host, own = "    proxy_set_header Host $http_host;\n", find_block("api", 'auth_basic "jobs"')
+    block = find_block("page", "location /redbike/").replace("location /redbike/", "location /")
+    assert host in block
+    block = block.replace(host, own).replace("127.0.0.1:8080", f"127.0.0.1:{port}")
     block = block.replace("auth_basic_user_file users;", f"auth_basic_user_file {shell.folder}/users;")
     (shell.folder / "users").write_text("anna:{PLAIN}secret\n")
     (shell.folder / "nginx.conf").write_text(NGINX % (front, block))

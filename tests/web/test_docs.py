@@ -12,7 +12,7 @@ from redbike import Redbike, RoundRobin
 from redbike.errors import ServerError
 from redbike.web import app, pages
 from tests.commandline import ROOT
-from tests.pages import PAGES, find_block, list_blocks
+from tests.pages import PAGES, find_block, list_blocks, list_programs, run_line, write
 from tests.servers import free_ports
 from tests.serving import answers, get, get_port, start_page
 from tests.states import untouched
@@ -85,6 +85,15 @@ def browse(port):
     status, _, headers = get(port, "/redbike", Host=host)
     assert status in (301, 302, 307)
     assert re.fullmatch(rf"(http://{re.escape(host)})?(/redbike/|redbike/)", headers["location"])
+
+
+def test_an_application_that_mounts_the_page_checks_who_asks(shell):
+    [blocks] = list_programs("page").values()
+    ask = "TestClient(app, base_url='https://shop.example.org').get('/jobs/', headers={'x-user': '%s'}).status_code"
+    text = f"from fastapi.testclient import TestClient\nprint({ask % 'anna'}, {ask % 'eve'})\nbike.close()\n"
+    write(shell, "app.py", "\n\n".join([*(block.text for block in blocks), text]))
+    done = run_line(shell, "python app.py")
+    assert (done.returncode, done.stdout) == (0, "200 403\n"), done.stderr
 
 
 NGINX = """
