@@ -34,6 +34,13 @@ def observe_plain():
 async def observe_async():
     await sync_to_async(observe)("async")
 """
+# A coroutine that stops its job.
+REMIND = """
+@jobs.job("remind")
+async def remind() -> None:
+    sentry_sdk.set_tag("user", "anna")
+    raise StopWork("she has paid")
+"""
 # Its spans are sent when they end: a worker that is ended at once does not call `shutdown`.
 CUT_OFF = f"""
 import asyncio, time
@@ -65,8 +72,8 @@ def loop():
 def save(shell):
     """Save a program of a page."""
 
-    def save(name, page="integrations"):
-        write(shell, name, "\n\n\n".join(block.text for block in list_programs(page)[name]) + "\n")
+    def save(name, page="integrations", more=""):
+        write(shell, name, "\n\n\n".join([*(block.text for block in list_programs(page)[name]), more]) + "\n")
 
     return save
 
@@ -124,7 +131,7 @@ def test_connections_of_django_are_closed_around_each_run(shell, save):
 
 
 def test_each_line_of_structlog_has_its_run(shell, save):
-    save("parcels.py")
+    save("parcels.py", more='@jobs.job("track")\nasync def track() -> None:\n    log.info("tracking")')
     worker = start_worker(shell, "parcels:jobs")
     rows = [("send:7", {"weight": 2.5}), ("send:8", {"weight": 31}), ("track", None)]
     assert run_jobs(shell, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
@@ -145,7 +152,7 @@ def test_each_line_of_structlog_has_its_run(shell, save):
 
 
 def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, save):
-    save("invoices.py")
+    save("invoices.py", more=REMIND)
     with collect() as collected:
         shell.environment["SENTRY_DSN"] = collected.url.replace("://", "://key@") + "/1"
         worker = start_worker(shell, "invoices:jobs")

@@ -41,6 +41,16 @@ with transaction.atomic():
 print(bike.tell("mail:7")["data"])
 """
 REPEATED = """
+from datetime import UTC, datetime, timedelta
+
+
+def test_a_charge_is_tried_until_it_works(redbike):
+    bike = redbike(jobs, now=datetime(2027, 1, 1, 5, 59, tzinfo=UTC))
+    bike.set("charge", "0 6 1 * *", retries=5, backoff="1m")
+    runs = bike.run_due(timedelta(hours=1), reraise=False)
+    assert [run.attempt for run in runs] == [1, 2, 3]
+    assert len({run.due for run in runs}) == 1
+
 
 def test_an_invoice_is_written_once(redbike):
     bike = redbike(jobs, now=datetime(2027, 1, 1, 12, tzinfo=UTC))
@@ -51,8 +61,17 @@ def test_an_invoice_is_written_once(redbike):
     assert len(invoices) == 3
 
 
-def test_a_payment_without_an_account_is_not_tried_again(redbike):
-    asked.clear()
+def test_a_payment_without_an_account_is_not_tried_again(redbike, monkeypatch):
+    asked = []
+
+    class Accounts:
+        def __contains__(self, name):
+            asked.append(name)
+            if len(asked) == 1:
+                raise ConnectionError("the bank does not answer")
+            return False
+
+    monkeypatch.setitem(globals(), "accounts", Accounts())
     bike = redbike(jobs)
     bike.set("pay", "NOW", data="bob")
     bike.run_due(timedelta(days=1), reraise=False)
