@@ -287,7 +287,8 @@ def test_where_others_stand_in_the_place_of_its_jobs_everything_says_so(farm, ca
     assert [each.get("taken") for each in bike.tell(BASE)["hosts"]] == [None, True]
     assert list_queue_problems(farm) == ([], False)
     assert bike.run(BASE) == [(FIRST, "queued")]
-    assert api.ask("POST", f"/jobs/{BASE}/cancel") == (200, {"jobid": BASE, "word": "cancelled"})
+    of_first = {"jobid": FIRST, "word": "cancelled"}
+    assert api.ask("POST", f"/jobs/{BASE}/cancel") == (200, {**of_first, "jobid": BASE, "jobs": [of_first]})
     bike.unset(BASE)
     bike.set(FIRST, "STOP")
     bike.set(BASE, "EVERY:1h")
@@ -302,7 +303,8 @@ def test_where_others_stand_in_the_place_of_its_jobs_everything_says_so(farm, ca
         bike.unset(jobid)
     bike.set(BASE, "EVERY:1h")
     assert [word for _, word in bike.run(BASE)] == ["queued", "queued"]
-    assert api.ask("POST", f"/jobs/{BASE}/pause")[1] == {"jobid": BASE, "word": "held"}
+    held = api.ask("POST", f"/jobs/{BASE}/pause")[1]
+    assert (held["word"], [each["jobid"] for each in held["jobs"]]) == ("held", [BASE, FIRST, SECOND])
     assert list_queue_problems(farm) == ([], False)
 
 
