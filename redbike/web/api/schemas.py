@@ -124,7 +124,7 @@ def describe_with_warnings(schema: Schema) -> Schema:
 
 def _describe_done() -> Schema:
     found = describe_rows(Steered, Steered._fields)
-    text = "What became of the job on each host, for a job for every host; missing otherwise"
+    text = "What became of each of the jobs, for a job for every host; missing otherwise"
     jobs = {"type": "array", "items": found, "description": text}
     return {**found, "properties": {**found["properties"], "jobs": jobs}}
 
