@@ -64,7 +64,8 @@ class Request:
         due, skipped = find_first_due(schedule, since, self.now, own)
         # A one-off that is never due would be, wherever its text is set again.
         text = Stop.text if due is None and schedule.runs_once else schedule.text
-        new_jitter = options != self.known and find_jitter(options) != find_jitter(self.known)
+        has_clock = not (schedule.is_immediate or schedule.never_runs)
+        new_jitter = has_clock and options != self.known and find_jitter(options) != find_jitter(self.known)
         keeps_place = not self.is_given and not schedule.is_command
         return JobToSet(
             self.jobid,

@@ -11,7 +11,7 @@ from redbike import Redbike
 from redbike.web import app
 from tests.queries.kept import register
 from tests.states import dump, unchanged
-from tests.verbs import Quiet
+from tests.verbs import Quiet, Telling
 from tests.waiting import SLOWNESS
 from tests.web.browsing import Browser
 
@@ -72,6 +72,47 @@ def test_an_edit_changes_what_was_edited_and_nothing_else(bike, browser, kept):
     assert told(bike, "kept:A")[1:] == (options, DATA)
     assert SECRET in next(row for row in bike.get_rows() if row[0] == "kept:A")
     assert bike.tell("kept:A")["next_run"] == kept["next_run"]
+
+
+class Editing(Quiet):
+    """Has a note put on each job while it runs."""
+
+    def work(self, jobid):
+        super().work(jobid)
+        page = self.browser.send(self.browser.get(f"/set?id={jobid}"), "Save", note="hello")
+        assert page.notes == [f"{jobid}: note default → hello."]
+
+
+def test_a_note_on_a_one_off_that_runs_does_not_run_it_again(client, prefix):
+    bike = Redbike(Editing(), prefix, client)
+    bike.worker.browser = browser = Browser(app(bike, write=True))
+    bike.set("one:A", "NOW", group_of="night")
+    bike.set("report:A", "GROUP:night")
+    while bike.work_one() or bike.dispatch_due():
+        pass
+    assert bike.worker.worked == ["one:A", "report:A"]
+    for jobid in ("one:A", "report:A"):
+        assert told(bike, jobid)[0] == "STOP"
+        assert told(bike, jobid)[1]["note"] == "hello"
+    # Nor does a zone alone.
+    bike.set("new:A", "NOW")
+    page = browser.send(browser.get("/set?id=new:A"), "Save", tz="Europe/Berlin")
+    assert page.notes == ["new:A: Nothing differs, so nothing was done."]
+
+
+def test_a_note_on_a_one_off_that_has_failed_for_good_leaves_it_so(client, prefix):
+    bike = Redbike(Telling(), prefix, client)
+    browser = Browser(app(bike, write=True))
+    bike.set("bad:A", "NOW")
+    assert bike.work_one() == "bad:A"
+    bike.sync([("bad:A", "STOP")], group="my.csv")
+    status = bike.tell("bad:A")["status"]
+    assert status.startswith("DIE:")
+    page = browser.send(browser.get("/set?id=bad:A"), "Save", note="x", spread="1h")
+    owned = "Warning: bad:A is a row of my.csv: the next load of the group sets it again, so change the row, too"
+    assert page.notes == [f"bad:A: spread default → 3600; note default → x. {owned}."]
+    assert (bike.tell("bad:A")["status"], told(bike, "bad:A")[1]) == (status, {"note": "x", "spread": 3600})
+    assert bike.run_failed() == [("bad:A", "queued")]
 
 
 def test_an_edit_without_a_difference_does_nothing(bike, browser, kept):

@@ -1,5 +1,6 @@
 """The form that sets a job, new or edited, and what its schedule means while one types."""
 
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -7,11 +8,12 @@ from starlette.responses import Response
 
 from redbike.config.options import DATA
 from redbike.config.parameters import OPTIONS
+from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.queries.following.unknown import describe_unknown
 from redbike.schedule.clock import Clock
-from redbike.schedule.parser import parse
+from redbike.schedule.parser import parse, parse_stored
 from redbike.store.names import check_known_jobid
 from redbike.web.control import Sent, Steerer
 from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_default
@@ -134,19 +136,30 @@ def _list_changes(draft: Draft, kept: Kept) -> list[str]:
 
 def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     name, changes = show_text(draft.jobid), draft.list_changes(kept)
-    if not (changes or draft.tz or draft.schedule != kept.schedule):
+    # To set NOW again would run the job again, and to set STOP would forget that it has failed.
+    stays = draft.schedule == kept.schedule and parse_stored(draft.schedule).is_command
+    if not changes and draft.schedule == kept.schedule and (stays or not draft.tz):
         return Note(f"{name}: {UNCHANGED}")
     warnings = list[str]()
-    setter = Setter(steerer.store, steerer.settings, warnings.append)
     try:
-        has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
+        if stays:
+            change_options(steerer.store, steerer.settings, draft.jobid, warnings.append, **changes)
+            left = ""
+        else:
+            left = _enter(steerer, draft, changes, warnings)
         differences = compare(kept, Kept.read(steerer.store, draft.jobid))
-        schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
-        if schedule.is_awaiting:
-            warnings += describe_unknown(steerer.store, draft.jobid)
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
-    left = "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
     known = (show_text(text.removeprefix(f"{draft.jobid}: ")) for text in warnings)
     return Note(f"{name}: {said}.{left}" + "".join(f" Warning: {text}." for text in known))
+
+
+def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: list[str]) -> str:
+    """Set a job, and return whether nothing is left to run of it, as a sentence; "" if something is."""
+    setter = Setter(steerer.store, steerer.settings, warnings.append)
+    has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
+    schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
+    if schedule.is_awaiting:
+        warnings += describe_unknown(steerer.store, draft.jobid)
+    return "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
