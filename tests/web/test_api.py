@@ -13,6 +13,7 @@ from redbike.store.processes import ProcessRecord
 from redbike.store.tokens import ROLES
 from redbike.web import app
 from tests.loops import beside
+from tests.verbs import Telling
 from tests.waiting import wait_until
 from tests.web.api import DOCUMENT, JOB, STREAM, Api, list_requests, make_token
 
@@ -63,6 +64,23 @@ def test_a_job_is_set_run_told_and_unset(bike, api):
         "urn:redbike:problem:no-such-job",
     )
     assert {entry.who for entry in bike.log()} == {"api@testclient"}
+
+
+def test_to_stop_what_has_failed_for_good_leaves_it_so(client, prefix):
+    bike = Redbike(Telling(), prefix, client)
+    api = Api(app(bike, write=True, api=True))
+    for jobid in ("bad:A", "badly:A"):
+        bike.set(jobid, "NOW")
+        bike.work_one()
+    job = api.ask("GET", "/jobs/bad:A")[1]
+    assert (job["schedule"], job["status"][:4]) == ("STOP", "DIE:")
+    noted = {**job, "options": {"note": "x"}}
+    assert api.ask("PUT", "/jobs/bad:A", {"schedule": job["schedule"], "options": {"note": "x"}}) == (200, noted)
+    # What waits to run again is stopped, and what is to run runs.
+    assert bike.run_failed() == [("bad:A", "queued"), ("badly:A", "queued")]
+    assert api.ask("PUT", "/jobs/badly:A", {"schedule": "STOP"})[1]["status"][:4] == "STP:"
+    assert [bike.work_one(), bike.work_one()] == ["bad:A", None]
+    assert api.ask("PUT", "/jobs/bad:A", {"schedule": "NOW"})[1]["status"][:4] == "ENQ:"
 
 
 def test_who_runs_a_job_is_told_that_its_queue_is_paused(bike, api):

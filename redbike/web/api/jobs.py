@@ -8,6 +8,7 @@ from redbike.config.parameters import OPTIONS
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
+from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.closed import list_closed
@@ -16,9 +17,11 @@ from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.after import After
-from redbike.schedule.kinds import Schedule
+from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import parse
+from redbike.store.enums import Event
 from redbike.store.patterns import Steered
+from redbike.store.store import Store
 from redbike.text.group_names import name_parent
 from redbike.text.printable import quote
 from redbike.web.api.calls import Answer, Call
@@ -74,10 +77,20 @@ def set_job(call: Call) -> Answer:
         is_new = not call.site.bike.store.questions.has_job(jobid)
         if not is_new and call.headers.get("if-none-match") == "*":
             raise Problem(412, f"there is a job {jobid!r}, and If-None-Match allows only a new one")
-        has_runs = setter.enter(jobid, schedule, after, zone, **changes)
+        if _rests(setter.store, jobid) and parse(schedule).never_runs:
+            change_options(setter.store, setter.settings, jobid, warnings.append, **changes)
+            has_runs = False
+        else:
+            has_runs = setter.enter(jobid, schedule, after, zone, **changes)
     call.site.drop_seen()
     warnings += _list_remarks(call, jobid, parse(schedule, zone or setter.settings.timezone, jobid), has_runs)
     return Answer(add_warnings(_tell(call, jobid), warnings), 201 if is_new else 200)
+
+
+def _rests(store: Store, jobid: str) -> bool:
+    """Tell whether a job has failed for good and has no further runs: to stop it would only forget the failure."""
+    [state] = store.questions.inspect([jobid])
+    return state.schedule == Stop.text and state.has_event(Event.DIE)
 
 
 def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) -> Iterator[str]:
