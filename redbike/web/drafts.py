@@ -19,7 +19,7 @@ from redbike.queries.calendar import list_coming
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.parser import parse
+from redbike.schedule.parser import EveryHost, parse
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
 from redbike.text.parsing import load_object
@@ -45,6 +45,8 @@ class Preview:
 def _foresee(preview: Preview, schedule: Schedule) -> None:
     now = preview.clock.now
     preview.words = schedule.explain(preview.clock.zone)
+    if isinstance(schedule, EveryHost):
+        schedule = schedule.inner  # it is never due itself
     if schedule.never_runs:
         preview.remark = "It does not run any more: it leaves the timeline and its queue."
     elif schedule.is_immediate:
