@@ -5,6 +5,7 @@ A browser sends a form for that, which is done once, and answered.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from redbike.control.queues import QueueController
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
+from redbike.queries.closed import list_closed
 from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
@@ -41,6 +43,7 @@ class Done:
 
     words: Counter[str] = field(default_factory=Counter)
     error: RedbikeError | None = None
+    run: list[str] = field(default_factory=list)  # the jobs that are due now
 
 
 class Steerer:
@@ -71,15 +74,16 @@ class Steerer:
         if action == "run":
             for jobid in jobids:
                 self.store.queue_for(jobid)
+        done = Done()
         verbs: dict[str, Callable[[Sequence[str]], list[str]]] = {
-            "run": self._run,
+            "run": lambda jobids: self._run(jobids, done.run),
             "cancel": self._cancel,
             "pause": lambda jobids: self._pause(jobids, until, reason, blackout),
             END: lambda jobids: [word for _, word in end_for_jobs(self.store, jobids, self.settings)],
             "resume": lambda jobids: [word for _, word in resume_jobs(self.store, jobids, self.settings)],
             "unset": lambda jobids: ["unset" if self.setter.unset(jobid) else "missing" for jobid in jobids],
         }
-        done, verb = Done(), verbs[action]
+        verb = verbs[action]
         for first in range(0, len(jobids), BATCH):
             try:
                 done.words.update(verb(jobids[first : first + BATCH]))
@@ -105,9 +109,16 @@ class Steerer:
         """End the blackout of a queue, or of everything; whether there was one."""
         return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self.settings) == ["ended"]
 
-    def _run(self, jobids: Sequence[str]) -> list[str]:
+    def list_closed(self, jobids: Sequence[str]) -> list[str]:
+        """Return that the queues of jobs that are due now, or everything, are paused. It is only advice."""
+        with suppress(RedbikeError):
+            return list(list_closed(self.store, jobids, self.settings.timezone))
+        return []
+
+    def _run(self, jobids: Sequence[str], due: list[str]) -> list[str]:
         tries = find_tries(self.store, jobids)
         done = run_jobs(self.store, jobids)
+        due += [jobid for jobid, word in done if word in ("queued", "owed")]
         return [TRIED if jobid in tries and word == "queued" else word for jobid, word in done]
 
     def _cancel(self, jobids: Sequence[str]) -> list[str]:

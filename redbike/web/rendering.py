@@ -1,7 +1,7 @@
 """How things look on a page: instants, lengths, numbers, and texts that come from anywhere."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -61,6 +61,12 @@ def show_text(value: object, most: int = LONG) -> str:
     text = str(value)
     cut = text if len(text) <= most else f"{text[:most]}…"
     return make_visible(encode_all(cut))
+
+
+def describe_warnings(warnings: Iterable[str], jobid: str = "") -> str:
+    """Return warnings as further sentences of a note; what stands in front names `jobid`."""
+    known = (show_text(text.removeprefix(f"{jobid}: ")) for text in warnings)
+    return "".join(f" Warning: {text}." for text in known)
 
 
 def show_lines(text: str) -> str:

@@ -93,6 +93,19 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
     assert "has not ended yet" not in browser.get(f"/job?id={run.jobid}").text
 
 
+def test_who_runs_jobs_is_told_what_is_paused(bike, browser):
+    bike.pause_queue("A", reason="<b>")
+    page = press(browser, "/job?id=hourly:A", "Run now")
+    assert re.fullmatch(r"hourly:A: queued\. Warning: its queue work-A is paused since .* \(<b>\)\.", page.notes[0])
+    page = press(browser, "/jobs?queue=A", "Run", tick=("nightly:A", "hourly:A"))
+    [said] = browser.send(page, "Run 2 jobs").notes
+    assert re.match(r"Run 2 jobs: .*2 queued.* Warning: (hourly|nightly):A: its queue work-A is paused since ", said)
+    bike.resume_queue("A")
+    bike.pause_all()
+    page = browser.send(browser.get("/set"), "Set this job", id="now:A", schedule="NOW")
+    assert page.notes[0].startswith("now:A: schedule none → NOW. Warning: everything is paused since ")
+
+
 def test_a_job_is_unset_after_a_confirmation(bike, browser):
     opened = browser.get("/job?id=hourly:A")
     asked, late = (browser.send(opened, "Unset") for _ in range(2))

@@ -197,6 +197,14 @@ def test_a_group_is_in_the_picture_and_is_no_job(page, bike):
     assert "What follows what" not in show(page, "only:A").words
 
 
+def test_runs_that_come_while_the_queue_is_paused_are_marked(page, bike):
+    bike.set("job:A", "EVERY:1h")
+    bike.pause_queue("A", until=bike.store.timeline.read_clock() + 5400)
+    assert show(page, "job:A").words.count("paused then, until ") == 1
+    bike.pause_all()
+    assert show(page, "job:A").words.count("paused then") == 10
+
+
 def test_blackouts_are_shown_before_they_come(page, bike):
     """With the runs that fall into them; those of queues and of everything are shown with the queues, too."""
     bike.set("job:A", "EVERY:1h")

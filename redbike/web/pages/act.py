@@ -13,7 +13,7 @@ from redbike.web.login import say
 from redbike.web.memory import Note
 from redbike.web.orders import ACTIONS, BLACKOUT_WORDS, Given, Order, count_words
 from redbike.web.permits import explain_role
-from redbike.web.rendering import show_text
+from redbike.web.rendering import describe_warnings, show_text
 from redbike.web.requests import MOST_BACK
 from redbike.web.selection import Found, Target, make_pause_digest
 
@@ -127,10 +127,10 @@ def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> N
         done = steerer.steer(order.action, found.jobids, given.until, given.reason, given.blackout)
     except RedbikeError as error:
         return Note(f"{order.verb}: nothing was done. {error}", is_problem=True)
-    return _describe(order, given, found, done)
+    return _describe(order, given, found, done, steerer.list_closed(done.run))
 
 
-def _describe(order: Order, given: Given, found: Found, done: Done) -> Note:
+def _describe(order: Order, given: Given, found: Found, done: Done, warnings: list[str]) -> Note:
     """Return what became of jobs, in words, and which instant was understood."""
     words = count_words(BLACKOUT_WORDS if given.blackout else ACTIONS[order.action].words, done.words)
     if len(found.jobids) == 1 and words:
@@ -140,7 +140,8 @@ def _describe(order: Order, given: Given, found: Found, done: Done) -> Note:
         said = f"{order.verb} {_name_jobs(found.jobids)}: {counts or 'nothing was done'}."
     if done.error:
         return Note(f"{said} Then an error ended it: {done.error}. {UNKNOWN}", is_problem=True)
-    return Note(f"{said}{given.said}", is_open=GOES_ON in done.words)
+    known = describe_warnings(warnings, found.jobids[0] if len(found.jobids) == 1 else "")
+    return Note(f"{said}{given.said}{known}", is_open=GOES_ON in done.words)
 
 
 def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -> Note:

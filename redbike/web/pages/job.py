@@ -11,6 +11,7 @@ from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.calendar import list_coming, make_calendar
+from redbike.queries.closed import read_limits
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
@@ -96,7 +97,7 @@ def _read_blackouts(site: Site, state: JobState, clock: Clock, zone: str) -> dic
     return {
         "blackouts": [f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
         "has_blackout": any(each["of"] == "job" for each in blackouts),
-        "remark": make_remark(blackouts, Clock(clock.now, zone)),
+        "remark": make_remark(blackouts, Clock(clock.now, zone), read_limits(site.bike.store, state.jobid)),
     }
 
 

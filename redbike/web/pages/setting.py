@@ -20,7 +20,7 @@ from redbike.web.drafts import SECRET, Draft, Kept, Preview, compare, name_defau
 from redbike.web.login import say
 from redbike.web.memory import Note
 from redbike.web.permits import explain_role
-from redbike.web.rendering import quote_part, show_text
+from redbike.web.rendering import describe_warnings, quote_part, show_text
 from redbike.web.site import Site
 
 GOOD, BAD, CHANGED = 200, 400, 409  # statuses
@@ -151,8 +151,7 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
-    known = (show_text(text.removeprefix(f"{draft.jobid}: ")) for text in warnings)
-    return Note(f"{name}: {said}.{left}" + "".join(f" Warning: {text}." for text in known))
+    return Note(f"{name}: {said}.{left}{describe_warnings(warnings, draft.jobid)}")
 
 
 def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: list[str]) -> str:
@@ -162,4 +161,6 @@ def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: li
     schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
     if schedule.is_awaiting:
         warnings += describe_unknown(steerer.store, draft.jobid)
+    if has_runs and schedule.is_immediate:
+        warnings += steerer.list_closed([draft.jobid])
     return "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
