@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from redbike import Redbike
+from redbike.control.setter import Setter
 from redbike.web import app
 from tests.queries.kept import register
 from tests.states import dump, unchanged
@@ -72,6 +73,22 @@ def test_an_edit_changes_what_was_edited_and_nothing_else(bike, browser, kept):
     assert told(bike, "kept:A")[1:] == (options, DATA)
     assert SECRET in next(row for row in bike.get_rows() if row[0] == "kept:A")
     assert bike.tell("kept:A")["next_run"] == kept["next_run"]
+
+
+def test_a_one_off_that_has_run_already_was_set_to_what_was_typed(bike, browser, monkeypatch):
+    enter = Setter.enter
+
+    def enter_and_run(*args, **options):
+        has_runs = enter(*args, **options)
+        bike.work_one()
+        return has_runs
+
+    monkeypatch.setattr(Setter, "enter", enter_and_run)
+    bike.set("one:A", "STOP")
+    for number, schedule in enumerate(("NOW", "AT:2001-01-01T00:00:00Z"), 1):
+        page = browser.send(browser.get("/set?id=one:A"), "Save", schedule=schedule)
+        assert page.notes[0].startswith(f"one:A: schedule STOP → {schedule}.")
+        assert (told(bike, "one:A")[0], len(bike.tell("one:A")["runs"])) == ("STOP", number)
 
 
 class Editing(Quiet):

@@ -1,5 +1,6 @@
 """The form that sets a job, new or edited, and what its schedule means while one types."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.queries.following.unknown import describe_unknown
 from redbike.schedule.clock import Clock
+from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse, parse_stored
 from redbike.store.names import check_known_jobid
 from redbike.web.control import Sent, Steerer
@@ -144,23 +146,26 @@ def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     try:
         if stays:
             change_options(steerer.store, steerer.settings, draft.jobid, warnings.append, **changes)
-            left = ""
+            left, after = "", Kept.read(steerer.store, draft.jobid)
         else:
-            left = _enter(steerer, draft, changes, warnings)
-        differences = compare(kept, Kept.read(steerer.store, draft.jobid))
+            left, after = _enter(steerer, draft, changes, warnings)
+        differences = compare(kept, after)
     except RedbikeError as error:
         return Note(f"{name}: {error}. {UNKNOWN}", is_problem=True)
     said = "; ".join(differences) or "set as it was"
     return Note(f"{name}: {said}.{left}{describe_warnings(warnings, draft.jobid)}")
 
 
-def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: list[str]) -> str:
-    """Set a job, and return whether nothing is left to run of it, as a sentence; "" if something is."""
+def _enter(steerer: Steerer, draft: Draft, changes: dict[str, Any], warnings: list[str]) -> tuple[str, Kept]:
+    """Set a job, and return a sentence if nothing is left to run of it, or else "", and what the job was set to."""
     setter = Setter(steerer.store, steerer.settings, warnings.append)
     has_runs = setter.enter(draft.jobid, draft.schedule, None, draft.tz or None, **changes)
     schedule = parse(draft.schedule, draft.tz or steerer.settings.timezone, draft.jobid)
+    after = Kept.read(steerer.store, draft.jobid)
     if schedule.is_awaiting:
         warnings += describe_unknown(steerer.store, draft.jobid)
     if has_runs and schedule.is_immediate:
         warnings += steerer.list_closed([draft.jobid])
-    return "" if has_runs or schedule.never_runs else " Nothing is left to run of it."
+    if has_runs and schedule.runs_once and after.schedule == Stop.text:
+        after = replace(after, schedule=schedule.text)  # it has run already
+    return "" if has_runs or schedule.never_runs else " Nothing is left to run of it.", after
