@@ -10,6 +10,7 @@ import pytest
 from redbike import Redbike
 from redbike.loop.changes import decide_cancelled
 from redbike.store.next_state import NextState
+from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.states import dump, end, unchanged
 from tests.verbs import Quiet, set_job, take_one
@@ -91,6 +92,18 @@ def test_a_run_that_is_cancelled_is_being_told_until_it_has_ended(bike, browser)
     assert page.notes == ["Cancel 2 jobs: 1 cancelled, 1 cancelled before; the run has not ended yet."]
     end(bike.store, run, decide_cancelled(run, bike.settings, bike.store.timeline.read_clock()))
     assert "has not ended yet" not in browser.get(f"/job?id={run.jobid}").text
+
+
+def test_runs_of_a_job_on_every_host_are_cancelled(bike, browser):
+    for host in ("web1", "web2"):
+        entry = ProcessRecord(0.0, "worker", host, 1, ("work-A",), "1", for_host=True).format_entry()
+        bike.store.workers.register(f"owner-{host}", entry)
+    bike.set("all:A@all", "EVERY:1h")
+    assert "Cancel its run" not in browser.get("/job?id=all:A@all").text
+    bike.run("all:A@web2")
+    page = press(browser, "/job?id=all:A@all", "Cancel its run", "Cancel the job all:A@all")
+    assert page.notes == ["Cancel the job all:A@all: 1 cancelled, 1 without anything that waits or runs."]
+    assert "Cancel its run" not in page.text
 
 
 def test_who_runs_jobs_is_told_what_is_paused(bike, browser):

@@ -133,7 +133,7 @@ def _steer_jobs(steerer: Steerer, order: Order, given: Given, found: Found) -> N
 def _describe(order: Order, given: Given, found: Found, done: Done, warnings: list[str]) -> Note:
     """Return what became of jobs, in words, and which instant was understood."""
     words = count_words(BLACKOUT_WORDS if given.blackout else ACTIONS[order.action].words, done.words)
-    if len(found.jobids) == 1 and words:
+    if len(found.jobids) == 1 and len(words) == 1:
         said = f"{show_text(found.jobids[0])}: {words[0][0]}."
     else:
         counts = ", ".join(f"{number:,} {word}" for word, number in words)

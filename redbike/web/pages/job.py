@@ -23,6 +23,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import is_follower
 from redbike.store.backfill import describe_backfill
+from redbike.store.enums import Event
 from redbike.store.every_host import HostDetails, is_base
 from redbike.store.inspected import JobState
 from redbike.store.log import localize
@@ -84,6 +85,7 @@ def show_job(site: Site, request: Request) -> Response:
         failure=_find_failure(state),
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in hosts],
+        is_cancellable=_is_cancellable(state, hosts),
         **_read_blackouts(site, state, clock, zone),
         **_read_kin(site, state, clock),
         **_read_past(site, state, clock),
@@ -106,6 +108,14 @@ def _read_state(site: Site, jobid: str) -> JobState:
     if state.schedule is None and state.status is None and not state.running:
         raise NoSuchJob(f"no such job: {jobid!r:.80}")
     return state
+
+
+def _is_cancellable(state: JobState, hosts: list[HostDetails]) -> bool:
+    """Tell whether something of a job waits or runs, or is to be tried again, perhaps on one of its hosts."""
+    told = state.to_dict()
+    found = (Status.parse(each["status"]) for each in hosts)
+    is_busy = any(status and status.event in (Event.ENQ, Event.WRK) for status in found)
+    return is_busy or bool(state.run or state.waiting or state.backfill or told.get("failures") or told.get("losses"))
 
 
 def _find_command(site: Site, state: JobState, queue: str) -> str:
