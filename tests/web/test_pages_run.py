@@ -121,6 +121,7 @@ def test_what_was_changed_before_it_since_the_run_before(page, bike, monkeypatch
         patch.setattr(log, "LOOK_TIMEOUT", -1.0)
         cut = show(page, "a:A", f"{now + 60:.4f}").words
     assert "Only the newest changes of all jobs were searched." in cut
+    assert "ann@host: resume" in cut, "the newest one is shown, however slow the machine is"
     assert "Nobody" not in cut
     assert "Nobody has changed the job since the run before." in show(page, "a:A", f"{now + 120:.4f}").words
     assert "The log has no change of the job." in show(page, "a:A", f"{now - 3600:.4f}").words
