@@ -7,6 +7,8 @@ import pytest
 from redbike.store.enums import Outcome
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
+from redbike.web.application import make_live
+from redbike.web.live import find_fragments
 from redbike.web.pages.jobs import FLAGS, SORTS, STATUSES
 from tests.queries.kept import add_runs, make_run, register, remember
 from tests.verbs import set_job, take_one
@@ -108,10 +110,29 @@ def test_all_jobs_are_on_the_pages_that_follow_one_another(page, many):
 
 def test_a_search_without_a_hit_is_bounded_and_goes_on(page, bike, many, monkeypatch):
     whole = bike.store.overview.read_page
-    monkeypatch.setattr("redbike.store.overview.JobLister.read_page", lambda self, *given: whole(*given, most=100))
+
+    def read_few(_, *given, **named):
+        return whole(*given, most=100, **named)
+
+    monkeypatch.setattr("redbike.store.overview.JobLister.read_page", read_few)
     first, *_, last = follow(page, "/jobs?pattern=nothing", "cursor=")
     assert listed(first) == first.lacks("There are more to search", "Go on from here") == []
     assert last.lacks("No further job matches", f"0 jobs here; all {MANY:,} were searched. ") == []
+
+
+def test_an_update_is_not_cut_short_as_a_page_is_and_says_what_it_has(page, many, monkeypatch):
+    monkeypatch.setattr("redbike.web.pages.jobs.PAGE_TIMEOUT", 0.0)
+    monkeypatch.setattr("redbike.web.pages.jobs.LIVE_TIMEOUT", 600.0)
+    address = "jobs", "pattern=job*00:?", "read"
+    loaded = page.get(f"/{'?'.join(address[:2])}")
+    assert "so far about " in read(loaded).words
+    parts = [
+        find_fragments(text) for text in (loaded.text, make_live(page.app.routes[0].endpoint.args[0])._render(address))
+    ]
+    assert [part.keys() >= {"looked-at", "pages"} for part in parts] == [True, True]
+    assert ["Next page" in part["pages"] or "Go on" in part["pages"] for part in parts] == [True, False]
+    assert parts[1]["looked-at"].split()[-2:] == ["jobs.", "</p>"]
+    assert parts[1]["jobs"].count('<th scope="row">') == 7
 
 
 def test_the_overview_tells_what_is_wrong_and_where_to_see_more(page, some):

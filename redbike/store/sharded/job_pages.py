@@ -60,7 +60,7 @@ class JobPager:
         page, goes_on = JobPage([], 0, 0, self.cursor), True
         if self.cursor.source < PLACES:
             page = self._read_in_order() if self.order else page._replace(following=self._find_next())
-            goes_on = page.following is not None and page.following.source >= PLACES and not self._is_full(page.jobs)
+            goes_on = page.following is not None and page.following.source >= PLACES and len(page.jobs) < self.rows
         while goes_on:
             page, goes_on = self._read_shard(page)
         return page
@@ -135,7 +135,8 @@ class JobPager:
         try:
             if self.order and not was_missed:
                 before = shard.overview.count_sources(self.search)[0]
-            limits = self.rows, self.most, self.patience
+            # Each shard is asked once, however late it is: a page of few jobs must not lack those of some shards.
+            limits = self.rows, self.most, max(0.0, self.until - time.monotonic())
             start = Cursor(source, cursor.scan, cursor.entry)
             found: JobPage = self.ask(shard)(self.search, start, self.newest, *limits)
         except Unreachable as error:
@@ -157,7 +158,7 @@ class JobPager:
             return JobPage(jobs, total, total, None), False
         others = sum(self._turn(each) < self._turn(number) for each in range(count))
         done = before * count + (found.total - before) * others + found.looked_at - before
-        return JobPage(jobs, min(done, total), total, following), not (found.following or self._is_full(jobs))
+        return JobPage(jobs, min(done, total), total, following), not (found.following or len(jobs) >= self.rows)
 
     def _find_next(self, number: int = -1, was_missed: bool = False) -> Cursor | None:
         """Return where the shard begins that is next behind this one; None if that was the last one."""

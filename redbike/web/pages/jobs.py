@@ -24,6 +24,7 @@ from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.job import Job, JobPage, JobSearch
 from redbike.store.names import check_jobid
+from redbike.store.overview import PAGE_TIMEOUT
 from redbike.store.patterns import escape, find_within, is_pattern
 from redbike.store.schedules import read_schedule
 from redbike.store.tokens import Role
@@ -70,6 +71,7 @@ APPLIES: dict[str, Callable[[Job], bool]] = {
 MOST = 10  # of a kind
 SOME_TAGS = 5  # of those of the jobs of a page
 SEARCH_TIMEOUT = 0.05  # seconds for which jobs are looked for
+LIVE_TIMEOUT = 0.2  # seconds after which the update of a page looks at no further jobs
 LONGEST = 512  # characters
 
 Found = dict[str, str]
@@ -83,7 +85,9 @@ def show_jobs(site: Site, request: Request) -> Response:
     # Both as they are meant: of a name that is typed, the full one.
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
     exact = _find_exact(site, asked)
-    page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor)
+    # Nobody waits for a live update, and one that is cut short would take rows away that somebody has selected.
+    patience = PAGE_TIMEOUT if request.state.browser else LIVE_TIMEOUT
+    page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor, patience)
     # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
     is_ordered = bool(sort or asked.planned or asked.overdue or asked.late or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
@@ -137,7 +141,7 @@ def _read_selection(request: Request) -> Selection:
     return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags, tag=tag)
 
 
-def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPage:
+def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor, patience: float) -> JobPage:
     search = JobSearch(
         named.queue or None,
         Event[named.status] if named.status else None,
@@ -150,7 +154,8 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor) -> JobPa
     if named.late:
         return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
     # To read all runs that are not archived yet may take a while: only one filter needs them.
-    return site.bike.store.overview.read_page(search, cursor, site.newest.get() if named.never_ran else None)
+    newest = site.newest.get() if named.never_ran else None
+    return site.bike.store.overview.read_page(search, cursor, newest, patience=patience)
 
 
 def _describe_troubles(site: Site) -> dict[str, Any]:

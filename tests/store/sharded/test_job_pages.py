@@ -120,6 +120,12 @@ def test_a_page_takes_one_request_of_a_few_entries_of_each_shard(twins, client):
     assert [len(page.jobs), page.looked_at, page.total] == [ROWS, ROWS, len(JOBS)]
 
 
+def test_a_page_has_jobs_of_all_shards_however_slow_they_are(twins):
+    search = JobSearch(pattern="job-1?:?", matches=compile_patterns(["job-1?:?"]))
+    page = twins.stores[1].overview.read_page(search, patience=0.0)
+    assert (len(page.jobs), page.looked_at, page.following) == (10, page.total, None)
+
+
 @pytest.mark.parametrize("text", ["50-0", "990-0"])
 def test_a_cursor_of_a_shard_that_is_not_there_is_refused(twins, text):
     cursor, store = Cursor.parse(text), twins.stores[1]
