@@ -48,7 +48,7 @@ def find_holidays(path: str | None, now: float) -> list[int]:
     if path is None:
         return []
     _require_icalendar("--except")
-    from redbike.importers.events import read_holidays
+    from redbike.importers.holidays import read_holidays
 
     with open_input(path) as (file, name):
         return read_holidays(file, name, now)
@@ -74,6 +74,8 @@ def _make_rows(importer: "Importer", days: Sequence[int], name: str) -> tuple[li
             if job.schedule is None:
                 raise BadSchedule(job.problem)
             # A single event stays, also on a holiday: somebody has entered it for that day.
+            if job.remark:
+                complain(f"{name}: {job.title}: {job.remark}")
             rows.append((job.jobid, job.schedule.text if job.schedule.runs_once else _exclude(job.schedule, days)))
         except BadSchedule as error:
             complain(f"{name}: {job.title}: {error}")

@@ -1,21 +1,21 @@
 """Make jobs of the events of a calendar: an id and a schedule for each, in the form that `load` reads.
 
 A series becomes a rule with its zone. A cancelled occurrence is an EXDATE, a moved one an EXDATE and an RDATE. A single
-event is an AT. The holidays of a calendar become days, which other schedules leave out.
+event is an AT.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha1
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from redbike.errors import BadConfig, BadSchedule, quoted
-from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event, read_calendar
+from redbike.errors import BadSchedule, quoted
+from redbike.importers.calendar import MICROSOFT, RULES, Calendar, Event
 from redbike.importers.vtimezones import ZoneNames
 from redbike.schedule.kinds import Schedule
-from redbike.schedule.moments import MAX_TEXT
+from redbike.schedule.moments import MAX_TEXT, join_words
 from redbike.schedule.parser import parse
 from redbike.schedule.rrule.rule import Line, Moment, make_start, parse_moment, parse_moments, write_dates
 from redbike.schedule.zones import find_zone, resolve
@@ -23,7 +23,7 @@ from redbike.schedule.zones import find_zone, resolve
 _MOST = 100  # occurrences that one date may exclude
 _UNTIL = re.compile(r"(UNTIL=\d{8})T\d{6}Z?", re.IGNORECASE)
 _SLUG = 40  # characters of a summary in the id of a job
-_AHEAD = 731  # days for which holidays are found: two years
+_MOST_NAMED = 3  # dates without an effect that are named of an event
 
 
 class Job(NamedTuple):
@@ -33,13 +33,15 @@ class Job(NamedTuple):
     title: str  # of the event, for messages
     schedule: Schedule | None
     problem: str = ""
+    remark: str = ""  # which of its dates have no effect
 
 
 class Importer:
     """Makes jobs of the events of `calendar`, for the queue `queue`.
 
-    Days, and times without a zone, are in `timezone`; else in the zone that the calendar names, or in `default`. `now`
-    is in epoch seconds. The attribute `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
+    Days, and times without a zone, are in `timezone`; else in the zone that the calendar names, or in `default`. But a
+    series whose DTSTART names a zone has all its times without one in that. `now` is in epoch seconds. The attribute
+    `left_out` counts the events that are ``past``, ``cancelled`` or ``repeated``.
     Raise `BadSchedule` if the calendar names an unknown zone.
     """
 
@@ -56,9 +58,9 @@ class Importer:
         """Yield a job for each event that has a run to come, and for each that cannot be imported."""
         known: set[str] = set()
         for events in self.groups.series:
-            jobid, title = make_jobid(events[-1], self._queue), events[-1].title
+            jobid, title, remarks = make_jobid(events[-1], self._queue), events[-1].title, list[str]()
             try:
-                schedule = self.make_schedule(events)
+                schedule = self.make_schedule(events, remarks.append)
             except BadSchedule as error:
                 yield Job(jobid, title, None, str(error))
                 continue
@@ -70,7 +72,7 @@ class Importer:
                 yield Job(jobid, title, None, f"another event has the same id, {jobid!r}")
             else:
                 known.add(jobid)
-                yield Job(jobid, title, schedule)
+                yield Job(jobid, title, schedule, remark="".join(remarks))
         yield from self.list_conflicts()
 
     def list_conflicts(self) -> Iterator[Job]:
@@ -87,10 +89,11 @@ class Importer:
                     continue
             yield Job(make_jobid(event, self._queue), event.title, None, problem)
 
-    def make_schedule(self, events: list[Event]) -> Schedule | None:
+    def make_schedule(self, events: list[Event], note: Callable[[str], None] = lambda remark: None) -> Schedule | None:
         """Return the schedule of a series; None if it is cancelled. Raise `BadSchedule`.
 
-        The last event is the series itself, if it is there. The others change occurrences of it.
+        The last event is the series itself, if it is there. The others change occurrences of it. `note` hears, in
+        words, which dates cancel or move nothing.
         """
         for event in events:
             if event.problem:
@@ -104,6 +107,8 @@ class Importer:
         series = _Series(self, master)
         for event in sorted(changes, key=lambda event: event.sequence):
             series.change(event)
+        if missed := series.list_missed(self._now):
+            note(_say_missed(missed))
         return series.make_schedule(self._now)
 
     def find_zone(self, line: Line, moment: Moment) -> str:
@@ -122,10 +127,12 @@ class _Series:
         self._wall = 0  # the local time of DTSTART
         self._timezone = "UTC"
         self._is_date = False
+        self._names_zone = False  # whether DTSTART does
         self._plain: Schedule | None = None  # its rules alone
         self._added: set[int] = set()
         self._excluded: set[int] = set()
         self._changes: dict[int, int | None] = {}  # where an occurrence is moved to; None if it is cancelled
+        self._meant: list[tuple[Line, int, set[int]]] = []  # EXDATE or RECURRENCE-ID, about when, its occurrences
         if master is not None:
             self._begin(master)
 
@@ -135,6 +142,7 @@ class _Series:
         moment = parse_moment(master.start.value, "DTSTART")
         self._is_date = moment.is_date
         self._timezone = self._importer.find_zone(master.start, moment)
+        self._names_zone = bool(master.start.tzid) and not moment.is_date and not moment.is_utc
         self._wall = moment.wall
         start = self._resolve(master.start, moment)
         self._rules = [str(line) for line in master.lines if line.name in RULES]
@@ -149,12 +157,13 @@ class _Series:
             if line.name == "RDATE":
                 self._added.update(self._resolve(line, moment) for moment in parse_moments(line))
             elif line.name == "EXDATE":
-                self._excluded.update(due for moment in parse_moments(line) for due in self._expand(line, moment))
+                for value in line.value.split(","):
+                    self._excluded |= self._find(line._replace(value=value))
 
     def change(self, event: Event) -> None:
         """Cancel or move an occurrence. A later change of the same one counts."""
         assert event.replaces is not None
-        before = set(self._expand(event.replaces, parse_moment(event.replaces.value, "RECURRENCE-ID")))
+        before = self._find(event.replaces)
         if event.is_cancelled:
             self._changes |= dict.fromkeys(before)
             return
@@ -162,6 +171,17 @@ class _Series:
             raise BadSchedule(f"its occurrence of {event.replaces.value} has no DTSTART")
         after = self._resolve(event.start, parse_moment(event.start.value, "DTSTART"))
         self._changes |= dict.fromkeys(before or {after}, after)
+
+    def list_missed(self, now: float) -> list[Line]:
+        """Return which EXDATE and RECURRENCE-ID mean no occurrence of the series, without those that are past."""
+        if self._plain is None and not self._added:
+            return []  # the series is not there
+        # A wrong zone may be why it is missed, so it is past when it is so in all zones.
+        recent = [(line, dues) for line, about, dues in self._meant if about > now - 86400]
+        return [line for line, dues in recent if not any(map(self._has, dues))]
+
+    def _has(self, due: int) -> bool:
+        return due in self._added or (self._plain is not None and self._plain.next(due - 1) == due)
 
     def make_schedule(self, now: float) -> Schedule | None:
         """Return the schedule; None if no occurrence is left. Of one that is too long, leave out past dates."""
@@ -190,11 +210,19 @@ class _Series:
         return parse(self._format(added, ()))
 
     def _resolve(self, line: Line, moment: Moment) -> int:
-        zone = self._importer.find_zone(line, moment)
+        is_floating = not (line.tzid or moment.is_utc or moment.is_date)
+        zone = self._timezone if is_floating and self._names_zone else self._importer.find_zone(line, moment)
         return moment.wall if zone == "UTC" else resolve(moment.wall, find_zone(zone))
 
+    def _find(self, line: Line) -> set[int]:
+        """Return the occurrences that an EXDATE with one date, or a RECURRENCE-ID, means, and keep that."""
+        moment = next(parse_moments(line))
+        found = set(self._expand(line, moment))
+        self._meant.append((line, max(found, default=moment.wall), found))
+        return found
+
     def _expand(self, line: Line, moment: Moment) -> Iterator[int]:
-        """Yield the occurrences that EXDATE or RECURRENCE-ID mean: one, or for a date those of that day."""
+        """Yield when the occurrences are that a line means: one instant, or for a date those of that day."""
         if self._is_date:
             yield resolve(moment.wall // 86400 * 86400, find_zone(self._timezone))
         elif not moment.is_date:
@@ -211,6 +239,13 @@ class _Series:
             if len(found) > _MOST:
                 raise BadSchedule(f"it excludes a day with more than {_MOST} occurrences")
         return found
+
+
+def _say_missed(lines: list[Line]) -> str:
+    names = [quoted(str(line)) for line in lines[:_MOST_NAMED]]
+    names += [f"{more:,} more"] if (more := len(lines) - _MOST_NAMED) > 0 else []
+    verbs = "cancels or moves" if len(lines) == 1 else "cancel or move"
+    return f"{join_words(names)} {verbs} nothing: there is no occurrence then"
 
 
 class Groups(NamedTuple):
@@ -256,33 +291,3 @@ def make_jobid(event: Event, queue: str) -> str:
     unique = event.uid or f"{event.summary}{event.start}"
     digest = sha1(unique.encode(errors="surrogateescape"), usedforsecurity=False).hexdigest()[:8]
     return f"{slug or 'event'}-{digest}:{queue}"
-
-
-def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
-    """Return the days (since 1970-01-01) of all-day events in a calendar, for two years from `now` (epoch seconds) on.
-
-    `name` is that of the file, for errors. Raise `BadConfig`, also if it has no such event.
-    """
-    calendar = read_calendar(file, name)
-    importer = Importer(calendar, "", "UTC", "UTC", now)
-    today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
-    # Of two versions that are equally new, both count: their days are in the file.
-    for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
-        master = events[-1]
-        if master.problem or (master.start is not None and "T" not in master.start.value):
-            try:
-                days |= _list_days(importer.make_schedule(events), master.days, today)
-            except BadSchedule as error:
-                raise BadConfig(f"cannot read {name!r}: {master.title}: {error}") from None
-    if not days:
-        raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
-    return sorted(days)
-
-
-def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:
-    """Return the days from `today` on of occurrences that take `length` days each."""
-    days, end = set[int](), today + _AHEAD
-    for due in schedule.list_due((today - length) * 86400 - 1, end * 86400 - 1) if schedule else ():
-        first = int(due) // 86400
-        days.update(range(max(first, today), min(first + length, end)))
-    return days

@@ -96,6 +96,16 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_written(shell, even
     assert not named or [line for line in first if line.startswith(f"redbike: standard input: {named}")]
 
 
+def test_a_date_that_cancels_nothing_is_named_and_the_event_is_written(shell):
+    date = f"EXDATE:{NEXT_YEAR}0602T040000"
+    done = shell.run("import", "ics", "-", input=make_calendar(f"{GOOD}\n{date}"))
+    assert done.returncode == 0
+    assert done.stdout.startswith("nightly-report-")
+    why = f"'{date}' cancels or moves nothing: there is no occurrence then"
+    named = f"redbike: standard input: event 'Nightly, report': {why}"
+    assert done.stderr.splitlines() == [named, f"redbike: standard input: {ONE}"]
+
+
 @pytest.mark.parametrize("events", [(GOOD, OTHER), (OTHER, GOOD)])
 def test_of_two_versions_that_are_equally_new_the_one_that_is_not_written_is_named(shell, events):
     # Two calendars in one file.

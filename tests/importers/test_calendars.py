@@ -8,7 +8,8 @@ import pytest
 
 from redbike.errors import BadConfig, BadSchedule
 from redbike.importers.calendar import MAX_SIZE, read_calendar
-from redbike.importers.events import Importer, Job, make_jobid, read_holidays
+from redbike.importers.events import Importer, Job, make_jobid
+from redbike.importers.holidays import read_holidays
 from redbike.schedule.parser import parse
 from tests.cases import instant
 from tests.cases.calendars import answers
@@ -145,6 +146,62 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_not(event, message)
     assert [job.schedule is None for job in jobs] == [True, False]
     assert message in jobs[0].problem
     assert jobs[0].problem.isprintable()
+
+
+NEW_YORK = "UID:one\nSUMMARY:One\nDTSTART;TZID=America/New_York:20261102T090000\nRRULE:FREQ=DAILY\n"  # at 14:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([f"{NEW_YORK}EXDATE:20261103T090000"], "1102T1400 1104T1400 1105T1400 1106T1400"),
+        ([f"{NEW_YORK}RDATE:20261103T120000"], "1102T1400 1103T1400 1103T1700 1104T1400"),
+        (
+            [NEW_YORK, "UID:one\nRECURRENCE-ID:20261103T090000\nDTSTART:20261103T120000"],
+            "1102T1400 1103T1700 1104T1400 1105T1400",
+        ),
+    ],
+)
+def test_times_without_a_zone_are_in_that_which_the_start_of_their_series_names(events, expected):
+    _, [job] = read(make_calendar(*events))
+    assert job.schedule is not None, job.problem
+    assert [datetime.fromtimestamp(run, UTC).strftime("%m%dT%H%M") for run in walk(job.schedule.text, 4)] == (
+        expected.split()
+    )
+    assert job.remark == ""
+
+
+MISSED = "20270106T080000Z,20270107T080000Z,20270108T100000Z,20270109T100000Z,20270110T100000Z,20270111T100000Z"
+
+
+@pytest.mark.parametrize(
+    ("events", "remark"),
+    [
+        (
+            [f"{DAILY}EXDATE:20261203T080000"],
+            "'EXDATE:20261203T080000' cancels or moves nothing: there is no occurrence",
+        ),
+        ([f"{DAILY}EXDATE;VALUE=DATE:20261101,20261103"], "'EXDATE:20261101' cancels or moves nothing"),
+        (
+            [DAILY, "UID:one\nRECURRENCE-ID:20261103T083000\nDTSTART:20261103T120000Z"],
+            "'RECURRENCE-ID:20261103T083000' cancels or moves nothing",
+        ),
+        (
+            [f"{DAILY}EXDATE:{MISSED}"],
+            "'EXDATE:20270108T100000Z', 'EXDATE:20270109T100000Z', 'EXDATE:20270110T100000Z' and 1 more cancel or move",
+        ),
+        # Of what is past, nothing would run.
+        ([f"{DAILY}EXDATE:20260601T080000Z"], ""),
+        # The occurrence is one of the series, though it is moved or has come by an RDATE.
+        ([f"{DAILY}RDATE:20261103T100000Z\nEXDATE:20261103T100000Z"], ""),
+        ([DAILY, "UID:one\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z"], ""),
+        (["UID:one\nRECURRENCE-ID:20261103T080000Z\nDTSTART:20261103T120000Z"], ""),
+    ],
+)
+def test_a_date_that_cancels_or_moves_nothing_is_named(events, remark):
+    _, [job] = read(make_calendar(*events))
+    assert job.remark.startswith(remark)
+    assert bool(job.remark) == bool(remark)
 
 
 def test_an_event_without_a_uid_is_none_of_the_others():

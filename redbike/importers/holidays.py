@@ -1,0 +1,40 @@
+"""Read the holidays of a calendar as days, which schedules leave out."""
+
+from typing import IO
+
+from redbike.errors import BadConfig, BadSchedule
+from redbike.importers.calendar import read_calendar
+from redbike.importers.events import Importer
+from redbike.schedule.kinds import Schedule
+
+_AHEAD = 731  # days for which holidays are found: two years
+
+
+def read_holidays(file: IO[bytes], name: str, now: float) -> list[int]:
+    """Return the days (since 1970-01-01) of all-day events in a calendar, for two years from `now` (epoch seconds) on.
+
+    `name` is that of the file, for errors. Raise `BadConfig`, also if it has no such event.
+    """
+    calendar = read_calendar(file, name)
+    importer = Importer(calendar, "", "UTC", "UTC", now)
+    today, days = int(now) // 86400 - 1, set[int]()  # of the zone that is the latest
+    # Of two versions that are equally new, both count: their days are in the file.
+    for events in (*importer.groups.series, *([event] for event in importer.groups.conflicts)):
+        master = events[-1]
+        if master.problem or (master.start is not None and "T" not in master.start.value):
+            try:
+                days |= _list_days(importer.make_schedule(events), master.days, today)
+            except BadSchedule as error:
+                raise BadConfig(f"cannot read {name!r}: {master.title}: {error}") from None
+    if not days:
+        raise BadConfig(f"cannot read {name!r}: it has no all-day event in the next two years")
+    return sorted(days)
+
+
+def _list_days(schedule: Schedule | None, length: int, today: int) -> set[int]:
+    """Return the days from `today` on of occurrences that take `length` days each."""
+    days, end = set[int](), today + _AHEAD
+    for due in schedule.list_due((today - length) * 86400 - 1, end * 86400 - 1) if schedule else ():
+        first = int(due) // 86400
+        days.update(range(max(first, today), min(first + length, end)))
+    return days
