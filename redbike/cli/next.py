@@ -91,7 +91,7 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     own = parse_stored(job["schedule"])
     for line in filter(None, ((own if own.is_for_hosts else schedule).explain(span.zone), state)):
         print(line)
-    if "paused" in job:
+    if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, span.number)
     if not (state and schedule.is_immediate):
         _print_runs(schedule, span, zone, job["next_run"], remark)

@@ -108,7 +108,7 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
 def _print_coming(bike: Redbike, jobid: str, job: Job, clock: Clock, limits: Sequence[QueueLimits]) -> None:
     runs_as, schedule = find_timed(jobid, job)
     zone = schedule.timezone or clock.zone
-    if "paused" in job:
+    if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, COMING)
     if schedule.never_runs or schedule.is_immediate or schedule.is_for_hosts:
         return

@@ -1,7 +1,7 @@
 """The hosts of a job for every host: what it does on each of them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redbike.config.options import find_all_of
@@ -11,6 +11,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import find_inner, parse_stored
+from redbike.store.enums import Event
 from redbike.store.every_host import HostDetails, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
@@ -32,6 +33,8 @@ def _describe(state: JobState, host: str, seen: float, own: JobState) -> HostDet
     found: HostDetails = {"host": host, "jobid": own.jobid, "status": status, "next_run": due, "seen": seen}
     if own.schedule is not None and not is_own:
         found["taken"] = True
+    if is_own and own.pause:
+        found["paused"] = own.pause.to_dict()
     if state.now - seen > GONE:
         found["gone"] = True
     return found
@@ -42,21 +45,44 @@ def find_next(hosts: list[HostDetails]) -> float | None:
     return min((each["next_run"] for each in hosts if each["next_run"] is not None), default=None)
 
 
+def has_next(each: HostDetails) -> bool:
+    """Tell whether a host runs the job by its schedule, as things are: also one that has no job yet."""
+    if each["next_run"] is not None:
+        return True
+    pause = each.get("paused")
+    if "gone" in each or "taken" in each or (pause and pause["until"] is None):
+        return False
+    return (each["status"] or "").partition(":")[0] not in (Event.STP, Event.DIE, Event.BAD)
+
+
 def find_timed(jobid: str, job: Mapping[str, Any]) -> tuple[str, Schedule]:
     """Return as which job one runs next, and its schedule with jitter, from the answer of `Redbike.tell`.
 
     That is the job itself; of one for every host, the job that is due first there. While there is none, it is itself,
-    with the schedule that each would have, or with its own if there are hosts, or if it is paused. Raise `BadSchedule`.
+    with the schedule that each would have, or with its own, which is never due, if there are hosts, or if it is paused.
+    Raise `BadSchedule`.
     """
     schedule = parse_stored(job["schedule"])
     if schedule.is_for_hosts:
-        own = [each for each in job.get("hosts", ()) if each["status"] is not None]
-        first = min(own, key=lambda each: math.inf if each["next_run"] is None else each["next_run"], default=None)
+        hosts: Sequence[HostDetails] = job.get("hosts", ())
+        first = min((each for each in hosts if each["status"] is not None and has_next(each)), key=_rank, default=None)
         inner = find_inner(job["schedule"])
-        if inner is None or (first is None and (job.get("hosts") or "paused" in job)):
+        if inner is None or (first is None and ("paused" in job or not all(map(_is_gone, hosts)))):
             return jobid, schedule
         jobid, schedule = first["jobid"] if first else jobid, inner
     return jobid, add_jitter(schedule, jobid, (job.get("options") or {}).get("spread", 0))
+
+
+def _is_gone(each: HostDetails) -> bool:
+    return "gone" in each
+
+
+def _rank(each: HostDetails) -> tuple[bool, float]:
+    """Return what is smallest for the job that is due first; one that is paused until an instant comes after these."""
+    if (due := each["next_run"]) is not None:
+        return False, due
+    until = each["paused"]["until"] if "paused" in each else None
+    return True, math.inf if until is None else until
 
 
 def describe_host(each: HostDetails, clock: Clock) -> str:
@@ -68,6 +94,8 @@ def describe_host(each: HostDetails, clock: Clock) -> str:
     if each["status"] is None:
         return "no job yet"
     event = each["status"].partition(":")[0]
+    if pause := each.get("paused"):
+        return f"{event}, paused" if pause["until"] is None else f"{event}, paused until {clock.name(pause['until'])}"
     return event if each["next_run"] is None else f"{event}, due {clock.name(each['next_run'])}"
 
 

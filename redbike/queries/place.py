@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from redbike.queries.closed import describe_closed
+from redbike.queries.hosts import has_next
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import END_OF_TIME, join_words
 from redbike.store.enums import Event
@@ -42,6 +43,8 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
         return "It runs on no host, as somebody has set jobs of their own there; redbike why says more.", True
     if "hosts" in job and all(each.get("gone") for each in job["hosts"]):
         return "It runs on no host, as none has a worker of its queue.", True
+    if job.get("hosts") and not any(map(has_next, job["hosts"])):
+        return "None of its jobs on hosts has a run to come, as things are; redbike show says more.", False
     if "hosts" in job:
         return "It runs as a job of its own on each host of its queue.", True
     if waits_for := job.get("waits_for"):

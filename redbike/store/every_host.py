@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 from redbike.config.options import ALL_OF
 from redbike.store.hosts import AT, EVERY, split_host
 from redbike.store.namespace import Part
-from redbike.store.records import decode, encode
+from redbike.store.records import PauseDetails, decode, encode
 from redbike.text.parsing import load_object
 
 FORGET = 60.0  # seconds for which it is known that a base was unset: others may be making its jobs
@@ -44,6 +44,7 @@ class HostDetails(TypedDict):
     next_run: float | None  #: when that is due on the timeline
     seen: float  #: when a worker of its queue was seen there last, as far as it is noted
     taken: NotRequired[bool]  #: True if a job of that id stands there that somebody has set: it stays as it is
+    paused: NotRequired[PauseDetails]  #: its job there, by the base or alone
     gone: NotRequired[bool]  #: True if that is too long ago: the job is paused until a worker is back
 
 

@@ -229,6 +229,19 @@ def test_a_job_for_every_host_has_the_times_of_the_host_that_is_first(shell, bik
         assert "no further" not in done.stderr
 
 
+def test_a_job_for_every_host_has_no_times_while_those_of_all_hosts_are_paused(shell, bike):
+    bike.store.workers.register(
+        "web1-own", ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1", for_host=True).format_entry()
+    )
+    bike.set("wide:A@all", "EVERY:1h@0")
+    bike.pause("wide:A@web1", until=(until := bike.store.timeline.read_clock() // 60 * 60 + 86460))
+    assert utc(until)[:-1] in shell.read("next", "wide:A@all", "--count=1")
+    bike.resume("wide:A@web1")
+    bike.pause("wide:A@web1")
+    assert shell.read("next", "wide:A@all").startswith("None of its jobs on hosts has a run to come")
+    assert "Next runs" not in shell.read("show", "wide:A@all")
+
+
 def test_a_paused_job_for_every_host_has_no_times_of_its_own(shell, bike):
     bike.set("wide:A@all", "* * * * *")
     bike.pause("wide:A@all", until=bike.store.timeline.read_clock() + 1200)

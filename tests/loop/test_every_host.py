@@ -21,6 +21,9 @@ from tests.commandline import make_module
 from tests.verbs import Quiet
 from tests.waiting import wait_until
 from tests.web.api import Api
+from tests.web.conftest import BASE as ADDRESS
+from tests.web.conftest import TestClient
+from tests.web.html import read
 
 BASE = "clean:A@all"
 FIRST, SECOND = "clean:A@web1", "clean:A@web2"
@@ -250,6 +253,44 @@ def test_a_blackout_of_the_base(farm):
     assert {word for _, word in farm.bike.pause(BASE, every="0 3 * * *", lasting="1h")} == {"set"}
     assert all(len(farm.bike.tell(jobid)["blackouts"]) == 1 for jobid in (BASE, FIRST, SECOND))
     assert {word for _, word in farm.bike.resume(BASE, every=True)} == {"ended"}
+
+
+def list_next(bike):
+    """The next instants of the base in the API, and whether its page lists some."""
+    found = Api(app(bike, api=True)).ask("GET", f"/jobs/{BASE}/next")[1]["items"]
+    words = read(TestClient(app(bike), base_url=ADDRESS).get("/job?id=clean%3AA%40all")).words
+    return found, "Nothing, as things are." not in words
+
+
+def test_while_its_jobs_are_paused_alone_there_is_none_to_come(farm):
+    bike = farm.bike
+    bike.set(BASE, "EVERY:1h")
+    bike.pause(FIRST)
+    assert "web1 (TML, paused), web2 (TML, due " in bike.why(BASE)
+    assert list_next(bike)[0][0] == bike.tell(SECOND)["next_run"]
+    assert list_next(bike)[1]
+    bike.pause(SECOND)
+    assert "web1 (TML, paused), web2 (TML, paused)" in bike.why(BASE)
+    assert list_next(bike) == ([], False)
+    state = "None of its jobs on hosts has a run to come, as things are; redbike show says more."
+    assert describe_job(bike.tell(BASE), Clock(farm.now, "UTC")) == (state, False)
+    until = farm.now // 60 * 60 + 86400
+    bike.resume(SECOND)
+    bike.pause(SECOND, until=until)
+    assert "paused until " in bike.why(BASE)
+    assert describe_job(bike.tell(BASE), Clock(farm.now, "UTC"))[1]
+    assert list_next(bike)[0][0] == until
+    assert list_next(bike)[1]
+    bike.resume(BASE)
+    assert list_next(bike)[0][0] == bike.tell(BASE)["next_run"]
+
+
+def test_without_any_host_there_is_none_to_come(farm):
+    farm.leave("web1")
+    farm.leave("web2")
+    farm.bike.set(BASE, "EVERY:1h")
+    assert farm.bike.tell(BASE)["hosts"] == []
+    assert list_next(farm.bike) == ([], False)
 
 
 def test_run_and_cancel_of_the_base(farm):

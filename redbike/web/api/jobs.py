@@ -20,6 +20,7 @@ from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
+from redbike.store.every_host import is_base
 from redbike.store.patterns import Steered
 from redbike.store.store import Store
 from redbike.text.group_names import name_parent
@@ -202,7 +203,9 @@ def list_next(call: Call) -> Answer:
     if job["schedule"] is None or not describe_job(job, call.clock)[1]:
         return Answer({"jobid": jobid, "items": []})
     runs_as, schedule = find_timed(jobid, job)
-    if "paused" in job:
+    if is_base(jobid) and runs_as == jobid:
+        return Answer({"jobid": jobid, "items": []})
+    if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, count)
     stored = job["next_run"]
     due = schedule.next(now if after is None else after)

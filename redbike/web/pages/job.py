@@ -158,11 +158,14 @@ def _read_past(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
 def _find_timed(
     site: Site, state: JobState, schedule: Schedule | None, hosts: list[HostDetails]
 ) -> tuple[JobState, Schedule | None]:
-    """Return as which job one runs next, and its schedule: of one for every host, that which is due first there."""
+    """Return as which job one runs next, and its schedule: of one for every host, that which is due first there.
+
+    The schedule is None if that has nothing to run on any host.
+    """
     if schedule is None or not is_base(state.jobid):
         return state, schedule
     runs_as, timed = find_timed(state.jobid, {**state.to_dict(), "hosts": hosts})
-    return state if runs_as == state.jobid else site.bike.store.questions.inspect([runs_as])[0], timed
+    return (state, None) if runs_as == state.jobid else (site.bike.store.questions.inspect([runs_as])[0], timed)
 
 
 def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
