@@ -172,6 +172,24 @@ def test_a_paused_job_runs_next_when_its_pause_ends(bike, api):
     assert api.ask("GET", f"/jobs/many:A/next?count=1&after={until + 1800}")[1]["items"] == [until + 5400]
 
 
+def test_a_job_that_follows_others_has_the_times_of_these(bike, api):
+    for jobid, schedule in (("first:A", "EVERY:1h@0"), ("second:A", "EVERY:2h@0"), ("all:A", "CONTINUE")):
+        bike.set(jobid, schedule)
+    for jobid, schedule in (
+        ("one:A", "AFTER:first:A"),
+        ("both:A", "AFTER:first:A,second:A"),
+        ("none:A", "AFTER:all:A"),
+    ):
+        bike.set(jobid, schedule)
+    due = list_next(api, "first:A")
+    assert list_next(api, "one:A") == due
+    assert list_next(api, "both:A") == list_next(api, "second:A")
+    assert list_next(api, "none:A") == []
+    assert api.ask("GET", f"/jobs/one:A/next?count=2&after={due[1]}")[1]["items"] == [due[2], due[2] + 3600]
+    bike.pause("one:A")
+    assert list_next(api, "one:A") == []
+
+
 def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike, api):
     bike.set("dense:A", "* * * * * *", catchup="all")
     bike.pause("dense:A", until=4e9)

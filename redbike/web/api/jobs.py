@@ -12,12 +12,15 @@ from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.closed import list_closed
+from redbike.queries.following.family import foresee_follower
+from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.unknown import describe_unknown
 from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule, Stop
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
@@ -198,24 +201,33 @@ def _steer(call: Call, verb: Any) -> Answer:
 def list_next(call: Call) -> Answer:
     """Return when a job runs next: never, if it has ended for good, or is paused and nobody knows until when."""
     jobid, count, after = call.known_jobid, call.get_count("count", COUNT, MOST_COUNT), call.get_time("after")
+    job = call.site.bike.tell(jobid)
+    goes_on = job["schedule"] is not None and describe_job(job, call.clock)[1]
+    found = islice(_list_due(call, jobid, job, after, count), count) if goes_on else ()
+    return Answer({"jobid": jobid, "items": list(found)})
+
+
+def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | None, count: int) -> Iterator[float]:
+    """Yield when a job that goes on is due from now on, or after then; `count` instants are needed."""
     bike, now = call.site.bike, call.clock.now
-    job = bike.tell(jobid)
-    if job["schedule"] is None or not describe_job(job, call.clock)[1]:
-        return Answer({"jobid": jobid, "items": []})
     runs_as, schedule = find_timed(jobid, job)
     if is_base(jobid) and runs_as == jobid:
-        return Answer({"jobid": jobid, "items": []})
+        return
+    if schedule.is_awaiting:
+        [state] = bike.store.questions.inspect([jobid])
+        # What is due already is there at the very instant at which its parents were read.
+        start = state.now - JUST_BEFORE if after is None or after <= now else after
+        yield from foresee_follower(bike.store, state).list_due(start, END_OF_TIME)
+        return
     if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, count)
     stored = job["next_run"]
     due = schedule.next(now if after is None else after)
     if stored is not None and (after is None or after <= now or stored > after):
         due = stored
-    found: list[float] = []
-    while due is not None and len(found) < count and (stored is not None or not schedule.is_immediate):
-        found.append(due)
+    while due is not None and (stored is not None or not schedule.is_immediate):
+        yield due
         due = schedule.next(max(due, now))
-    return Answer({"jobid": jobid, "items": list(islice(found, count))})
 
 
 def explain_job(call: Call) -> Answer:

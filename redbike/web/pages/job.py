@@ -12,7 +12,7 @@ from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.closed import read_limits
-from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, find_timed, list_hosts
@@ -199,11 +199,7 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: s
 
 def _list_parent_times(site: Site, state: JobState) -> list[float]:
     """Return the next due times of the parents of a follower."""
-    family = Family(site.bike.store, presumes_success=False)
-    family.add([state])
-    family.read_parents([state.jobid])
-    times = list_due_times(family, state)
-    return [] if times.allows_pause else list(islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
+    return list(islice(foresee_follower(site.bike.store, state).list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
