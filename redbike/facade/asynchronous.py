@@ -7,7 +7,7 @@ thread of its own. Each line below makes a method from the one of `Redbike` that
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -24,7 +24,7 @@ from redbike.facade.arguments import check_path, refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
 from redbike.facade.override import Overridable
 from redbike.facade.redbike import Redbike
-from redbike.facade.results import AsyncResults, Reader, run_in_thread, run_until_cancelled
+from redbike.facade.results import AsyncResults, Reader, run_by, run_in_thread, run_until_cancelled
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
@@ -48,7 +48,7 @@ class AsyncRedbike(Overridable):
     it. `stop` is no coroutine: it never waits.
     """
 
-    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_begun", "_is_stopped", "_is_closed")
+    _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
 
     @take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -94,7 +94,6 @@ class AsyncRedbike(Overridable):
         self._opening, self._closing = threading.Lock(), threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, "redbike-call")
         self._listeners: WeakSet[Reader[Any]] = WeakSet()  # those that wait for events
-        self._begun: set[asyncio.Task[Any]] = set()  # calls that perhaps nobody awaits
 
     def _introduce(self, worker: WorkerClass | None) -> None:
         """Let `Jobs` know who sets their jobs."""
@@ -116,24 +115,28 @@ class AsyncRedbike(Overridable):
 
     async def _call(self, action: Callable[[Redbike], T]) -> T:
         """Run `action` in a thread, and return what it returns."""
-        if self._is_closed and not is_in_run():
-            raise RedbikeError("this AsyncRedbike is closed")
-        run = partial(copy_context().run, lambda: action(self._open()))
+        run = self._equip(action)
         if self._is_closed:
-            # A job that still runs: the threads of the calls may have ended.
             return await run_in_thread(run, "redbike-last-call")
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
-    def _start(self, call: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Begin a call, whether or not anybody awaits it; `close` waits for it. Raises `RedbikeError` in no loop."""
+    def _start(self, action: Callable[[Redbike], T], name: str) -> "asyncio.Future[T]":
+        """Begin a call in a thread at once, whether or not anybody awaits it; `close` waits for it.
+
+        The end of the event loop does not take it back. Raises `RedbikeError` in no loop, and if this is closed.
+        """
         try:
-            task = asyncio.get_running_loop().create_task(call)
+            asyncio.get_running_loop()
         except RuntimeError:
-            call.close()
             raise RedbikeError("an AsyncRedbike sets jobs only in a coroutine") from None
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
-        return task
+        run = self._equip(action)
+        return run_in_thread(run, name) if self._is_closed else run_by(self._threads.submit, run, name)
+
+    def _equip(self, action: Callable[[Redbike], T]) -> Callable[[], T]:
+        """Return what a thread runs. Raises `RedbikeError` if this is closed, unless a job calls that still runs."""
+        if self._is_closed and not is_in_run():
+            raise RedbikeError("this AsyncRedbike is closed")
+        return partial(copy_context().run, lambda: action(self._open()))
 
     async def _call_alone(self, action: Callable[[Redbike], T]) -> T:
         """The same, in a thread of its own, for what may wait for long."""
@@ -177,9 +180,6 @@ class AsyncRedbike(Overridable):
 
         Cancelling it does not take it back: call it again to wait.
         """
-        loop = asyncio.get_running_loop()
-        if not is_in_run() and (begun := [call for call in self._begun if call.get_loop() is loop]):
-            await asyncio.wait(begun)
         self._is_closed = True
         await run_in_thread(partial(copy_context().run, self._close), "redbike-close")
 

@@ -9,7 +9,6 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from redbike.text.printable import describe
@@ -70,6 +69,14 @@ class Results(Iterator[T], Generic[T]):
 
 def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
     """Run `function` in a thread of its own; return the future of its result. It does not keep the process alive."""
+    return run_by(lambda run: threading.Thread(target=run, name=name, daemon=True).start(), function, name)
+
+
+def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":
+    """Let `start` run `function` in some thread; return the future of its result.
+
+    The end of the event loop does not take the call back. If it fails later, that is logged by its `name`.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -87,10 +94,13 @@ def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
             result = function()
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the event loop is closed
+        try:
             loop.call_soon_threadsafe(settle, result, failure)
+        except RuntimeError:  # the event loop is closed
+            if failure is not None:
+                log.error("%s failed after the end of the event loop: %s", name, describe(failure))
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    start(run)
     return future
 
 

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Container, Coroutine, Generator
 from datetime import datetime, timedelta
 from functools import partial, update_wrapper
+from operator import methodcaller
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 from uuid import UUID
@@ -115,8 +116,7 @@ class JobHandle(str, Generic[W]):
         """
         if self._bike is None:
             raise RedbikeError(f"nobody has set {str(self)!r} here: Redbike.wait() waits for any job")
-        waits: Any = self._bike.wait(self, timeout) if self._stored is None else self._wait(self._bike, timeout)
-        return cast(W, waits)
+        return cast(W, self._bike.wait(self, timeout) if self._stored is None else self._wait(self._bike, timeout))
 
     async def _wait(self, bike: "AnyRedbike", timeout: DurationLike | None) -> Any:
         await self
@@ -233,7 +233,6 @@ class JobFunction(Generic[P, R]):
         """Set the job that `key` names: the function is called with these arguments whenever `schedule` says so.
 
         The job loses all options that it has and that are not given here. Only its group stays.
-
         Raise `TypeError` for arguments that do not fit, `BadSchedule`, `BadJobId`, `BadConfig` for what is no JSON, and
         `RedbikeError` without a `Redbike`.
         """
@@ -262,11 +261,12 @@ class JobFunction(Generic[P, R]):
             options["traceparent"] = self._bikes.find_traceparent()
         handle: JobHandle = JobHandle(jobid)
         handle._bike = bike
-        if method == "set":
-            handle.asked_at = read_clock()
-        stored = getattr(bike, method)(jobid, schedule, **options, data=data)
-        if inspect.iscoroutine(stored):
-            handle._stored = cast(Any, bike)._start(stored)
+        handle.asked_at = read_clock() if method == "set" else None
+        store = methodcaller(method, jobid, schedule, **options, data=data)
+        if inspect.iscoroutinefunction(getattr(bike, method)):
+            handle._stored = cast(Any, bike)._start(store, f"storing the job {jobid!r}")
+        else:
+            store(bike)
         return handle
 
 

@@ -389,6 +389,29 @@ def test_an_async_redbike_sets_jobs_in_its_loop(client, prefix, bike, calls):
     assert len(calls) == 31
 
 
+def test_the_end_of_the_loop_does_not_take_back_what_was_begun(client, prefix, bike):
+    awaited = AsyncRedbike(jobs, prefix, client)
+
+    async def main():
+        return [greet.options(bike=awaited).enqueue(f"user {number}") for number in range(50)]
+
+    jobids = asyncio.run(main())
+    asyncio.run(awaited.close())
+    assert sorted(work_all(bike)) == sorted(jobids)
+
+
+def test_what_fails_after_the_end_of_the_loop_is_logged_with_its_job(client, prefix, caplog):
+    awaited = AsyncRedbike(jobs, prefix, client)
+
+    async def main():
+        greet.options(bike=awaited).set("cat", "never", "cat")
+
+    with awaited._opening:  # it cannot go on before the end of the loop
+        asyncio.run(main())
+    asyncio.run(awaited.close())
+    assert "storing the job 'greet:cat' failed after the end of the event loop: BadSchedule: " in caplog.text
+
+
 def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
     own = Jobs()
     function = own.job("greet")(lambda name: None)
