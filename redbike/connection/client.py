@@ -165,7 +165,7 @@ def _connect_sentinel(url: str) -> "redis.Redis":
         common["connection_class"] = SentinelManagedSSLConnection
     sentinels = parse_addresses(parts.netloc.rpartition("@")[2], 26379)
     own = shared | login | _make_fixed_settings()
-    sentinel: Any = Sentinels(sentinels, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
+    sentinel: Any = Sentinels(sentinels, sentinel_kwargs=own)
     client: redis.Redis = sentinel.master_for(service, connection_pool_class=SentinelPool, **common)
     _check_arguments(client.connection_pool)
     return client
@@ -284,7 +284,7 @@ def _make_client(
     if max_connections is None or max_connections > ENOUGH:
         pool = Pool(connection_class, max_connections or NO_LIMIT, **arguments)
     else:
-        pool = LimitedPool(max_connections, CONNECTION_TIMEOUT, connection_class, **arguments)  # type: ignore[no-untyped-call]
+        pool = LimitedPool(max_connections, CONNECTION_TIMEOUT, connection_class, **arguments)
     _check_arguments(pool)
     return redis.Redis.from_pool(pool)
 

@@ -29,6 +29,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
+from redbike.connection.forks import begin_in_forks
 from redbike.connection.silence import Address, Silence
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
@@ -61,8 +62,11 @@ class Router:
         }
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
-        self._changing = threading.Lock()
         self.silence: Silence | None = None  # the nodes that have not answered, if programs are to know that
+        begin_in_forks(self)
+
+    def _begin(self) -> None:
+        self._changing = threading.Lock()
 
     def copy(self) -> "Router":
         """Return a router of the same cluster, without a slot."""

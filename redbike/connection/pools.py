@@ -5,6 +5,7 @@ In a cluster, shards share the connections that none of them uses.
 
 import os
 import queue
+import threading
 import time
 from collections import deque
 from typing import Any
@@ -20,6 +21,8 @@ from redis.exceptions import (
 )
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
+from redbike.connection.forks import begin_in_forks
+
 HINT = " (sentinel_password, and sentinel_username if there is one, are for the Sentinels)"
 NO_LOGIN = "HELLO must be called"  # in the reply to a login without a password
 LOCK_TIMEOUT = 1.0  # seconds for which other threads may hold the lock of a queue
@@ -32,6 +35,13 @@ class Pool(redis.ConnectionPool):
 
     idle: "IdleConnections | None" = None  # what the shards share whose clients were made of the client of this pool
     _is_retired = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        begin_in_forks(self)
+
+    def _begin(self) -> None:
+        _renew_locks(self)
 
     def retire(self) -> None:
         """Disconnect the idle connections now, and all others as soon as they are released."""
@@ -188,6 +198,14 @@ class LimitedPool(Pool, redis.BlockingConnectionPool):
 class Sentinels(Sentinel):
     """redis-py's `Sentinel`, which also goes on after a refusal, and has the reason of each in its error."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]
+        begin_in_forks(self)
+
+    def _begin(self) -> None:
+        for sentinel in self.sentinels:
+            _renew_locks(sentinel.connection_pool)
+
     def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return the address of the master. Raise `MasterNotFoundError`."""
         reasons = []
@@ -208,6 +226,11 @@ class Sentinels(Sentinel):
                 reason = "it counts the master as down" if state else "it does not know this service"
             reasons.append(f"{_describe_address(sentinel)}: {reason}")
         raise MasterNotFoundError(f"no Sentinel names a master of {service_name!r}: {'; '.join(reasons)}")
+
+
+def _renew_locks(pool: Any) -> None:
+    """Renew the locks of a pool, which a forked process may find taken. What else it has, redis-py renews there."""
+    pool._fork_lock, pool._lock = threading.RLock(), threading.RLock()
 
 
 def _describe_address(sentinel: Any) -> str:

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import redis
 
 from redbike.config.settings import Settings
+from redbike.connection.forks import begin_in_forks
 from redbike.errors import RedbikeError
 from redbike.facade.arguments import check_path, refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
@@ -28,7 +29,6 @@ from redbike.facade.results import AsyncResults, Reader, run_by, run_in_thread, 
 from redbike.importers.rows import Source
 from redbike.loop.lifecycle import Stay
 from redbike.loop.worker_class import WorkerClass, check_worker
-from redbike.process.forks import begin_in_forks
 from redbike.schedule.moments import DurationLike, InstantLike
 from redbike.store.history import PastRun
 from redbike.store.log import LogEntry

@@ -13,6 +13,7 @@ import redis
 from redbike.config.ping_urls import check_dispatcher_url
 from redbike.config.settings import Settings
 from redbike.connection.check import describe_address
+from redbike.connection.forks import begin_in_forks
 from redbike.connection.line import retire
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.errors import BadConfig, ServerError
@@ -22,7 +23,6 @@ from redbike.importers.rows import Source, get_name
 from redbike.loop.lifecycle import OwnLoops, Stay
 from redbike.loop.naming import NoWorker, open_store
 from redbike.loop.worker_class import check_concurrency, read_concurrency
-from redbike.process.forks import begin_in_forks
 from redbike.process.signals import StopFlag
 from redbike.schedule.moments import InstantLike, read_instant
 from redbike.store import rights

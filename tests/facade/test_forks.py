@@ -4,6 +4,8 @@ import asyncio
 import os
 import select
 import signal
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,6 +13,7 @@ from redbike import AsyncRedbike, Redbike
 from tests import loops
 from tests.loops import Acting
 from tests.proc import is_gone
+from tests.servers import Sentinels
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
@@ -33,6 +36,28 @@ def wait_for(child):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+@contextmanager
+def held_by_others(*locks):
+    """Another thread holds these locks."""
+    are_held, is_over = threading.Event(), threading.Event()
+
+    def hold():
+        for lock in locks:
+            lock.acquire()
+        are_held.set()
+        is_over.wait(60)
+        for lock in locks:
+            lock.release()
+
+    thread = loops.start(hold)
+    assert are_held.wait(60)
+    try:
+        yield
+    finally:
+        is_over.set()
+        loops.join(thread)
 
 
 def test_a_fork_of_a_program_that_has_worked_sends_heartbeats(client, prefix, tmp_path):
@@ -78,3 +103,43 @@ def test_a_fork_of_a_program_in_asyncio_may_go_on_calling(client, prefix):
     child = fork(lambda: asyncio.run(call("second:A")))
     wait_for(child)
     assert asyncio.run(bike.tell("second:A"))["status"].startswith("ENQ")
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_connections": 3}], ids=["unlimited", "limited"])
+def test_a_fork_may_go_on_calling_though_a_thread_has_held_the_locks_of_the_pool(client, prefix, limit):
+    place = {"unix_socket_path": client.connection_pool.connection_kwargs["path"]}
+    bike = Redbike(Acting(), prefix, place | limit)
+    bike.set("first:A", "NOW")
+    pool = bike.client.connection_pool
+    with held_by_others(pool._lock, pool._fork_lock):
+        child = fork(lambda: bike.set("second:A", "NOW"))
+    wait_for(child)
+    assert bike.tell("second:A")["status"].startswith("ENQ")
+    bike.close()
+
+
+@pytest.mark.acceptance
+def test_a_fork_finds_its_master_though_a_thread_has_held_the_lock_of_the_router(cluster, prefix):
+    bike = Redbike(Acting(), prefix, cluster.url)
+    bike.set("first:A", "NOW")
+    with held_by_others(bike.client.connection_pool.connection_kwargs["router"]._changing):
+        child = fork(lambda: bike.set("second:A", "NOW"))
+    wait_for(child)
+    assert bike.tell("second:A")["status"].startswith("ENQ")
+    bike.close()
+
+
+@pytest.mark.acceptance
+def test_a_fork_asks_the_sentinels_though_a_thread_has_held_the_locks_of_their_pools(tmp_path, prefix):
+    sentinels = Sentinels(tmp_path / "servers")
+    try:
+        bike = Redbike(Acting(), prefix, sentinels.url)
+        bike.set("first:A", "NOW")
+        pools = [each.connection_pool for each in bike.client.connection_pool.sentinel_manager.sentinels]
+        with held_by_others(*(lock for pool in pools for lock in (pool._lock, pool._fork_lock))):
+            child = fork(lambda: bike.set("second:A", "NOW"))
+        wait_for(child)
+        assert bike.tell("second:A")["status"].startswith("ENQ")
+        bike.close()
+    finally:
+        sentinels.stop()
