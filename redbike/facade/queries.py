@@ -13,7 +13,7 @@ from redbike.errors import BadConfig, NoSuchJob, RedbikeError
 from redbike.facade.part import Part, Whole
 from redbike.facade.waiting import wait_for_run
 from redbike.loop.alerts.late import find_late
-from redbike.loop.host_jobs import say_where
+from redbike.loop.host_jobs import replace_bases, say_where
 from redbike.loop.worker_class import find_queue
 from redbike.queries.blackouts import add_blackouts
 from redbike.queries.check.findings import Finding
@@ -253,7 +253,8 @@ class Queries(Part):
             )
         # Minutes are what is counted.
         start = max(now, math.floor(start / 60) * 60)
-        jobids = self._find(patterns, tag)
+        found = self._find(patterns, tag)
+        jobids = None if found is None else replace_bases(self.store, found)
         name = None if queue is None else self._find_queue(queue)
         seconds = 0.0 if every is None else read_duration("every", every)
         return make_forecast(self.store, start, hours, now, jobids, report, name, self.settings, seconds)

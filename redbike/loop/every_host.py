@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redbike.config.options import find_all_of, format_options, parse_options
-from redbike.config.settings import HOST_NAME, Settings
+from redbike.config.settings import Settings
 from redbike.errors import NoSuchJob, RedbikeError, Unreachable
 from redbike.loop import resuming
-from redbike.loop.host_jobs import find_jobs, say_taken
+from redbike.loop.host_jobs import find_jobs, list_present, say_taken
 from redbike.loop.requests import GROUP_OF, Request
 from redbike.loop.steps import log_set
 from redbike.schedule.kinds import At, Schedule
 from redbike.schedule.moments import format_utc
 from redbike.schedule.parser import find_inner, parse_stored
 from redbike.store.every_host import Hosts, has_same_schedule, make_mark, make_revision, name_job
-from redbike.store.hosts import EVERY, split_host
+from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.processes import ProcessRecord
 from redbike.store.records import Pause, Status
@@ -97,7 +97,7 @@ class EveryHost:
         """
         for base, schedule in bases.items():
             queue = self._store.name_queue(base)
-            present = self._list_present(queue, self._store.workers.list_working())
+            present = list_present(queue, self._store.workers.list_working())
             now = self._store.timeline.read_clock()
             self._store.hosts.note(base, dict.fromkeys(present, now))
             if others := find_jobs(self._store, base, present)[1]:
@@ -131,11 +131,6 @@ class EveryHost:
         for base in bases:
             self._spread(base, self._store.hosts.read(base), workers)
 
-    def _list_present(self, queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
-        own = split_host(queue)[0]
-        found = (each.host for each in workers if each.for_host and own in each.queues)
-        return frozenset(host for host in found if HOST_NAME.fullmatch(host) and host != EVERY)
-
     def _spread(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> None:
         for _ in range(TRIES):
             base = self._read(jobid, known, workers)
@@ -161,7 +156,7 @@ class EveryHost:
     def _read(self, jobid: str, known: Hosts, workers: Iterable[ProcessRecord]) -> _Base:
         [state] = self._store.questions.inspect([jobid], with_data=True)
         queue = split_host(self._store.name_queue(jobid))[0]
-        present = self._list_present(queue, workers)
+        present = list_present(queue, workers)
         hosts = dict(sorted({**known.seen, **dict.fromkeys(present, state.now)}.items()))
         base = _Base(state, queue, hosts, present)
         found = self._store.questions.inspect([name_job(jobid, host) for host in hosts]) if hosts else []

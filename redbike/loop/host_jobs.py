@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from redbike.config.options import find_all_of
+from redbike.config.settings import HOST_NAME
 from redbike.schedule.moments import join_words
 from redbike.store.every_host import is_base, name_job
+from redbike.store.hosts import EVERY, split_host
+from redbike.store.processes import ProcessRecord
 from redbike.store.store import Store
 
 MOST_NAMED = 5  # jobs in a sentence
@@ -21,6 +24,21 @@ def find_jobs(store: Store, base: str, hosts: Iterable[str]) -> tuple[list[str],
 def find_own(store: Store, base: str) -> list[str]:
     """Return the jobs of a base, one on each of its hosts."""
     return find_jobs(store, base, store.hosts.read(base).seen)[0]
+
+
+def list_present(queue: str, workers: Iterable[ProcessRecord]) -> frozenset[str]:
+    """Return the hosts of those workers that work a queue: jobs for every host of it run there."""
+    own = split_host(queue)[0]
+    found = (each.host for each in workers if each.for_host and own in each.queues)
+    return frozenset(host for host in found if HOST_NAME.fullmatch(host) and host != EVERY)
+
+
+def find_to_set(store: Store, base: str) -> list[str]:
+    """Return the jobs that a base will have on hosts when it is set: those that it has, and those that are new."""
+    present = list_present(store.name_queue(base), store.workers.list_working())
+    hosts = sorted({*store.hosts.read(base).seen, *present})
+    others = find_jobs(store, base, hosts)[1]
+    return [jobid for host in hosts if (jobid := name_job(base, host)) not in others]
 
 
 def say_taken(base: str, others: Sequence[str]) -> str:
@@ -59,6 +77,20 @@ def list_on_hosts(store: Store, jobids: Iterable[str], nowhere: list[str] | None
             if each not in seen:
                 seen.add(each)
                 yield each
+
+
+def replace_bases(store: Store, jobids: Iterable[str]) -> Iterator[str]:
+    """Yield jobs as they come, and at the end those on hosts of the ones that are for every host, in their place."""
+    bases, named = dict[str, None](), set[str]()
+    for jobid in jobids:
+        if is_base(jobid):
+            bases[jobid] = None
+            continue
+        if split_host(jobid)[1]:
+            named.add(jobid)
+        yield jobid
+    for base in bases:
+        yield from (jobid for jobid in find_own(store, base) if jobid not in named)
 
 
 def list_others(store: Store, jobids: Sequence[str]) -> list[str]:

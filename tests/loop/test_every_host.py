@@ -5,12 +5,14 @@ import re
 
 import pytest
 
-from redbike import BadConfig, BadJobId, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
+from redbike import BadConfig, BadJobId, BadSchedule, Jobs, NoResult, NoSuchJob, Redbike, RoundRobin
 from redbike.loop.every_host import BY, GONE, EveryHost
 from redbike.queries.check.jobs import JobsCheck
 from redbike.queries.health import check_health
 from redbike.queries.hosts import list_hosts
 from redbike.queries.place import describe_job
+from redbike.queries.rehearsal.outlook import Change
+from redbike.queries.rehearsal.rehearser import Rehearser
 from redbike.queries.why.past import Reasons
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
@@ -298,6 +300,47 @@ def test_run_and_cancel_of_the_base(farm):
     assert sorted(farm.bike.run(BASE, SECOND)) == [(FIRST, "queued"), (SECOND, "queued")]
     assert sorted(farm.bike.cancel("clean:*")) == [(FIRST, "cancelled"), (SECOND, "cancelled")]
     assert farm.bike.tell(BASE)["status"][:3] == "TML"
+
+
+def rehearse(farm, action, jobids=(BASE,), **how):
+    """How many runs there are in two hours without the action and with it, and which bases run nowhere."""
+    found = Rehearser(farm.store, farm.bike.settings, Change(action, **how), 1.97).run(jobids, 60.0)
+    return found.without.runs, found.changed.runs, found.nowhere
+
+
+def test_a_rehearsal_of_the_base_is_that_of_its_jobs(farm):
+    hourly = {"schedule": "EVERY:1h"}
+    assert rehearse(farm, "set", **hourly) == (0, 2, []), "also before it is there"
+    farm.bike.set(BASE, "EVERY:1h")
+    assert rehearse(farm, "pause") == rehearse(farm, "unset", [BASE, FIRST]) == (2, 0, [])
+    assert rehearse(farm, "run") == (2, 4, [])
+    assert rehearse(farm, "set", [BASE, BASE], schedule="EVERY:10m") == (2, 22, [])
+    assert rehearse(farm, "set", schedule="ALL:EVERY:10m") == (2, 22, [])
+    assert rehearse(farm, "set", [BASE, "other:A"], schedule="EVERY:10m") == (2, 33, [])
+    assert rehearse(farm, "set", schedule="NOW") == (2, 2, [])
+    with pytest.raises(BadSchedule, match="on every host cannot follow others"):
+        rehearse(farm, "set", schedule="AFTER:other:A")
+
+
+def test_a_rehearsal_says_that_a_base_has_no_job_on_any_host(farm):
+    farm.leave("web1")
+    farm.leave("web2")
+    assert rehearse(farm, "set", schedule="EVERY:1h") == (0, 0, [BASE])
+    farm.bike.set(BASE, "EVERY:1h")
+    assert rehearse(farm, "run") == (0, 0, [BASE])
+    words = read(TestClient(app(farm.bike), base_url=ADDRESS).get("/rehearse?action=run&id=clean%3AA%40all")).words
+    assert f"{BASE} has no job on any host." in words
+    assert "No worker process" not in words
+
+
+def test_the_agenda_of_the_base_is_that_of_its_jobs(farm):
+    farm.bike.set(BASE, "EVERY:1h@0")
+    farm.bike.set("clean:A", "EVERY:1h@0")
+    expected = farm.bike.agenda(FIRST, SECOND, hours=3).runs
+    assert expected >= 6
+    assert farm.bike.agenda(BASE, hours=3).runs == farm.bike.agenda(BASE, FIRST, hours=3).runs == expected
+    assert farm.bike.agenda("clean:A@*", hours=3).runs == expected
+    assert farm.bike.agenda("clean:*", hours=3).runs == farm.bike.agenda(hours=3).runs == expected * 1.5
 
 
 def test_once_on_each_host_that_is_there_and_not_on_later_ones(farm):

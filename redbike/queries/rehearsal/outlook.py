@@ -67,6 +67,7 @@ class Rehearsal:
     followers: int = 0  #: jobs that follow these, and are counted with them
     wrong: int = 0  #: jobs with a bad schedule, which do not run
     left_out: int = 0  #: jobs for which there was no time
+    nowhere: list[str] = field(default_factory=list)  #: jobs for every host that have none on any
     held: int = 0  #: whose queue is paused, or everything is, with the action too
     capacities: Mapping[str, Capacity] = field(default_factory=dict)  #: by queue
     queue_limits: Mapping[str, QueueLimits] = field(default_factory=dict)

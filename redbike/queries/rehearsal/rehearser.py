@@ -1,7 +1,7 @@
 """Rehearse an action: compute what jobs will run with it and without it, before anybody does it.
 
 Nothing is changed. `redbike.queries.courses` says what is presumed: runs take no time, and succeed. Jobs
-that are not chosen are counted too, if they are few.
+that are not chosen are counted too, if they are few. In place of a job for every host, those on its hosts are computed.
 """
 
 import math
@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadSchedule
+from redbike.loop.host_jobs import find_own, find_to_set
 from redbike.loop.requests import Request, Start, compute_cancellation, parse_to_set
 from redbike.queries.blackouts import Calendar
 from redbike.queries.counting import MINUTE, Counting
@@ -22,10 +23,11 @@ from redbike.queries.outlook import Hold, Outlook, find_zone
 from redbike.queries.rehearsal.followers import LinkedJobs, Means, follow_if_good
 from redbike.queries.rehearsal.outlook import ACTIONS, QUEUE_ACTIONS, Capacity, Change, Rehearsal, Side
 from redbike.schedule.after import After
-from redbike.schedule.parser import is_follower
+from redbike.schedule.parser import find_inner, is_follower
 from redbike.store.archived import read_duration
 from redbike.store.coming import ComingJob
 from redbike.store.enums import Skip
+from redbike.store.every_host import is_base
 from redbike.store.inspected import JobState
 from redbike.store.namespace import PAGE
 from redbike.store.processes import Process
@@ -55,6 +57,7 @@ class Rehearser:
         self._holds = list_holds(store.queue_limits.list_pauses())
         self._changed_holds = self._change_holds()
         self._set_after: After | None = None  # the schedule that is to be set, if it is that of a follower
+        self._bases: dict[str, str] = {}  # by the id of a job on a host, where the base was chosen
 
     def find_jobs(self, queue: str, limit: int, patience: float) -> tuple[list[str], bool]:
         """Return the jobs of a queue, or of all: "", that have something to run in these hours, up to `limit`.
@@ -77,6 +80,8 @@ class Rehearser:
         self._set_after = self._find_set_after()
         sides = Side(*self._span), Side(*self._span)
         rehearsal = Rehearsal(self._now, self._end, *sides, None, queue_limits=self._limits)
+        if self._change.limits is None:
+            jobids = self._replace_bases(jobids, rehearsal)
         zones, linked = {self._settings.timezone}, dict[str, JobState]()
         for first in range(0, len(jobids), PAGE):
             if first and time.monotonic() > deadline:
@@ -94,6 +99,18 @@ class Rehearser:
         rehearsal.capacities = find_capacities(self._store.workers.list_all(), rehearsal.list_queues())
         rehearsal.clock_changes = list(list_clock_changes(self._now, self._end, sorted(zones)))
         return rehearsal
+
+    def _replace_bases(self, jobids: Sequence[str], rehearsal: Rehearsal) -> list[str]:
+        """Return jobs, each once, in place of one for every host those on its hosts."""
+        find = find_to_set if self._change.action == "set" else find_own
+        found = dict.fromkeys(jobids)
+        for base in list(filter(is_base, found)):
+            del found[base]
+            if own := find(self._store, base):
+                self._bases |= dict.fromkeys(own, base)
+            else:
+                rehearsal.nowhere.append(base)
+        return list(found | dict.fromkeys(self._bases))
 
     def _choose(self, jobids: list[str], queue: str) -> list[str]:
         """Return those of `jobids` that are of a queue, or all of them: ""."""
@@ -209,7 +226,10 @@ class Rehearser:
 
     def _set(self, outlook: Outlook, queue: str) -> tuple[Course, Outlook]:
         state, zone = outlook.state, self._zone
-        parsed = parse_to_set(self._change.schedule, zone, state.jobid, self._now, self._settings)
+        base = self._bases.get(state.jobid, state.jobid)
+        parsed = parse_to_set(self._change.schedule, zone, base, self._now, self._settings)
+        if parsed.is_for_hosts:
+            parsed = find_inner(parsed.text) or parsed
         since = self._start.compute(None, self._now)
         request = Request(state.jobid, parsed, queue, self._now, since, False, wants_run=True, known=state.options)
         job = request.make_job(self._settings)

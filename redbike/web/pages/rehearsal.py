@@ -1,6 +1,7 @@
 """The rehearsal: the next hours with an action and without it, and a form that confirms exactly that."""
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,10 +13,12 @@ from starlette.responses import Response
 from redbike.control.operator import check_until
 from redbike.control.queues import QueueController
 from redbike.errors import BadConfig, BadSchedule
+from redbike.loop.host_jobs import MOST_NAMED
 from redbike.queries.rehearsal.outlook import ACTIONS as REHEARSED
 from redbike.queries.rehearsal.outlook import QUEUE_ACTIONS, Capacity, Change, Peak, Rehearsal, Side
 from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
+from redbike.schedule.moments import join_words
 from redbike.store.queue_limits import Pause
 from redbike.store.tokens import Role
 from redbike.web.charts import draw_load
@@ -168,8 +171,16 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
         "difference": changed.runs - without.runs,
         "skipped": [(reason.value, number) for reason, number in sorted(changed.skipped.items()) if number],
         "length": format_length(rehearsal.end - rehearsal.start),
-        "warnings": [_warn(row) for row in rows if _warn(row)],
+        "warnings": [*_name_nowhere(rehearsal.nowhere), *filter(None, map(_warn, rows))],
     }
+
+
+def _name_nowhere(bases: Sequence[str]) -> Iterator[str]:
+    """Yield in a sentence which jobs for every host have no job on any host, if there are some."""
+    if bases:
+        more = [f"{len(bases) - MOST_NAMED:,} more"] if len(bases) > MOST_NAMED else []
+        has = "has" if len(bases) == 1 else "have"
+        yield f"{join_words([*bases[:MOST_NAMED], *more])} {has} no job on any host."
 
 
 def _make_row(rehearsal: Rehearsal, without: Peak, changed: Peak) -> Row:
