@@ -1,5 +1,6 @@
 """Read a calendar in the format iCalendar (RFC 5545). This is the only module that needs the package ``icalendar``."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
@@ -64,8 +65,10 @@ def read_calendar(file: IO[bytes], name: str) -> Calendar:
     if "BEGIN:VCALENDAR" not in text[:4096].upper():
         raise BadConfig(f"cannot read {name!r}: it is not a calendar: it has no BEGIN:VCALENDAR")
     try:
-        # As lines: a text without a line end would be taken for the name of a file.
-        found = Component.from_ical(f"{text}\n", multiple=True)
+        # The package warns of zones that it guesses, by which nothing is computed here.
+        with warnings.catch_warnings(action="ignore"):
+            # As lines: a text without a line end would be taken for the name of a file.
+            found = Component.from_ical(f"{text}\n", multiple=True)
     except Exception as error:  # the package raises more than ValueError for texts that are wrong
         raise BadConfig(f"cannot read {name!r}: {_shorten(error)}") from None
     if not found:

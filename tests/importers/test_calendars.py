@@ -204,6 +204,13 @@ def test_a_date_that_cancels_or_moves_nothing_is_named(events, remark):
     assert bool(job.remark) == bool(remark)
 
 
+def test_of_a_zone_that_the_package_guesses_there_is_no_warning(recwarn):
+    _, [job] = read(make_calendar(DAILY.replace("TZID=", "TZID=/mozilla.org/20070129_1/")))
+    assert job.schedule is not None, job.problem
+    assert job.schedule.text.startswith("DTSTART;TZID=Europe/Berlin:20261102T090000\n")
+    assert recwarn.list == []
+
+
 def test_an_event_without_a_uid_is_none_of_the_others():
     events = "UID:1\nSUMMARY:One\nDTSTART:20261103T080000Z", "SUMMARY:Two\nDTSTART:20261104T080000Z"
     _, jobs = read(make_calendar(*events))
