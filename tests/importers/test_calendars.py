@@ -71,6 +71,7 @@ def test_these_instants_are_those_of_the_package(name):
         ([f"{DAILY}RDATE;VALUE=PERIOD:20261103T100000Z/PT1H"], "1102T0800 1103T0800 1103T1000 1104T0800"),
         # A start that the rule does not have is an occurrence all the same.
         ([f"{EVENT}RRULE:FREQ=WEEKLY;BYDAY=WE"], "1102T0800 1104T0800 1111T0800 1118T0800"),
+        ([f"{EVENT}RRULE:FREQ=WEEKLY;BYDAY=WE;COUNT=2"], "1102T0800 1104T0800 1111T0800"),
         ([f"{EVENT}RDATE;TZID=Europe/Berlin:20261105T100000"], "1102T0800 1105T0900"),
         ([f"{EVENT}RDATE:20261105T090000Z\nEXDATE;TZID=Europe/Berlin:20261102T090000"], "1105T0900"),
         # Two occurrences that change places, and one that goes where another is cancelled.
