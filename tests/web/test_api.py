@@ -137,9 +137,11 @@ def test_what_counts_from_the_request_or_is_past_is_set_anew_each_time(bike, api
     due = [api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]["next_run"] for _ in range(2)]
     assert due[0] < due[1]
     for number in (1, 2):
-        api.ask("PUT", "/jobs/once:A", {"schedule": "AT:1000000000"})
+        status, found = api.ask("PUT", "/jobs/once:A", {"schedule": "AT:1000000000"})
+        assert (status, found["status"].partition(":")[0]) == ((201, 200)[number - 1], "ENQ"), found
         work(bike)
-        assert len(api.ask("GET", "/jobs/once:A/runs")[1]["items"]) == number
+        status, found = api.ask("GET", "/jobs/once:A/runs")
+        assert (status, len(found["items"])) == (200, number), (found, bike.tell("once:A"))
 
 
 def list_next(api, jobid):
