@@ -7,7 +7,7 @@
    it is held instead. One that a clock which was ahead has put too late goes where its schedule says.
 4. A job may be nowhere although its schedule goes on. If it was in a queue or in flight, it gets its run at once, since
    the promise is *at least once*. If it was on the timeline, it is due by its schedule, from when it got there. Without
-   a status it is due as if it were set now. A job that was stopped stays stopped.
+   a status it is due as if it were set now. A job that was stopped stays stopped, also where 0.13.1 left its place.
 5. What is left of a job without a schedule is removed, except the run in flight.
 """
 
@@ -24,7 +24,7 @@ from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Event, Left, Skip
 from redbike.store.inspected import JobState
-from redbike.store.inspection.jobs import find_place, follows_as_set, list_places, waits_in_vain
+from redbike.store.inspection.jobs import find_place, follows_as_set, list_places, waits_in_vain, was_stopped
 from redbike.store.inspection.listing import get_home, get_own_queue
 from redbike.store.jobs import Due
 from redbike.store.records import RetryState, RunRecord, Status, Waiting, format_time
@@ -66,6 +66,8 @@ class Correction:
             return _clear_unscheduled(state)
         if state.running:
             return _put_in_flight(state)
+        if was_stopped(state):
+            return replace(_take_from_queues(state), timeline=None)
         home = get_home(state.waiting) or self._find_list(state)
         if home:
             return _put_in_queue(state, home, read_event(state)[1])

@@ -203,7 +203,7 @@ DAMAGE = {
     "SADD tombstones-work-A 60:A": ("'60:A': it is recorded as queued, but is not in the queue 'work-A'", WITHOUT),
     "LPUSH work-A 50:A": (f"'50:A': {BESIDE}", ONCE),
     "SREM tombstones-work-A 50:A": (f"'50:A': {NOT_RECORDED} throw it away", f"{TAKEN_OUT} the queue 'work-A'"),
-    "SREM tombstones-work-A 51:A": (f"'51:A': {NOT_RECORDED} adopt it", f"{TAKEN_OUT} the queue 'work-A'"),
+    "SREM tombstones-work-A 51:A": (f"'51:A': {NOT_RECORDED} throw it away", f"{TAKEN_OUT} the queue 'work-A'"),
     "DEL tombstones-work-A": ("without a record", f"{TAKEN_OUT} the queue 'work-A'"),
     "SADD tombstones-work-A nobody:A": (f"'nobody:A': {NO_ENTRY.format(QUEUE)}", WITHOUT),
     "SADD tombstones-work-Z 60:A": (

@@ -11,6 +11,7 @@ from typing import Any
 
 from redbike.errors import RedbikeError
 from redbike.schedule.clock import Clock, format_length
+from redbike.schedule.kinds import Stop
 from redbike.schedule.moments import AWAITED, END_OF_TIME
 from redbike.schedule.parser import parse
 from redbike.store.enums import Event
@@ -98,9 +99,17 @@ def list_places(state: JobState) -> list[str]:
     return [place for place, there in found.items() if there]
 
 
+def was_stopped(state: JobState) -> bool:
+    """Tell whether 0.13.1 has stopped a job: that left it on the timeline, or in its queue, where it has no record."""
+    is_elsewhere = state.queued or state.running or state.held is not None
+    is_stopped = state.schedule == Stop.text and state.has_event(Event.STP)
+    return is_stopped and not is_elsewhere and RetryState.parse(state.retry_state).due is None
+
+
 def check_entries(state: JobState) -> Iterator[str]:
     home = get_home(state.waiting)
-    adopted = "a worker will adopt it" if state.schedule is not None else "a worker will throw it away"
+    is_wanted = state.schedule is not None and not was_stopped(state)
+    adopted = "a worker will adopt it" if is_wanted else "a worker will throw it away"
     for name in state.entries:
         found = state.count_entries(name)
         if found < 0:

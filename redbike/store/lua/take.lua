@@ -50,6 +50,7 @@ for i = 1, #jobs do
   -- known and idle.
   local free = place or call('HEXISTS', running, job) == 0
     and not (pausing and call('HEXISTS', pauses, job) == 1)
+    and not (schedule == STOP and was_stopped(job))
   local fit = not dead and schedule and not taken[job] and free
   local limit, alone
   if optional[i] then limit, alone = own_timeout_of(optional[i]) end

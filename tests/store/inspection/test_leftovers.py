@@ -66,6 +66,39 @@ def test_what_0_13_1_has_left_is_told_from_what_is_kept_of_runs_and_queues_today
     assert list(old.fsck()) == []
 
 
+@pytest.mark.parametrize("places", [["timeline"], ["queue"], ["timeline", "queue"]], ids="-".join)
+@pytest.mark.parametrize("repairs", [True, False])
+def test_a_job_that_0_13_1_has_stopped_does_not_run_though_it_left_its_place(bike, places, repairs):
+    client, prefix = bike.redis, bike.prefix
+    client.hset(f"{prefix}-schedules", "stopped:A", "STOP")
+    client.hset(f"{prefix}-statuses", "stopped:A", "STP:1")
+    if "timeline" in places:
+        client.zadd(f"{prefix}-timeline", {"stopped:A": 1000})
+    if "queue" in places:
+        client.lpush(f"{prefix}-work-A", "stopped:A")
+        client.sadd(f"{prefix}-work-A-members", "stopped:A")
+        assert any("a worker will throw it away" in line for line in bike.fsck())
+    if repairs:
+        assert all(well for _, well in bike.repair())
+        assert not client.exists(f"{prefix}-timeline", f"{prefix}-work-A")
+    assert bike.dispatch_due() == 0
+    assert bike.work_one() is None
+    assert not client.exists(f"{prefix}-timeline", f"{prefix}-work-A")
+    assert bike.tell("stopped:A")["status"] == "STP:1"
+    bike.run("stopped:A")
+    assert bike.work_one() == "stopped:A"
+
+
+def test_a_one_off_that_waits_is_stored_as_stopped_by_0_13_1_and_runs(bike):
+    client, prefix = bike.redis, bike.prefix
+    client.hset(f"{prefix}-schedules", mapping={"at:A": "STOP", "now:A": "STOP"})
+    client.hset(f"{prefix}-statuses", mapping={"at:A": "TML:1", "now:A": "ENQ:1"})
+    client.zadd(f"{prefix}-timeline", {"at:A": 1000})
+    client.lpush(f"{prefix}-work-A", "now:A")
+    assert bike.dispatch_due() == 1
+    assert {bike.work_one(), bike.work_one()} == {"at:A", "now:A"}
+
+
 @pytest.mark.parametrize(
     ("name", "how"),
     [
