@@ -17,6 +17,7 @@ log = logging.getLogger("redbike")
 
 T = TypeVar("T")
 PAGE = 200  # results that are read at once
+LOOK_AGAIN = 0.1  # seconds
 
 
 class Results(Iterator[T], Generic[T]):
@@ -105,16 +106,39 @@ def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[],
 
 
 async def run_until_cancelled(function: Callable[[], None], stop: Callable[[], None], name: str) -> None:
-    """Run `function` in a thread of its own until it ends; `stop` it when the task is cancelled, and wait for it."""
-    done = run_in_thread(function, name)
+    """Run `function` in a thread of its own until it ends; `stop` it when the task is cancelled, and wait for it.
+
+    If the task is cancelled once more, it does not wait, but the end of the process does.
+    """
+    is_over = threading.Event()
+
+    def run() -> None:
+        try:
+            function()
+        finally:
+            is_over.set()
+
+    done = run_in_thread(run, name)
     try:
         await asyncio.shield(done)
     except asyncio.CancelledError:
         stop()
-        await asyncio.wait([done])
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            # Otherwise a worker would have no time to say that it is gone.
+            threading.Thread(target=_outlast, args=(asyncio.get_running_loop(), is_over), name=f"{name}-end").start()
+            raise
         if error := done.exception():
             log.error("a loop that was cancelled has failed: %s", describe(error))
         raise
+
+
+def _outlast(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
+    """Wait until `is_over`, but not for coroutines of jobs that were left in an event loop which is closed."""
+    while not is_over.wait(LOOK_AGAIN):
+        if loop.is_closed() and asyncio.all_tasks(loop):
+            return
 
 
 class Page(NamedTuple):

@@ -6,6 +6,8 @@ import functools
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -187,6 +189,44 @@ async def test_a_loop_that_is_cancelled_ends_after_its_current_job(client, prefi
             await bike.dispatch(csvfilename="nowhere.csv")
         with pytest.raises(BadConfig, match="bad concurrency 0: 1 to 1000 are allowed"):
             await bike.work(0)
+
+
+CANCELLED_TWICE = """
+import asyncio, time
+from redbike import AsyncRedbike, Jobs
+
+jobs = Jobs(concurrency={concurrency})
+
+@jobs.job("job")
+{job}
+
+async def main():
+    bike = AsyncRedbike(jobs, {prefix!r}, {{"unix_socket_path": {path!r}}})
+    working = asyncio.create_task(bike.work())
+    await bike.set("job", "NOW")
+    while not (await bike.tell("job"))["working"]:
+        await asyncio.sleep(0.01)
+    for _ in range(2):
+        working.cancel()
+        await asyncio.sleep(0.01)
+
+{run}
+"""
+RUN = "asyncio.run(main())"
+LEAVE = "loop = asyncio.new_event_loop(); loop.run_until_complete(main()); loop.close()"
+THREAD, COROUTINE = "def job(): time.sleep(0.3)", "async def job(): await asyncio.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "job", "run", "workers"),
+    [(1, THREAD, RUN, 0), (3, THREAD, LEAVE, 0), (3, COROUTINE, RUN, 0), (3, COROUTINE, LEAVE, 1)],
+)
+def test_a_program_that_cancels_a_worker_twice_ends_after_it(client, prefix, concurrency, job, run, workers):
+    """But not after a coroutine that cannot go on: its worker counts as lost."""
+    path = client.connection_pool.connection_kwargs["path"]
+    text = CANCELLED_TWICE.format(concurrency=concurrency, job=job, run=run, prefix=prefix, path=path)
+    subprocess.run([sys.executable, "-c", text], stderr=subprocess.DEVNULL, timeout=30, check=False)
+    assert client.hlen(f"{prefix}-workers") == workers
 
 
 @in_loop
