@@ -27,6 +27,7 @@ from redbike.queries.check.surroundings import ServerCheck
 from redbike.queries.glance import read_view
 from redbike.queries.metrics import Metrics
 from redbike.store import rights
+from redbike.store.agreed import FUNCTIONS, Naming
 from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
@@ -246,6 +247,19 @@ def spreads(store, helper):
     assert helper.tell("every:E@web1")["schedule"] is None
 
 
+def moves(bike, other):
+    """A job waits in a queue that nobody works, and a worker has a function for it in another one."""
+    set_job(other, "mailer:Z", "NOW", "now", once=True)
+    past = other.at(other.timeline.read_clock() - 5)
+    entry = json.dumps(json.loads(ENTRY) | {"queues": ["work-mail"]})
+    past.workers.register("OwnerOf3", entry, naming=Naming(frozenset([FUNCTIONS]), {"mailer": "work-mail"}))
+    bike.dispatch_due()
+    assert other.questions.inspect(["mailer:Z"])[0].waiting.queue == "work-mail"
+    past.workers.unregister("OwnerOf3")
+    other.client.delete(other.keys.agreed, other.keys.timers)
+    other.jobs.unset("mailer:Z")
+
+
 def dispatches(bike, helper):
     """All that a dispatcher may ever ask of Redis."""
     starts(bike, helper.client)
@@ -288,6 +302,7 @@ def dispatches(bike, helper):
     assert bike.dispatch_due(1100.0) == 1
     spreads(store, helper)
     opens(bike, other)
+    moves(bike, other)
     recovers_strays(bike, other)
     waits(store, helper.client)
     set_job(other.at(1000.0), "wrong:A", "EVERY:100@0.0", 1050.0)

@@ -5,8 +5,8 @@
    moved at their instant, without another survey. What is late by more than its grace, or has expired, is skipped.
 3. End the lost runs by ``on-lost``, all runs of a tag in one step.
 4. Begin the blackouts whose time has come, before anything is moved that is due then too. Resume the jobs whose pause
-   is over. Skip what has expired in its queue. Open the queues whose timer has come: a
-   pause is over, or a rate allows more.
+   is over. Skip what has expired in its queue. Open the queues whose timer has come: a pause is over, or a rate
+   allows more. Move jobs that wait where no worker looks to the queue of their function.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
    forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
    minute, as long as it comes this far, and so do those of all other shards.
@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings, override
+from redbike.dispatcher.misplaced import Moving
 from redbike.dispatcher.spare_time import Archiving, Forgetting, Spreading
 from redbike.dispatcher.timekeeping import NAP, Timekeeper, skip_late
 from redbike.dispatcher.timers import run_timers
@@ -67,7 +68,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store, may_be_away=shards > 1)
-        self._placing = Placing(store)
+        self._placing, self._moving = Placing(store), Moving()
         self.presence = Presence(self.loop, "dispatcher", settings, describe=self._placing.tell, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
         self.timekeeper = Timekeeper(store, settings, own)
@@ -122,6 +123,7 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
+            self._moving.go_on(store, survey.timers)
             if survey.timers and run_timers(store, self.settings, survey.timers, self.divide):
                 # What is due may be held since.
                 before, due = None, []

@@ -9,7 +9,7 @@ by all means, and neither is `PUBLISHING`.
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hgetall hmget hexists hset hdel "
     "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem zremrangebyrank del lrange lpush rpush "
-    "ltrim sadd srem smismember"
+    "ltrim sadd smembers srem smismember"
 )
 WORKER = (
     "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "

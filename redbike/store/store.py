@@ -34,6 +34,7 @@ from redbike.store.keys import Keys
 from redbike.store.links import Links
 from redbike.store.live import LiveOutput
 from redbike.store.log import Events, Log
+from redbike.store.misplaced import Misplaced
 from redbike.store.names import check_queue_name
 from redbike.store.namespace import PAGE, Namespace, make_tag
 from redbike.store.outbox import Outbox
@@ -122,6 +123,7 @@ class Store:
         self.runs = Runs(namespace, self._failures_limit, self._history)
         self.queue_limits = QueueLimiter(namespace)
         self.quotas = Quotas(namespace)
+        self.misplaced = Misplaced(namespace)
         self.upkeep = Upkeep(namespace)
         self.pauses = Pauses(namespace)
         self.blackouts = Blackouts(namespace)

@@ -19,6 +19,7 @@ KEPT = 86400.0  # seconds for which a lost one is known
 REFRESH = 600.0  # seconds after which a process registers again, in case something has damaged what is known of it
 STALE = 2 * REFRESH  # seconds after which a rule counts no more that no worker has given again; see register.lua
 AWAY = 30 * 86400.0  # seconds after which a function counts no more: its worker may rest for days
+SETTLED = 2.0  # seconds after which everybody has read how queues are named, see `redbike.store.agreed.REREAD`
 FORGOTTEN = 100  # lost ones that one script forgets at most
 
 NAME = re.compile(rf"[\w-]{{{OWNER}}}", re.ASCII)
@@ -38,7 +39,7 @@ class Workers(Part):
             (rule,) = naming.rules
             given |= {"rule": rule, "functions": naming.functions, "commands": sorted(naming.commands)}
             given |= {"stale": STALE, "away": AWAY}
-        reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, **given)
+        reply = self._register(owner, entry=entry, kept=KEPT, most=FORGOTTEN, settled=SETTLED, **given)
         return decode(reply[1])
 
     def renew(self, owner: str, notifies: bool = False) -> tuple[bool, bool]:
@@ -58,7 +59,8 @@ class Workers(Part):
 
     def unregister(self, owner: str) -> None:
         """Remove a process that ends."""
-        self._namespace.run("register", owner=owner, ended=True, kept=KEPT, most=FORGOTTEN)
+        given: dict[str, Any] = {"kept": KEPT, "most": FORGOTTEN, "alive": LOST, "settled": SETTLED}
+        self._namespace.run("register", owner=owner, ended=True, **given)
 
     def list_all(self) -> list[Process]:
         """Return all processes: lost ones first, then dispatchers, then workers; the oldest first."""

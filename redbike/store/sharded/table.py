@@ -132,6 +132,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "cancel": _RUNS,
     },
     "links": {},
+    "misplaced": {},
     "groups": {"open": grouping.open_group, "read": grouping.read_groups, "list_jobids": _CHAIN},
     "timeline": {
         "read_clock": _ONE_OF_ALL,

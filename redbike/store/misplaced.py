@@ -1,0 +1,54 @@
+"""The transitions of jobs that wait in a queue where nobody looks for them, as somebody has named it in ignorance.
+
+A worker that registers, or ends, sets timers if there are functions: a dispatcher is to look for such jobs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from redbike.store.namespace import PAGE, STEP, Part, number_queues, split
+from redbike.store.records import decode
+from redbike.store.scripts import Call
+
+TIMERS = ("naming:", "naming:late")
+
+
+class Misplaced(Part):
+    """Finds the jobs that wait in queues, and moves them to others."""
+
+    def list_used(self) -> list[str]:
+        """Return the queues in which jobs wait."""
+        keys, found = self._namespace.keys, list[str]()
+        for page in split(sorted(map(decode, self._namespace.ask("smembers", keys.queues))), PAGE):
+            homes = [keys.of_queue(name) for name in page]
+            asked = [each for entries, _, dead in homes for each in (("llen", entries), ("scard", dead))]
+            sizes = self._namespace.ask_all(*asked, at_once=False)
+            found += [name for name, size, dead in zip(page, sizes[::2], sizes[1::2], strict=True) if size > dead]
+        return found
+
+    def read_entries(self, queue: str, passed_over: int) -> list[str]:
+        """Return a page of the entries of a queue, the oldest first, behind those that are `passed_over`."""
+        bounds = -passed_over - PAGE, -passed_over - 1
+        return [*map(decode, self._namespace.ask("lrange", self._namespace.keys.queue(queue), *bounds))][::-1]
+
+    def move(self, queue: str, homes: Mapping[str, str]) -> tuple[int, int]:
+        """Move jobs from `queue` to their `homes`, in the order of their entries.
+
+        Return how many still waited there, and how many entries are gone with them: the others have tombstones.
+        """
+        calls = [self._pack_move(queue, step) for step in split(homes.items(), STEP)]
+        replies = self._namespace.scripts.run_all(calls)
+        return sum(int(reply[1]) for reply in replies), sum(int(reply[2]) for reply in replies)
+
+    def _pack_move(self, queue: str, step: Sequence[tuple[str, str]]) -> Call:
+        jobids, homes = zip(*step, strict=True)
+        return self._namespace.pack("transfer", number_queues([queue, *homes]), jobs=jobids, homes=homes)
+
+    def read_timers(self) -> dict[str, float]:
+        """Return the timers that have come, with their instants."""
+        now = self._namespace.read_clock()
+        scores = self._namespace.ask("zmscore", self._namespace.keys.timers, list(TIMERS))
+        return {name: at for name, at in zip(TIMERS, scores, strict=True) if at is not None and at <= now}
+
+    def finish(self, timer: str, at: float) -> None:
+        """Remove a timer, unless somebody has set it anew."""
+        self._namespace.run("transfer", timer=timer, at=at)
