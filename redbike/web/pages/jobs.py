@@ -85,9 +85,7 @@ def show_jobs(site: Site, request: Request) -> Response:
     # Both as they are meant: of a name that is typed, the full one.
     named = replace(asked, queue=read_queue(site, request), pattern=read_pattern(request))
     exact = _find_exact(site, asked)
-    # Nobody waits for a live update, and one that is cut short would take rows away that somebody has selected.
-    patience = PAGE_TIMEOUT if request.state.browser else LIVE_TIMEOUT
-    page = JobPage([exact], 1, 1, None) if exact else _read_page(site, named, sort, cursor, patience)
+    page = JobPage([exact], 1, 1, None) if exact else _read_page(site, request, named, sort, cursor)
     # Those that have a time come in its order, of all others those in trouble first, and then by their ids.
     is_ordered = bool(sort or asked.planned or asked.overdue or asked.late or asked.failed)
     matching = Selection((exact.jobid,)) if exact else replace(named, pattern=named.pattern or ALL)
@@ -141,7 +139,7 @@ def _read_selection(request: Request) -> Selection:
     return Selection((), read_text(request, "pattern"), read_text(request, "queue"), status, **flags, tag=tag)
 
 
-def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor, patience: float) -> JobPage:
+def _read_page(site: Site, request: Request, named: Selection, sort: str, cursor: Cursor) -> JobPage:
     search = JobSearch(
         named.queue or None,
         Event[named.status] if named.status else None,
@@ -155,6 +153,8 @@ def _read_page(site: Site, named: Selection, sort: str, cursor: Cursor, patience
         return read_late_page(site.bike.store, site.view.get().glance.late, search, cursor)
     # To read all runs that are not archived yet may take a while: only one filter needs them.
     newest = site.newest.get() if named.never_ran else None
+    # Nobody waits for a live update, and one that is cut short would take rows away that somebody has selected.
+    patience = PAGE_TIMEOUT if request.state.browser else LIVE_TIMEOUT
     return site.bike.store.overview.read_page(search, cursor, newest, patience=patience)
 
 
