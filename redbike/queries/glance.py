@@ -144,10 +144,12 @@ def find_jobs(store: Store, text: str) -> Sequence[Job]:
 
 def read_view(store: Store, number: int, max_lag: float = 0.0, timezone: str = "UTC") -> View:
     """Read a glance, the `number` jobs that are due first, and as many failures and runs that tell their progress."""
+    # Before the clock is read: else what begins meanwhile would begin in the future.
+    flying, in_flight = store.questions.list_in_flight(number)
     glance = read_glance(store, max_lag, timezone=timezone)
     first, known = glance.dead.failures, glance.dead.times
     newest = store.past.read_failures(None, number).failures if glance.total.failing else []
     failures = [*first, *(each for each in newest if each.jobid not in known)]
     # The last runs of those that are due next are not told if they are not archived.
     soonest = store.overview.read_named(store.timeline.list_soonest(number), {})
-    return View(glance, soonest, failures[:number], *list_running(store, glance.processes, number))
+    return View(glance, soonest, failures[:number], list_running(flying, glance.processes), in_flight)

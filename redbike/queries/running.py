@@ -7,8 +7,8 @@ from redbike.config.parameters import MAX_SECONDS
 from redbike.queries.unusual import LONGER, SLOW, measure_durations
 from redbike.store.archived import read_runs
 from redbike.store.processes import Process
+from redbike.store.questions import InFlight
 from redbike.store.records import Progress, RunRecord
-from redbike.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,9 @@ def find_deadline(run: RunRecord) -> float | None:
     return run.deadline if run.deadline - run.start < MAX_SECONDS - 1 else None
 
 
-def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple[list[Running], int]:
-    """Return up to `most` runs in flight, those that have gone on for longest first, and how many there are."""
+def list_running(found: Iterable[InFlight], processes: Iterable[Process]) -> list[Running]:
+    """Return what is known of runs in flight; `processes` run them."""
     workers = {jobid: each.id for each in processes for jobid in each.jobs}
-    found, number = store.questions.list_in_flight(most)
     return [
         Running(
             jobid,
@@ -56,4 +55,4 @@ def list_running(store: Store, processes: Iterable[Process], most: int) -> tuple
             measure_durations(read_runs(jobid, history) or ()).median,
         )
         for jobid, run, progress, history in found
-    ], number
+    ]

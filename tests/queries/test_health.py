@@ -17,6 +17,7 @@ from redbike.store.jobs import JobToSet
 from redbike.store.namespace import STEP
 from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
+from redbike.store.totals import Totals
 from tests import states
 from tests.loops import Acting, raising
 from tests.queries.kept import at, register, remember
@@ -353,3 +354,20 @@ def test_each_problem_says_what_it_is_about(store):
     found = check(store, "nobody:A", now=DUE + 2 * MINUTE)
     assert len(found.topics) == len(found.problems)
     assert {"dispatchers", "overdue", "lost", "jobs"} <= set(found.topics)
+
+
+def test_no_run_that_is_shown_begins_in_the_future(store, monkeypatch):
+    read = Totals.read
+
+    def read_and_begin(*given):
+        total = read(*given)
+        states.take(store, now=NOW + 3)
+        return total
+
+    states.queue(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Totals, "read", read_and_begin)
+        assert read_view(store.at(NOW), 10).running == []
+    view = read_view(store.at(NOW + 5), 10)
+    assert [run.start for run in view.running] == [NOW + 3]
+    assert (view.in_flight, view.glance.now) == (1, NOW + 5)
