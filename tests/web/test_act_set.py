@@ -113,6 +113,9 @@ def test_a_note_on_a_one_off_that_runs_does_not_run_it_again(client, prefix):
         assert told(bike, jobid)[1]["note"] == "hello"
     # Nor does a zone alone.
     bike.set("new:A", "NOW")
+    assert "While it stays as it is, only options and data change." in browser.get("/set?id=new:A").text
+    page = browser.send(browser.get("/set?id=new:A"), "Preview", schedule="now")
+    assert "It runs as soon as it is set." in page.text
     page = browser.send(browser.get("/set?id=new:A"), "Save", tz="Europe/Berlin")
     assert page.notes == ["new:A: Nothing differs, so nothing was done."]
 

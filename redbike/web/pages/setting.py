@@ -27,6 +27,7 @@ from redbike.web.site import Site
 
 GOOD, BAD, CHANGED = 200, 400, 409  # statuses
 UNCHANGED = "Nothing differs, so nothing was done."
+STAYS = "While it stays as it is, only options and data change."
 UNKNOWN = "It may have been done or not: check before you try again."
 
 
@@ -100,6 +101,8 @@ def _answer(
     settings = site.bike.settings
     clock = clock or site.read_clock()
     preview: Preview | None = draft.preview(clock.zone, clock.now) if is_previewed or draft.schedule else None
+    if preview and not preview.errors and _stays(draft, kept):
+        preview.remark = STAYS
     return site.answer(
         request,
         "act_set.html",
@@ -136,10 +139,17 @@ def _list_changes(draft: Draft, kept: Kept) -> list[str]:
     ]
 
 
+def _stays(draft: Draft, kept: Kept) -> bool:
+    """Tell whether options and data alone are to change.
+
+    To set NOW again would run the job again, and to set STOP would forget that it has failed.
+    """
+    return draft.schedule == kept.schedule and parse_stored(draft.schedule).is_command
+
+
 def _set(steerer: Steerer, draft: Draft, kept: Kept) -> Note:
     name, changes = show_text(draft.jobid), draft.list_changes(kept)
-    # To set NOW again would run the job again, and to set STOP would forget that it has failed.
-    stays = draft.schedule == kept.schedule and parse_stored(draft.schedule).is_command
+    stays = _stays(draft, kept)
     if not changes and draft.schedule == kept.schedule and (stays or not draft.tz):
         return Note(f"{name}: {UNCHANGED}")
     warnings = list[str]()
