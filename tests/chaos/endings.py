@@ -10,11 +10,10 @@ from tests.chaos.excuses import Excuses
 from tests.chaos.history import History, Run
 from tests.chaos.population import LIMITED
 from tests.chaos.verdict import Verdict, told
-from tests.waiting import SLOWNESS
 
 OVERDUE = 8.0  # seconds at the end, when everything is being stopped, and the machine may stand still for some
 CROWDED = 20.0  # the same for a queue with a limit: its slow jobs are due together, every 15 seconds
-STARTING, HALTED = 10.0 * SLOWNESS, 20.0 * SLOWNESS  # seconds until a process surely hears a HALT, and has ended by it
+STARTING, HALTED = 10.0, 20.0  # seconds until a process surely hears a HALT, and has ended by it
 LAST = 3  # runs of a job that are looked for: there is room for those, however often an occurrence was tried
 
 
