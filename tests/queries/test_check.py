@@ -11,6 +11,8 @@ from redbike.cli import main
 from redbike.cli.messages import DONE, FAILED
 from redbike.commands import Commands
 from redbike.queries.check.findings import MOST_GROUPS
+from redbike.store import agreed
+from redbike.store.agreed import STOCK, Naming
 from redbike.store.keys import Keys
 from tests.loops import make_worker
 from tests.servers import free_ports
@@ -433,6 +435,26 @@ def test_a_job_on_every_host_counts_by_its_queue_there(bike, check):
         bike.set(f"job{schedule[:1]}:B@all", schedule)
     assert problems(check, "checkedjobs:Worker('A')") == ["no worker works the queue 'work-B': the job 'job0:B@all'"]
     assert check("checkedjobs:Worker('B')")[0] == DONE
+
+
+def test_jobs_that_wait_in_another_queue_than_theirs_are_one_line(bike, check, monkeypatch):
+    monkeypatch.setattr(agreed, "REREAD", 0.0)
+    for jobid in ("backup:Y", "backup:Z", "backup:1:Z"):
+        bike.set(jobid, "NOW")
+    bike.set("here:A", "NOW")
+    entry = '{"kind": "worker", "host": "web1", "pid": 1, "queues": ["work-A", "work-backup"], "version": "1"}'
+    naming = Naming(frozenset([STOCK]), {"backup": "work-backup"})
+    bike.store.workers.register("Ownerw01", entry, naming=naming)
+    remedy = "; redbike run moves each to 'work-backup'"
+    assert sorted(problems(check)) == [
+        f"no worker works the queue 'work-Y', in which jobs wait: the job 'backup:Y'{remedy}",
+        f"no worker works the queue 'work-Z', in which jobs wait: the jobs 'backup:Z', 'backup:1:Z'{remedy}",
+    ]
+    # The worker class that is checked may have the queue.
+    [line] = problems(check, "checkedjobs:Worker('Z')")
+    assert "'work-Y', in which" in line
+    bike.store.jobs.run(["backup:Y", "backup:Z", "backup:1:Z"])
+    assert check()[0] == DONE
 
 
 def test_a_million_queues_are_counted_together(bike, check):

@@ -53,7 +53,7 @@ class JobsCheck:
         self._queues = None if queues is None else frozenset(queues)
         self._needed = needed
         self._names_queues = names_queues
-        self._unworked, self._unknown, self._untaken = Groups(), Groups(), Groups()
+        self._unworked, self._unknown, self._untaken, self._misplaced = Groups(), Groups(), Groups(), Groups()
         self._workers: Sequence[Process] = ()  # that are alive
         self._workers_of: dict[str, Sequence[Process]] = {}  # by queue
         self.number = 0  # jobs that were looked at
@@ -97,6 +97,8 @@ class JobsCheck:
                 yield from self._check_place(jobid, knows_worked)
             if is_follower(text):
                 followers.append(jobid)
+        if knows_worked:
+            self._check_waiting()
         yield from self._describe_groups()
         for page in split(followers, PAGE):
             yield from _check_followers(self._store.whole, page)
@@ -127,6 +129,16 @@ class JobsCheck:
         if queue is not None and knows_worked and not workers and queue not in (self._queues or ()):
             self._unworked.add(queue, jobid)
 
+    def _check_waiting(self) -> None:
+        """Count the jobs that wait in a queue that nobody works, and that is not theirs any more."""
+        for jobid, record in self._store.scan(self._store.keys.queued):
+            waiting = Waiting.parse(record)
+            if waiting is None or self._list_workers_of(waiting.queue) or waiting.queue in (self._queues or ()):
+                continue
+            own = self._store.name_queue(jobid)
+            if own != waiting.queue:
+                self._misplaced.add(f"{waiting.queue}\n{own if self._list_workers_of(own or None) else ''}", jobid)
+
     def _list_workers_of(self, queue: str | None) -> Sequence[Process]:
         if queue is None:
             return ()
@@ -137,6 +149,11 @@ class JobsCheck:
     def _describe_groups(self) -> Iterator[Finding]:
         for queue, jobs in self._unworked.describe():
             yield Finding(f"no worker works the queue {queue!r}: {jobs}" if queue else f"no worker works: {jobs}")
+        for place, jobs in self._misplaced.describe():
+            queue, _, own = place.partition("\n")
+            remedy = f"; redbike run moves each to {own!r}" if own else ""
+            where = f"the queue {queue!r}, in which jobs wait" if place else "the queues of other jobs that wait"
+            yield Finding(f"no worker works {where}: {jobs}{remedy}")
         what = self._needed.what if self._needed else ""
         for name, jobs in self._unknown.describe():
             yield Finding(f"the worker has no {what} {name!r}: {jobs}" if name else f"no {what} for {jobs}")
