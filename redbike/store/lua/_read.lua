@@ -1,5 +1,5 @@
 -- What several scripts read of jobs.
--- keys   statuses, running, batches, options
+-- keys   running, batches, options
 local function fetch_any(key, jobs)  -- HMGET of a hash that mostly is empty: then of none
   return call('HLEN', key) > 0 and call('HMGET', key, unpack(jobs)) or {}
 end
@@ -11,10 +11,6 @@ local function has_changed(job, found, hashes)
   end
   return false
 end
-
--- Whether a job whose schedule is STOP was stopped by 0.13.1: that left it on the timeline, or in
--- its queue, where it has no record.
-local function was_stopped(job) return event_of(call('HGET', statuses, job)) == STP end
 
 -- For how long a one-off is kept that has ended: 'never' for good.
 local function kept_for(job, setting)

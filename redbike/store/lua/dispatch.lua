@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- dispatch: timeline → queue, for a batch of jobs that are due; a job in flight is not enqueued
 --           twice, and one without a queue stays on the timeline, to be tried again.
--- keys   schedules, timeline, queued, running, retry_states, skipped, queue_limits, options, _write
+-- keys   timeline, queued, running, retry_states, skipped, queue_limits, options, _write
 -- given  jobs; dues: the instant of each on the timeline, which is its due time unless an
 --        occurrence is tried again; homes: the queue of each, '' for none; queues; settings, which
 --        options override, where they are not the defaults: grace: seconds after which an
@@ -20,7 +20,6 @@ local limiter = special and make_limiter()
 if limiter and limiter.is_paused(limiter.limits_of('')) then return {'ok', 0} end
 local scores = call('ZMSCORE', timeline, unpack(jobs))
 local records, entries = call('HMGET', running, unpack(jobs)), call('HMGET', queued, unpack(jobs))
-local texts = call('HMGET', schedules, unpack(jobs))
 local retry_state = special and fetch_any(retry_states, jobs) or {}
 local optional = special and fetch_any(options, jobs) or {}
 
@@ -59,9 +58,7 @@ for i, job in ipairs(jobs) do
     local kept = retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
     local tried = kept.due ~= '-' and kept.due or stamp(due)
     local own = not plain and (optional[i] or given.settings)
-    if texts[i] == STOP and not (run or entries[i]) and kept.due == '-' and was_stopped(job) then
-      gone[#gone + 1] = job
-    elseif own and not run and is_late(i, job, due, kept) then
+    if own and not run and is_late(i, job, due, kept) then
       note(late, job, given.dues[i])
     elseif not home and not run then
       put_off(job, tried, kept)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- take: queue → in flight, the oldest job of each turn's queue, or of the first queue after it that
 --       has one.
--- keys   schedules, timeline, queued, running, batches, leases, retry_states, control,
+-- keys   schedules, statuses, timeline, queued, running, batches, leases, retry_states, control,
 --        queue_limits, pauses, options, data, seen, untold, inflight, _write
 -- given  tag; control: the signal that the worker found when it started; repeated: whether this tag
 --        may have been served already; most: how many jobs, 0 for no others; queues, timeouts:
@@ -47,10 +47,10 @@ for i = 1, #jobs do
   local dead = home.buried and call('SISMEMBER', home.tombstones, job) == 1
   local tried = retry_state[i] and retry_state_of(retry_state[i]) or NO_RETRY
   -- An entry without a record was pushed by an older version or by hand: it counts if the job is
-  -- known and idle.
+  -- known and idle. 0.13.1 left one there that it stopped.
   local free = place or call('HEXISTS', running, job) == 0
     and not (pausing and call('HEXISTS', pauses, job) == 1)
-    and not (schedule == STOP and was_stopped(job))
+    and not (schedule == STOP and event_of(call('HGET', statuses, job)) == STP)
   local fit = not dead and schedule and not taken[job] and free
   local limit, alone
   if optional[i] then limit, alone = own_timeout_of(optional[i]) end
