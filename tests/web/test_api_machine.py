@@ -61,7 +61,9 @@ class JobsOverHttp(Jobs):
 
     @rule(jobid=jobids)
     def set_stop(self, jobid):
-        self._put(jobid, "STOP", None, False)
+        job = self.model.job(jobid)
+        rests = (job.status, job.schedule) == ("DIE", "STOP")  # what has failed for good stays so
+        self._put(jobid, "STOP", None, False, "keep_schedule" if rests else "replace")
 
     @rule(jobid=jobids)
     def unset(self, jobid):
