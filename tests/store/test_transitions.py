@@ -211,6 +211,7 @@ VERBS: dict[str, Verb] = {
     "quota": lambda store, run: divide(store.at(NOW)),
     "rebuild_slots": lambda store, run: store.at(NOW).queue_limits.rebuild_slots(QUEUE, [JOB]),
     "reserve": lambda store, run: store.at(NOW).queue_limits.reserve(QUEUE, run.tag, JOB, 10.0),
+    "move": lambda store, run: store.at(NOW).misplaced.move(QUEUE, {JOB: "work-B"}),
     "repair": lambda store, run: mend(store),
     "hold": lambda store, run: store.at(NOW).upkeep.repair_tag(run.tag, [JOB]),
     "pause": lambda store, run: pause(store, NOW),
