@@ -24,7 +24,6 @@ from redbike.errors import RedbikeError
 from redbike.facade.arguments import check_path, refuse_unknown, take_arguments
 from redbike.facade.awaiting import awaited, paged
 from redbike.facade.override import Overridable
-from redbike.facade.place import foresee_place, foresee_place_by_config
 from redbike.facade.redbike import Redbike
 from redbike.facade.results import AsyncResults, Reader, run_by, run_in_thread, run_until_cancelled
 from redbike.importers.rows import Source
@@ -50,7 +49,6 @@ class AsyncRedbike(Overridable):
     """
 
     _state = ("_bike", "_opening", "_closing", "_threads", "_listeners", "_is_stopped", "_is_closed")
-    _foresee: Callable[[], object] = dict
 
     @take_arguments(Redbike.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,7 +56,6 @@ class AsyncRedbike(Overridable):
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
         self._prepare(lambda: Redbike(*given.args, **given.kwargs), given.arguments["worker"])
-        self._foresee = partial(foresee_place, *map(given.arguments.get, ("prefix", "redis_config")))
 
     @classmethod
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
@@ -67,19 +64,21 @@ class AsyncRedbike(Overridable):
             check_worker(worker)
         bike = cls.__new__(cls)
         bike._prepare(partial(Redbike.from_config, check_path(path), worker), worker)
-        bike._foresee = partial(foresee_place_by_config, check_path(path))
         return bike
 
     @classmethod
     def from_settings(
-        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True,
-        noted_as: str | None = None
-    ) -> Self:  # fmt: skip
+        cls,
+        worker: WorkerClass,
+        settings: Settings,
+        client: "redis.Redis",
+        durable: bool = True,
+        noted_as: str | None = None,
+    ) -> Self:
         """An AsyncRedbike from settings that are read already, and a client, see `Redbike.from_settings`."""
         check_worker(worker)
         bike = cls.__new__(cls)
         bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as), worker)
-        bike._foresee = partial(foresee_place, settings.prefix, client)
         return bike
 
     def _prepare(self, make: Callable[[], Redbike], worker: WorkerClass | None = None) -> None:
@@ -173,8 +172,8 @@ class AsyncRedbike(Overridable):
 
     @property
     def place(self) -> object:
-        """Where its jobs are, see `Redbike.place`; before the first call, where they will be."""
-        return self._bike.place if self._bike is not None else self._foresee() or self
+        """Where its jobs are, see `Redbike.place`; before the first call, nobody knows whether others have them too."""
+        return self if self._bike is None else self._bike.place
 
     async def close(self) -> None:
         """Stop the loops, wait for them and for the calls, and close the connections; see `Redbike.close`.
@@ -194,7 +193,8 @@ class AsyncRedbike(Overridable):
                 reader.is_over = True
             for reader in list(self._listeners):
                 reader.end()
-            self._threads.shutdown(wait=not is_in_run())  # a job that closes this may run in one of them
+            # A job that closes this may run in one of them.
+            self._threads.shutdown(wait=not is_in_run())
             if self._bike is not None:
                 self._bike.close()
         finally:

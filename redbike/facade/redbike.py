@@ -17,7 +17,7 @@ import redis
 
 from redbike.config.file import find_prefix, find_server, load
 from redbike.config.settings import KeywordSettings, Settings
-from redbike.connection.check import check_any
+from redbike.connection.check import check_any, describe_address
 from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
@@ -27,7 +27,6 @@ from redbike.facade.control import Control, Maintenance
 from redbike.facade.kept import Kept
 from redbike.facade.loops import Awaited, Loops
 from redbike.facade.override import Clock, Overridable, find_override
-from redbike.facade.place import describe_place
 from redbike.facade.queries import Queries
 from redbike.facade.schedules import Schedules, Sync
 from redbike.loop.naming import NoWorker, open_store
@@ -218,7 +217,8 @@ class Redbike(Overridable):
     @property
     def place(self) -> object:
         """Where its jobs are: two with the same place have the same jobs."""
-        return describe_place(self.client, self.settings.prefix)
+        database = self.client.connection_pool.connection_kwargs.get("db", 0)
+        return describe_address(self.client), database, self.settings.prefix
 
     @property
     def timefile(self) -> str | None:

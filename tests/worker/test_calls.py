@@ -431,35 +431,6 @@ def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
         function.options(bike=bike).enqueue("ann")
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ({"redis_config": "redis://localhost:1/2"}, {"redis_config": {"port": 1, "db": 2}}),
-        ({"redis_config": "redis+cluster://localhost:1", "prefix": "own"}, {"prefix": "{own}"}),
-        ({"redis_config": "embedded:.redbike"}, {"redis_config": None}),
-    ],
-)
-def test_two_async_redbikes_have_the_same_jobs_before_they_connect(first, second, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    one, two = AsyncRedbike(Jobs(), **first), AsyncRedbike(Jobs(), **(first | second))
-    assert one.place == two.place != AsyncRedbike(Jobs(), **(first | {"prefix": "other"})).place
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_of_two_async_redbikes_with_the_same_jobs_none_need_be_named(client, prefix, bike):
-    one, two = (AsyncRedbike(jobs, prefix, client) for _ in range(2))
-
-    async def main():
-        jobids = [await greet.enqueue("ann")]
-        await one.tell(jobids[0])
-        jobids.append(await greet.enqueue("bob"))
-        await one.close()
-        await two.close()
-        return jobids
-
-    assert sorted(asyncio.run(main())) == sorted(work_all(bike))
-
-
 @pytest.mark.parametrize("data", [None, [1]])
 def test_a_schedule_needs_the_data_of_its_function(data):
     with pytest.raises(TypeError, match=r"job 'greet' has a schedule, but not the data that it needs: .*name"):
