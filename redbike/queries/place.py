@@ -1,6 +1,6 @@
 """Where a job is, in a sentence for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redbike.queries.closed import describe_closed
@@ -8,6 +8,7 @@ from redbike.queries.hosts import has_next
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import END_OF_TIME, join_words
 from redbike.store.enums import Event
+from redbike.store.every_host import HostDetails
 from redbike.store.queue_limits import QueueLimits
 from redbike.text.printable import escape
 
@@ -39,20 +40,24 @@ def describe_job(job: Mapping[str, Any], clock: Clock, limits: Iterable[QueueLim
         return f"It has failed for good {when}, and is not scheduled.", False
     if event == Event.STP:
         return f"It is stopped or has run out {when}, and is not scheduled.", False
-    if job.get("hosts") and all(each.get("taken") for each in job["hosts"]):
-        return "It runs on no host, as somebody has set jobs of their own there; redbike why says more.", True
-    if "hosts" in job and all(each.get("gone") for each in job["hosts"]):
-        return "It runs on no host, as none has a worker of its queue.", True
-    if job.get("hosts") and not any(map(has_next, job["hosts"])):
-        return "None of its jobs on hosts has a run to come, as things are; redbike show says more.", False
     if "hosts" in job:
-        return "It runs as a job of its own on each host of its queue.", True
+        return _describe_hosts(job["hosts"])
     if waits_for := job.get("waits_for"):
         return f"It waits for {join_words(escape(each.encode(errors='replace')) for each in waits_for)}.", True
     if group := job.get("follows_group"):
         name = escape(group["name"].encode(errors="replace"))
         return f"It waits for the group {name}, of which {group['left']:,} of {group['total']:,} jobs are left.", True
     return "It is nowhere, though it should be; redbike fsck says more.", False
+
+
+def _describe_hosts(hosts: Sequence[HostDetails]) -> tuple[str, bool]:
+    if hosts and all(each.get("taken") for each in hosts):
+        return "It runs on no host, as somebody has set jobs of their own there; redbike why says more.", True
+    if all(each.get("gone") for each in hosts):
+        return "It runs on no host, as none has a worker of its queue.", True
+    if not any(map(has_next, hosts)):
+        return "None of its jobs on hosts has a run to come, as things are; redbike show says more.", False
+    return "It runs as a job of its own on each host of its queue.", True
 
 
 def _name_closed(limits: Iterable[QueueLimits], clock: Clock) -> str:
