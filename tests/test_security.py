@@ -1,6 +1,7 @@
 """What docs/security.rst promises: users of Redis with least rights, no secret shown, no file open to others."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from redbike.connection.check import check_server
 from redbike.control.moving import Mover
 from redbike.control.queues import QueueController
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.dispatcher.misplaced import Moving
 from redbike.errors import ServerError
 from redbike.loop.alerts.alerting import Alerting
 from redbike.loop.every_host import GONE, EveryHost
@@ -31,6 +33,7 @@ from redbike.store.agreed import FUNCTIONS, Naming
 from redbike.store.blackouts import Blackout
 from redbike.store.cursors import Cursor
 from redbike.store.job import JobSearch
+from redbike.store.misplaced import TIMER
 from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
 from redbike.store.past_runs import RunSearch
@@ -253,8 +256,17 @@ def moves(bike, other):
     past = other.at(other.timeline.read_clock() - 5)
     entry = json.dumps(json.loads(ENTRY) | {"queues": ["work-mail"]})
     past.workers.register("OwnerOf3", entry, naming=Naming(frozenset([FUNCTIONS]), {"mailer": "work-mail"}))
-    bike.dispatch_due()
-    assert other.questions.inspect(["mailer:Z"])[0].waiting.queue == "work-mail"
+    moving = Moving(bike.store)
+
+    def is_moved():
+        # How queues are named is read again after a second.
+        past.workers.register("OwnerOf3", entry)
+        moving.hear(bike.store, [TIMER])
+        while moving.go_on(math.inf):
+            pass
+        return other.questions.inspect(["mailer:Z"])[0].waiting.queue == "work-mail"
+
+    wait_until(is_moved)
     past.workers.unregister("OwnerOf3")
     other.client.delete(other.keys.agreed, other.keys.timers)
     other.jobs.unset("mailer:Z")

@@ -6,10 +6,11 @@
 3. End the lost runs by ``on-lost``, all runs of a tag in one step.
 4. Begin the blackouts whose time has come, before anything is moved that is due then too. Resume the jobs whose pause
    is over. Skip what has expired in its queue. Open the queues whose timer has come: a pause is over, or a rate
-   allows more. Move jobs that wait where no worker looks to the queue of their function.
+   allows more.
 5. Sleep until the next due time, lease or timer, or until something earlier is set. Keep the time once a second,
-   forget one-offs that have ended, and archive what the journal has of ended runs. Call its own ping URL once a
-   minute, as long as it comes this far, and so do those of all other shards.
+   forget one-offs that have ended, archive what the journal has of ended runs, and move jobs that wait where no
+   worker looks to the queue of their function. Call its own ping URL once a minute, as long as it comes this far,
+   and so do those of all other shards.
 
 It holds no lock. A step names the due time of each of its jobs, and the script passes over a job that is not due then
 any more. So of two dispatchers one works and the other finds nothing to do, and nobody misses one that dies.
@@ -68,7 +69,7 @@ class Dispatcher:
         self.store = store
         self.settings = settings
         self.loop = Loop(store, may_be_away=shards > 1)
-        self._placing, self._moving = Placing(store), Moving()
+        self._placing, self._moving = Placing(store), Moving(store)
         self.presence = Presence(self.loop, "dispatcher", settings, describe=self._placing.tell, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
         self.timekeeper = Timekeeper(store, settings, own)
@@ -123,7 +124,7 @@ class Dispatcher:
             if before is not None:
                 # Only after its due jobs have moved: a lost run has overlapped the occurrence that is due now.
                 self._recover(store, before)
-            self._moving.go_on(store, survey.timers)
+            self._moving.hear(store, survey.timers)
             if survey.timers and run_timers(store, self.settings, survey.timers, self.divide):
                 # What is due may be held since.
                 before, due = None, []
@@ -259,20 +260,23 @@ class Dispatcher:
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]
         until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
         self._next_turn = until + self._offset
-        is_more, is_ripe = True, survey.is_ripe
+        is_more, is_moving, is_ripe = True, True, survey.is_ripe
         while not self.loop.stopping.is_set():
             self.timekeeper.keep(until)
             if not self.loop.is_settling(LOST):
                 self._spreading.go_on()
             is_ripe = self._forgetting.go_on(until, is_ripe)
             is_more = is_more and self._archiving.go_on(until, survey.journal)
+            is_moving = is_moving and self._moving.go_on(until)
             pause = until - time.monotonic()
             if pause <= EARLY:
                 time.sleep(max(0.0, pause - OVERSLEPT))
                 while time.monotonic() < until:
                     pass
                 return
-            if self.loop.wait([self.store.keys.wakeup], 0.0 if is_more or is_ripe else min(NAP, pause - EARLY / 2)):
+            if self.loop.wait(
+                [self.store.keys.wakeup], 0.0 if is_more or is_moving or is_ripe else min(NAP, pause - EARLY / 2)
+            ):
                 return
 
 

@@ -1,7 +1,7 @@
 """What a dispatcher does in small steps, in moments that it can spare.
 
 It archives ended runs once a minute, or earlier if there are many, and forgets one-offs that have ended. It sees to it
-that jobs for every host are on each.
+that jobs for every host are on each. What else it does so is in `misplaced`.
 """
 
 import logging
@@ -21,43 +21,60 @@ SPREAD = 5.0  # seconds
 LONGEST_WAIT = 1.0  # seconds after which a step is taken even if that may make a job late
 
 
-class Archiving:
+class InMoments:
+    """Takes steps, a moment at a time; an error ends them, and is logged once as `complaint`: jobs go on."""
+
+    def __init__(self, complaint: str) -> None:
+        self.steps: Iterator[None] | None = None  # those that are left
+        self.done = self._stepped = time.monotonic()  # when all was done last, and when a step was
+        self.spent = 0.0  # seconds of the last steps
+        self._complaint, self._error = complaint, ""
+
+    def begin(self, steps: Iterator[None]) -> None:
+        """Take these steps from now on."""
+        self.steps, self.spent = steps, 0.0
+
+    def step(self, until: float) -> bool:
+        """Take steps for a moment, if there is one before `until` (monotonic); return whether any may be left."""
+        now = time.monotonic()
+        if self.steps is None or (until - now <= MOMENT and now - self._stepped < LONGEST_WAIT):
+            return False
+        try:
+            for _ in self.steps:
+                self._stepped = time.monotonic()
+                if self._stepped - now >= MOMENT / 2:
+                    self.spent += self._stepped - now
+                    return True
+            self._error = ""
+        except Unreachable:
+            self.steps = None
+            raise
+        except RedbikeError as error:
+            if str(error) != self._error:
+                log.error("%s: %s", self._complaint, error)
+            self._error = str(error)
+        self.steps, self.done = None, time.monotonic()
+        self.spent += self.done - now
+        return False
+
+
+class Archiving(InMoments):
     """Archives the ended runs of `store`, a moment at a time."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__("ended runs cannot be archived")
         self._archiver = store.archiver
-        self._steps: Iterator[None] | None = None  # those that are left
-        self._done = self._stepped = time.monotonic()  # when all of it was done last, and when a step was
-        self._complaint = ""
 
     def go_on(self, until: float, entries: int) -> bool:
         """Archive for a moment, if there is one before `until` (monotonic); return whether to go on with that.
 
         `entries` is how many the journal had when somebody looked last.
         """
-        now = time.monotonic()
-        if self._steps is None:
-            if not entries or (entries < MANY and now - self._done < INTERVAL):
+        if self.steps is None:
+            if not entries or (entries < MANY and time.monotonic() - self.done < INTERVAL):
                 return False
-            self._steps = self._archiver.archive()
-        if until - now <= MOMENT and now - self._stepped < LONGEST_WAIT:
-            return False
-        try:
-            for _ in self._steps:
-                self._stepped = time.monotonic()
-                if self._stepped - now >= MOMENT / 2:
-                    return True
-            self._complaint = ""
-        except Unreachable:
-            self._steps = None
-            raise
-        except RedbikeError as error:
-            # Jobs go on all the same.
-            if str(error) != self._complaint:
-                log.error("ended runs cannot be archived: %s", error)
-            self._complaint = str(error)
-        self._steps, self._done = None, time.monotonic()
-        return False
+            self.begin(self._archiver.archive())
+        return self.step(until)
 
 
 class Spreading:

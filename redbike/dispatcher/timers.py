@@ -8,7 +8,7 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.expiring import skip_expired
 from redbike.loop.blackouts import begin_blackouts
 from redbike.loop.resuming import resume_over
-from redbike.store.misplaced import TIMERS
+from redbike.store.misplaced import TIMER
 from redbike.store.names import is_queue_name
 from redbike.store.quotas import Late
 from redbike.store.store import Store
@@ -33,7 +33,7 @@ def run_timers(store: Store, settings: Settings, timers: Sequence[str], divide: 
             with suppress(Late):
                 store.quotas.postpone(name, is_first=True)
                 divide(name)
-        elif kind not in ("job", "expires", "blackout") and member not in TIMERS:
+        elif kind not in ("job", "expires", "blackout") and member != TIMER:
             log.error("%r in the key %s is no timer: it is removed", member, store.keys.timers)
             store.upkeep.discard(store.keys.timers, member)
     return begins

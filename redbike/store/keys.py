@@ -22,7 +22,7 @@ key (after the prefix)    type    content
 ``-queue-limits``         hash    queue name → JSON: its pause, its limits; the empty name is that of all queues
 ``-slots``                zset    ``QUEUE <LF> JOB``, all scored 0: runs in flight of queues with a limit at once
 ``-timers``               zset    ``job:ID``, ``expires:ID``, ``queue:NAME``, ``quota:NAME``, ``blackout:…``,
-                                  ``naming:…`` (misplaced.py), scored by when a dispatcher looks at them
+                                  ``naming:`` (misplaced.py), scored by when a dispatcher looks at them
 ``-blackouts``            hash    ``job:ID`` or ``queue:NAME`` → JSON: when it is paused again and again, see below
 ``-dispatched``           zset    the one member ``until``, scored by the instant up to which all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below

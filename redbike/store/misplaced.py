@@ -1,29 +1,28 @@
 """The transitions of jobs that wait in a queue where nobody looks for them, as somebody has named it in ignorance.
 
-A worker that registers, or ends, sets timers if there are functions: a dispatcher is to look for such jobs.
+A process that registers sets a timer if there are functions: a dispatcher is to look for such jobs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from redbike.store.namespace import PAGE, STEP, Part, number_queues, split
 from redbike.store.records import decode
 from redbike.store.scripts import Call
 
-TIMERS = ("naming:", "naming:late")
+TIMER = "naming:"
 
 
 class Misplaced(Part):
     """Finds the jobs that wait in queues, and moves them to others."""
 
-    def list_used(self) -> list[str]:
-        """Return the queues in which jobs wait."""
-        keys, found = self._namespace.keys, list[str]()
+    def list_used(self) -> Iterator[list[str]]:
+        """Yield the queues in which jobs wait, a page of all queues at a time."""
+        keys = self._namespace.keys
         for page in split(sorted(map(decode, self._namespace.ask("smembers", keys.queues))), PAGE):
             homes = [keys.of_queue(name) for name in page]
             asked = [each for entries, _, dead in homes for each in (("llen", entries), ("scard", dead))]
             sizes = self._namespace.ask_all(*asked, at_once=False)
-            found += [name for name, size, dead in zip(page, sizes[::2], sizes[1::2], strict=True) if size > dead]
-        return found
+            yield [name for name, size, dead in zip(page, sizes[::2], sizes[1::2], strict=True) if size > dead]
 
     def read_entries(self, queue: str, passed_over: int) -> list[str]:
         """Return a page of the entries of a queue, the oldest first, behind those that are `passed_over`."""
@@ -43,12 +42,6 @@ class Misplaced(Part):
         jobids, homes = zip(*step, strict=True)
         return self._namespace.pack("transfer", number_queues([queue, *homes]), jobs=jobids, homes=homes)
 
-    def read_timers(self) -> dict[str, float]:
-        """Return the timers that have come, with their instants."""
-        now = self._namespace.read_clock()
-        scores = self._namespace.ask("zmscore", self._namespace.keys.timers, list(TIMERS))
-        return {name: at for name, at in zip(TIMERS, scores, strict=True) if at is not None and at <= now}
-
-    def finish(self, timer: str, at: float) -> None:
-        """Remove a timer, unless somebody has set it anew."""
-        self._namespace.run("transfer", timer=timer, at=at)
+    def claim(self) -> bool:
+        """Remove the timer; return whether it had come: then nobody else looks."""
+        return bool(self._namespace.run("transfer", timer=TIMER)[1])

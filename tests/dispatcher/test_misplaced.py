@@ -1,6 +1,7 @@
 """Jobs that were set or dispatched before anybody knew their function move to its queue once a worker has it."""
 
 import json
+import math
 
 import pytest
 
@@ -9,9 +10,9 @@ from redbike.config.settings import Settings
 from redbike.dispatcher import misplaced
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.loop.naming import NoWorker, open_store
+from redbike.store import agreed, workers
 from redbike.store import misplaced as misplaced_store
-from redbike.store import workers
-from redbike.store.processes import LOST
+from redbike.store.misplaced import TIMER
 from tests.loops import beside
 from tests.verbs import take_one
 from tests.waiting import wait_until
@@ -29,6 +30,7 @@ def make_jobs(queue="mail", ran=None):
 def nobody(client, prefix, monkeypatch):
     """What a command or a dispatcher has that knows no worker."""
     monkeypatch.setattr(workers, "SETTLED", 0.0)
+    monkeypatch.setattr(agreed, "REREAD", 0.0)
     return open_store(client, Settings(prefix=prefix), NoWorker())
 
 
@@ -50,11 +52,13 @@ def register(nobody):
     return register
 
 
-def dispatch(store):
-    """One pass, which looks at all timers that have come."""
+def dispatch(store, now=None):
+    """One pass, and all that it does in spare time then."""
     dispatcher = Dispatcher(store, Settings())
     try:
-        return dispatcher.dispatch_due()
+        dispatcher.dispatch_due(now)
+        while dispatcher._moving.go_on(math.inf):
+            pass
     finally:
         dispatcher.close()
 
@@ -109,7 +113,7 @@ def test_many_move_in_their_order_and_leave_nothing_behind(client, early, nobody
         each for each in before if each != "mailer:3:Q"
     ]
     assert list(early.fsck()) == []
-    assert client.zcard(keys.timers) == 1, "it looks once more when what was killed is lost"
+    assert not client.exists(keys.timers)
 
 
 def test_what_other_jobs_are_between_keeps_its_place(client, early, nobody, register):
@@ -122,7 +126,7 @@ def test_what_other_jobs_are_between_keeps_its_place(client, early, nobody, regi
     assert list(early.fsck()) == []
 
 
-def test_a_function_that_has_another_queue_now_takes_what_waits_in_the_old_one(early, nobody, register):
+def test_a_function_that_has_another_queue_now_takes_what_waits_in_the_old_one(early, nobody, register, monkeypatch):
     register("OwnerOf1", [MAIL], {"mailer": MAIL})
     early.set("mailer:1", "NOW")
     register("OwnerOf2", ["work-new"], {"mailer": "work-new"})
@@ -130,17 +134,9 @@ def test_a_function_that_has_another_queue_now_takes_what_waits_in_the_old_one(e
     assert find_queues(nobody, "mailer:1") == [MAIL], "the older worker is still there"
     nobody.workers.unregister("OwnerOf1")
     dispatch(nobody)
-    assert find_queues(nobody, "mailer:1") == ["work-new"]
-
-
-def test_one_that_was_killed_counts_as_lost_when_it_is_looked_for_again(early, nobody, register):
-    register("OwnerOf1", [MAIL], {"mailer": MAIL})
-    early.set("mailer:1", "NOW")
-    register("OwnerOf2", ["work-new"], {"mailer": "work-new"})
+    assert find_queues(nobody, "mailer:1") == [MAIL], "nobody asks for it"
+    monkeypatch.setattr(misplaced, "INTERVAL", -1.0)
     dispatch(nobody)
-    now = nobody.timeline.read_clock() + LOST + 1
-    nobody.at(now).workers.renew("OwnerOf2")
-    Dispatcher(nobody, Settings()).dispatch_due(now)
     assert find_queues(nobody, "mailer:1") == ["work-new"]
 
 
@@ -157,7 +153,7 @@ def test_an_occurrence_of_a_backfill_moves_with_its_job(early, nobody, register)
 def test_who_has_registered_already_asks_for_nothing_more(client, nobody, register):
     timers = nobody.keys.timers
     since = register("OwnerOf1", [MAIL], {"mailer": MAIL})
-    assert set(client.zrange(timers, 0, -1)) == {b"naming:", b"naming:late"}
+    assert client.zrange(timers, 0, -1) == [TIMER.encode()]
     client.delete(timers)
     register("OwnerOf1", [MAIL, "work-b"], {"mailer": MAIL}, since)
     nobody.workers.renew("OwnerOf1")
@@ -172,11 +168,34 @@ def test_without_functions_nobody_is_asked_to_look(client, nobody, register):
     assert not client.exists(nobody.keys.timers)
 
 
-def test_a_timer_that_was_set_anew_meanwhile_stays(client, nobody, register):
+def test_one_dispatcher_looks_once_the_timer_has_come(client, nobody, register):
     register("OwnerOf1", [MAIL], {"mailer": MAIL})
-    [(timer, at)] = nobody.misplaced.read_timers().items()
-    nobody.at(at + 60).workers.register("OwnerOf2", "{}", "", misplaced.Naming(frozenset(["functions"]), {"b": "b"}))
-    nobody.misplaced.finish(timer, at)
-    assert client.zscore(nobody.keys.timers, timer) == at + 60
-    nobody.misplaced.finish(timer, at + 60)
-    assert client.zscore(nobody.keys.timers, timer) is None
+    at = client.zscore(nobody.keys.timers, TIMER)
+    naming = misplaced.Naming(frozenset(["functions"]), {"b": "b"})
+    nobody.at(at + 60).workers.register("OwnerOf2", "{}", "", naming)
+    assert not nobody.at(at + 59).misplaced.claim(), "a new function has put it off"
+    assert [nobody.at(at + 60).misplaced.claim() for _ in range(2)] == [True, False]
+
+
+def test_what_is_damaged_ends_the_look_and_no_dispatcher(client, early, nobody, register, caplog):
+    for jobid in ("mailer:1", "mailer:2"):
+        early.set(jobid, "NOW")
+    client.delete(nobody.keys.queue("work-1"))
+    client.set(nobody.keys.queue("work-1"), "no list")
+    register("OwnerOf1", [MAIL], {"mailer": MAIL})
+    dispatch(nobody)
+    assert "jobs that wait where no worker looks cannot be moved: " in caplog.text
+
+
+def test_a_class_with_functions_may_name_the_queues_of_some(client, prefix, nobody, register):
+    class Own(Jobs):
+        def queue_for(self, jobid):
+            return "work-vip" if jobid.startswith("mailer:vip") else super().queue_for(jobid)
+
+    jobs = Own()
+    jobs.job("mailer", queue="mail")(lambda jobid: None)
+    bike = Redbike(jobs, prefix, client)
+    bike.set("mailer:vip:1", "NOW")
+    register("OwnerOf1", [MAIL], {"mailer": MAIL})
+    dispatch(bike.store)
+    assert find_queues(nobody, "mailer:vip:1") == ["work-vip"]

@@ -16,7 +16,7 @@ from redbike.errors import Unreachable
 from redbike.store.backfill import HEAD
 from redbike.store.blackouts import is_blackout_name
 from redbike.store.keys import FAMILIES, FIXED, OF_QUEUE
-from redbike.store.misplaced import TIMERS
+from redbike.store.misplaced import TIMER
 from redbike.store.names import is_queue_name
 from redbike.store.namespace import DATA_PAGE, PAGE, split
 from redbike.store.patterns import escape
@@ -194,7 +194,7 @@ def _list_limits(store: Store, listing: Listing) -> None:
             listing.blackouts.add(name)
         elif (kind == "queue" and not name) or (kind in ("queue", "quota") and is_queue_name(name)):
             listing.queue_limits.setdefault(name, set())
-        elif decode(member) not in TIMERS:
+        elif decode(member) != TIMER:
             listing.strays.append((keys.timers, member, f"holds {decode(member)!r}, which names no limits"))
 
 

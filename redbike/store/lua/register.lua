@@ -47,12 +47,10 @@ if given.entry then
   change('ZADD', seen, {stamp(now), owner})
 end
 local has_new = given.rule and note_naming()
-if has_new or (given.ended or given.entry and not given.since) and has_functions() then
-  -- Jobs may wait where no worker looks any more. By then everybody has read how queues are named;
-  -- and later one that was killed does not count as alive any more.
-  local how, soon = has_new and 'GT' or 'NX', now + given.settled
+if has_new or given.entry and not given.since and has_functions() then
+  -- Jobs may wait where no worker looks. By then everybody has read how queues are named.
+  local soon = now + given.settled
   wake_dispatcher(timers, soon)
-  local late = stamp(soon + given.alive)
-  change('ZADD', timers, {how, stamp(soon), 'naming:', late, 'naming:late'})
+  change('ZADD', timers, {has_new and 'GT' or 'NX', stamp(soon), 'naming:'})
 end
 return write({'ok', since})

@@ -1,17 +1,16 @@
 #!lua flags=allow-oom
--- transfer: queue → another queue, for jobs that nobody takes from the first one; or a timer that
---           asks to look for such jobs is done.
+-- transfer: queue → another queue, for jobs that nobody takes from the first one; or the timer that
+--           asks to look for such jobs is removed, if it has come.
 -- keys   queued, timers, _write
 -- given  queues: that in which they wait, and those to which they go; jobs, none of them twice, in
---        the order of their entries; homes: the queue of each; or timer: its member, and at: its
---        time, if it was looked for all of them
+--        the order of their entries; homes: the queue of each; or timer: its member
 -- returns {'ok', how many were moved, and how many entries of the list are gone with them}: a job
---         that does not wait there any more is passed over
+--         that does not wait there any more is passed over; {'ok', 1 if the timer had come}
 if given.timer then
   local at = tonumber(call('ZSCORE', timers, given.timer) or nil)
-  -- If it has another time, somebody has set it meanwhile.
-  if at == given.at then change('ZREM', timers, {given.timer}) end
-  return write({'ok', 0, 0})
+  local has_come = at and at <= tonumber(stamp(now))
+  if has_come then change('ZREM', timers, {given.timer}) end
+  return write({'ok', has_come and 1 or 0})
 end
 local jobs, moved, trimmed = given.jobs, 0, 0
 local from, first = queue[1], call('LRANGE', queue[1].list, -#jobs, -1)
