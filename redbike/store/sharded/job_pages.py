@@ -65,9 +65,6 @@ class JobPager:
             page, goes_on = self._read_shard(page)
         return page
 
-    def _is_full(self, jobs: list[Job]) -> bool:
-        return len(jobs) >= self.rows or time.monotonic() >= self.until
-
     # ---- in the order of all shards
 
     def _read_in_order(self) -> JobPage:
@@ -142,12 +139,12 @@ class JobPager:
         except Unreachable as error:
             if not was_missed:
                 self.missed |= 1 << number
-                return page._replace(following=self._find_next(number)), not self._is_full(page.jobs)
+                return page._replace(following=self._find_next(number)), len(page.jobs) < self.rows
             if page.jobs and not is_tolerated():
                 return page, False  # the next page names it
             pass_over(shard, error)
             rest = self._find_next(number, True)
-            return page._replace(following=rest), rest is not None and not self._is_full(page.jobs)
+            return page._replace(following=rest), rest is not None and len(page.jobs) < self.rows
         jobs, count = page.jobs + found.jobs, len(self.shards)
         total = found.total * count  # about
         if found.following:

@@ -175,6 +175,15 @@ def test_no_job_is_left_out_of_a_shard_that_was_away_for_a_page(store, far, sear
     assert sorted(join(pages)) == sorted(join(everything))
 
 
+def test_a_page_has_jobs_of_all_shards_that_answer_though_one_is_away_and_late(store, far):
+    far.stop()
+    search = JobSearch(pattern="job-1?:?", matches=compile_patterns(["job-1?:?"]))
+    page = store.overview.read_page(search, patience=0.0)
+    there = [jobid for jobid in JOBS[10:20] if store.number_shard(jobid) != 1]
+    assert sorted(job.jobid for job in page.jobs) == there
+    assert {store.number_shard(jobid) for jobid in there} == {0, 2, 3}
+
+
 def test_all_shards_that_are_away_are_no_empty_page(tmp_path, far, prefix):
     with connect(far.url) as client:
         shards = [Store(client, name, queue_for) for name in name_shards(prefix, 2)]
