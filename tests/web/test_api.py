@@ -7,11 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
-from redbike import Redbike
+from redbike import Redbike, RoundRobin
 from redbike.queries import fields
 from redbike.store.processes import ProcessRecord
 from redbike.store.tokens import ROLES
 from redbike.web import app
+from redbike.web.api import jobs
 from tests.loops import beside
 from tests.verbs import Telling
 from tests.waiting import wait_until
@@ -90,6 +91,20 @@ def test_who_runs_a_job_is_told_that_its_queue_is_paused(bike, api):
         [said] = api.ask(method, f"/jobs/{quote(JOB, safe='')}{path}", body)[1]["warnings"]
         assert re.fullmatch(rf"{JOB}: its queue work-A is paused since .* \(the disk\)", said)
     assert "warnings" not in api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]
+
+
+def test_a_run_that_is_queued_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
+    bike, run = Redbike(RoundRobin("A"), redis_config=own_server.url), jobs.run_jobs
+    bike.set(JOB, "EVERY:1h")
+
+    def run_and_stop(*given):
+        done = run(*given)
+        own_server.stop()
+        return done
+
+    monkeypatch.setattr(jobs, "run_jobs", run_and_stop)
+    api = Api(app(bike, write=True, api=True))
+    assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run") == (200, {"jobid": JOB, "word": "queued"})
 
 
 def test_who_steers_a_job_for_every_host_is_told_of_each_host(bike, api):

@@ -11,7 +11,6 @@ from redbike.control.operator import check_reason, check_until
 from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, NoSuchJob
-from redbike.queries.closed import list_closed
 from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.unknown import describe_unknown
@@ -102,14 +101,9 @@ def _list_remarks(call: Call, jobid: str, schedule: Schedule, has_runs: bool) ->
     if not (has_runs or schedule.never_runs):
         yield f"{jobid}: nothing is left to run of {schedule.text!r}"
     if has_runs and schedule.is_immediate:
-        yield from _list_closed(call, [jobid])
+        yield from call.steerer.list_closed([jobid])
     if schedule.is_awaiting:
         yield from describe_unknown(call.site.bike.store, jobid)
-
-
-def _list_closed(call: Call, jobids: Sequence[str]) -> Iterator[str]:
-    """Yield that the queues of jobs that are due now, or everything, are paused."""
-    return list_closed(call.site.bike.store, jobids, call.site.bike.settings.timezone)
 
 
 def add_warnings(found: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
@@ -143,7 +137,7 @@ def run_job(call: Call) -> Answer:
     """Run a job once now."""
     answer = _steer(call, lambda jobid: run_jobs(call.steerer.store, [jobid]))
     steered = [each["jobid"] for each in answer.value.get("jobs", [answer.value])]
-    return Answer(add_warnings(answer.value, list(_list_closed(call, steered))))
+    return Answer(add_warnings(answer.value, call.steerer.list_closed(steered)))
 
 
 def cancel_job(call: Call) -> Answer:
