@@ -12,7 +12,8 @@ from redbike.store.store import Store
 def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
     """Return what stands before the queue of a job, if that is known, and before all queues."""
     shard = store.find_shard(jobid)
-    queues = (each.queue for each in shard.overview.read_named([jobid]))
+    # How the last run went is not asked: for that the whole journal would be read.
+    queues = (each.queue for each in shard.overview.read_named([jobid], {}))
     return [shard.queue_limits.read(name) for name in dict.fromkeys([*queues, ""])]
 
 
@@ -26,7 +27,7 @@ def list_closed(store: Store, jobids: Sequence[str], zone: str, due: float | Non
     their queues.
     """
     first = dict[str, str]()
-    for job in store.overview.read_named(jobids[:MOST_LOOKED_AT]):
+    for job in store.overview.read_named(jobids[:MOST_LOOKED_AT], {}):
         first.setdefault(job.queue, job.jobid)
     found = (find_closed(store, jobid, zone, due) for jobid in islice(first.values(), MOST_NAMED))
     yield from dict.fromkeys(said for said in found if said)

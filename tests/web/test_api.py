@@ -93,6 +93,15 @@ def test_who_runs_a_job_is_told_that_its_queue_is_paused(bike, api):
     assert "warnings" not in api.ask("PUT", "/jobs/later:A", {"schedule": "IN:1h"})[1]
 
 
+def test_to_run_a_job_does_not_read_the_journal(bike, api):
+    bike.set(JOB, "EVERY:1h")
+    for pause in (lambda: None, bike.pause_all):
+        pause()
+        bike.client.config_resetstat()
+        assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run")[0] == 200
+        assert "cmdstat_lrange" not in bike.client.info("commandstats")
+
+
 def test_a_run_that_is_queued_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
     bike, run = Redbike(RoundRobin("A"), redis_config=own_server.url), jobs.run_jobs
     bike.set(JOB, "EVERY:1h")
