@@ -5,11 +5,12 @@ from itertools import islice
 from typing import Any
 
 from redbike.config.parameters import OPTIONS
+from redbike.config.settings import check_zone
 from redbike.control.blackouts import check_together, end_for_jobs, make_blackout, set_for_jobs
 from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.options import change_options
-from redbike.control.setter import Setter
+from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.streams import JUST_BEFORE
@@ -72,21 +73,22 @@ def set_job(call: Call) -> Answer:
     changes = {name.replace("-", "_"): value for name, value in options.items()}
     if "data" in call.body:
         changes["data"] = call.body["data"]
-    after, zone = call.get_instant("after"), call.get_text("tz")
-    warnings = list[str]()
+    warnings, zone = list[str](), call.get_text("tz")
+    after = read_since(call.get_instant("after"), zone)
     setter = Setter(call.steerer.store, call.steerer.settings, warnings.append)
+    parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
     # Another request may set it just now.
     with call.site.memory.changing:
         is_new = not call.site.bike.store.questions.has_job(jobid)
         if not is_new and call.headers.get("if-none-match") == "*":
             raise Problem(412, f"there is a job {jobid!r}, and If-None-Match allows only a new one")
-        if _rests(setter.store, jobid) and parse(schedule).never_runs:
+        if parsed.never_runs and _rests(setter.store, jobid):
             change_options(setter.store, setter.settings, jobid, warnings.append, **changes)
             has_runs = False
         else:
             has_runs = setter.enter(jobid, schedule, after, zone, **changes)
     call.site.drop_seen()
-    warnings += _list_remarks(call, jobid, parse(schedule, zone or setter.settings.timezone, jobid), has_runs)
+    warnings += _list_remarks(call, jobid, parsed, has_runs)
     return Answer(add_warnings(_tell(call, jobid), warnings), 201 if is_new else 200)
 
 
