@@ -73,9 +73,9 @@ def _make_rows(importer: "Importer", days: Sequence[int], name: str) -> tuple[li
         try:
             if job.schedule is None:
                 raise BadSchedule(job.problem)
-            # A single event stays, also on a holiday: somebody has entered it for that day.
             if job.remark:
                 complain(f"{name}: {job.title}: {job.remark}")
+            # A single event stays, also on a holiday: somebody has entered it for that day.
             rows.append((job.jobid, job.schedule.text if job.schedule.runs_once else _exclude(job.schedule, days)))
         except BadSchedule as error:
             complain(f"{name}: {job.title}: {error}")
