@@ -6,9 +6,13 @@ have in place of its length `NAMED` and the number of that name, from 0.
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from redbike.store.history import BAD, HEAD, NAME_LENGTH, PastRun, find_end, read_facts, read_run, read_took
+
+T = TypeVar("T")
 
 NAMED, MOST_NAMES = 128, 127
 FEW = 3  # runs that make an average
@@ -17,10 +21,10 @@ FEW = 3  # runs that make an average
 def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> bytes:
     """Return the value of a job with further runs, of which the last is the newest; of all, `most` are kept.
 
-    Those that are the same count as one: they were archived before, but their entry had not left the journal. Each of
-    `runs` is packed, with the name of its worker. A damaged value counts as empty.
+    Those that the value has already were archived before, but their entry had not left the journal. Each of `runs` is
+    packed, with the name of its worker. A damaged value counts as empty.
     """
-    kept = [*dict.fromkeys([*reversed(runs), *(_split(value) or ())])][:most]
+    kept = join_runs(runs[::-1], _split(value) or ())[:most]
     parts, numbers = [bytes((len(kept),))], dict[bytes, int]()
     for packed, worker in kept:
         number = numbers.get(worker)
@@ -32,6 +36,21 @@ def add_runs(value: bytes, runs: Sequence[tuple[bytes, bytes]], most: int) -> by
             size, length, name = packed[0], NAMED + number, b""
         parts.append(b"%c%b%c%b%b" % (size, packed[1:NAME_LENGTH], length, name, packed[HEAD.size :]))
     return b"".join(parts)
+
+
+def join_runs(newer: Sequence[T], older: Iterable[T]) -> list[T]:
+    """Return the newer runs, and those of the older ones that are not among them.
+
+    Of the newer ones, some may look the same, as the start of a run that is very late has whole seconds.
+    """
+    left = Counter(newer)
+    found = list(newer)
+    for run in older:
+        if left[run]:
+            left[run] -= 1
+        else:
+            found.append(run)
+    return found
 
 
 def read_runs(jobid: str, value: bytes) -> list[PastRun] | None:

@@ -25,7 +25,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redbike.store.archived import add_runs, read_runs
+from redbike.store.archived import add_runs, join_runs, read_runs
 from redbike.store.history import BAD, NAME_LENGTH, PastRun, find_end, pack_worker, read_facts, read_run
 from redbike.store.records import decode, encode
 
@@ -77,7 +77,7 @@ class Pending:
         """Return the runs of a job with this value, the newest first. The value may have some of these already."""
         newer = [read_run(jobid, *run) for run in reversed(self.runs)]
         older = [] if self.replaces else read_runs(jobid, value) or []
-        return list(dict.fromkeys(newer + older))[: self.kept]
+        return join_runs(newer, older)[: self.kept]
 
 
 def pack_entry(worker: str, runs: Sequence[tuple[str, str, int, bytes]]) -> bytes:

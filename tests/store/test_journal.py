@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from redbike.errors import ServerError
 from redbike.store import journal
 from redbike.store.archived import add_runs, read_duration, read_last_end, read_newest, read_runs
-from redbike.store.entries import NOT_BEGUN, EntryRun, pack_entry, read_entry
+from redbike.store.entries import NOT_BEGUN, EntryRun, Pending, pack_entry, read_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import MAX_SIZE, pack_run, pack_worker, read_run
 from redbike.store.inspection.fsck import fsck
@@ -76,12 +76,12 @@ def test_the_last_runs_of_a_job_are_read_as_they_were_added(runs, most):
     value = b""
     for packed, worker in runs:
         value = add_runs(value, [(packed, pack_worker(worker))], most)
-    # The same run twice is one that was archived twice.
-    distinct = list(dict.fromkeys((packed, pack_worker(worker)) for packed, worker in reversed(runs)))
-    if len(distinct) == len(runs):
-        assert read_runs(JOB, value) == [read_run(JOB, *run) for run in distinct][:most]
-    again = add_runs(value, [(packed, pack_worker(worker)) for packed, worker in runs], most)
-    assert read_runs(JOB, again) == [read_run(JOB, *run) for run in distinct][:most]
+    named = [(packed, pack_worker(worker)) for packed, worker in runs]
+    expected = [read_run(JOB, *run) for run in reversed(named)][:most]
+    if len(set(named)) == len(named):
+        assert read_runs(JOB, value) == expected
+    # Those that were archived before are there once.
+    assert read_runs(JOB, add_runs(value, named, most)) == expected
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,16 @@ def test_an_entry_is_read_as_it_was_packed(runs, worker, marks):
         if mark != "0" and run.kept != NOT_BEGUN
     ]
     assert read_entry(marked) == counts
+
+
+def test_runs_that_look_the_same_are_all_there():
+    pending = Pending()
+    for _ in range(2):
+        # Their occurrence was due long ago, so their starts have whole seconds.
+        pending.add(EntryRun(JOB, QUEUE, 10, pack_run(1e9, 8e8, 0.001, Outcome.OK, 1, ""), b"w"))
+    assert len(pending.read(JOB, b"")) == 2
+    value = pending.add_to(b"")
+    assert [len(pending.read(JOB, each)) for each in (value, pending.add_to(value))] == [2, 2]
 
 
 @given(st.binary(max_size=200))
