@@ -30,7 +30,7 @@ OF_ONE = {
         )
     },
     "log": {"list_bad"},
-    "misplaced": {"list_used", "read_entries", "move", "read_timers", "finish"},
+    "misplaced": {"list_used", "read_entries", "move", "claim"},
     "outbox": {"list_bad"},
     "overview": {"count_sources", "find_order", "read_ranks"},
     "questions": {"inspect_tags"},
