@@ -8,6 +8,8 @@ from redbike.schedule.clock import Clock
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 
+MOST_LOOKED_AT, MOST_NAMED = 1000, 10  # jobs and queues
+
 
 def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
     """Return what stands before the queue of a job, if that is known, and before all queues."""
@@ -15,9 +17,6 @@ def read_limits(store: Store, jobid: str) -> Sequence[QueueLimits]:
     # How the last run went is not asked: for that the whole journal would be read.
     queues = (each.queue for each in shard.overview.read_named([jobid], {}))
     return [shard.queue_limits.read(name) for name in dict.fromkeys([*queues, ""])]
-
-
-MOST_LOOKED_AT, MOST_NAMED = 1000, 10  # jobs and queues
 
 
 def list_closed(store: Store, jobids: Sequence[str], zone: str, due: float | None = None) -> Iterator[str]:

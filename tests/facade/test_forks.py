@@ -105,28 +105,29 @@ def test_a_fork_of_a_program_in_asyncio_may_go_on_calling(client, prefix):
     assert asyncio.run(bike.tell("second:A"))["status"].startswith("ENQ")
 
 
+def set_in_fork(bike, *locks):
+    """A child sets a job, though a thread of its parent held these at the fork."""
+    with held_by_others(*locks):
+        child = fork(lambda: bike.set("second:A", "NOW"))
+    wait_for(child)
+    assert bike.tell("second:A")["status"].startswith("ENQ")
+    bike.close()
+
+
 @pytest.mark.parametrize("limit", [{}, {"max_connections": 3}], ids=["unlimited", "limited"])
 def test_a_fork_may_go_on_calling_though_a_thread_has_held_the_locks_of_the_pool(client, prefix, limit):
     place = {"unix_socket_path": client.connection_pool.connection_kwargs["path"]}
     bike = Redbike(Acting(), prefix, place | limit)
     bike.set("first:A", "NOW")
     pool = bike.client.connection_pool
-    with held_by_others(pool._lock, pool._fork_lock):
-        child = fork(lambda: bike.set("second:A", "NOW"))
-    wait_for(child)
-    assert bike.tell("second:A")["status"].startswith("ENQ")
-    bike.close()
+    set_in_fork(bike, pool._lock, pool._fork_lock)
 
 
 @pytest.mark.acceptance
 def test_a_fork_finds_its_master_though_a_thread_has_held_the_lock_of_the_router(cluster, prefix):
     bike = Redbike(Acting(), prefix, cluster.url)
     bike.set("first:A", "NOW")
-    with held_by_others(bike.client.connection_pool.connection_kwargs["router"]._changing):
-        child = fork(lambda: bike.set("second:A", "NOW"))
-    wait_for(child)
-    assert bike.tell("second:A")["status"].startswith("ENQ")
-    bike.close()
+    set_in_fork(bike, bike.client.connection_pool.connection_kwargs["router"]._changing)
 
 
 @pytest.mark.acceptance
@@ -136,10 +137,6 @@ def test_a_fork_asks_the_sentinels_though_a_thread_has_held_the_locks_of_their_p
         bike = Redbike(Acting(), prefix, sentinels.url)
         bike.set("first:A", "NOW")
         pools = [each.connection_pool for each in bike.client.connection_pool.sentinel_manager.sentinels]
-        with held_by_others(*(lock for pool in pools for lock in (pool._lock, pool._fork_lock))):
-            child = fork(lambda: bike.set("second:A", "NOW"))
-        wait_for(child)
-        assert bike.tell("second:A")["status"].startswith("ENQ")
-        bike.close()
+        set_in_fork(bike, *(lock for pool in pools for lock in (pool._lock, pool._fork_lock)))
     finally:
         sentinels.stop()
