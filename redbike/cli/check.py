@@ -16,7 +16,7 @@ from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.naming import NoWorker, open_store
 from redbike.queries.check.findings import Finding, note
 from redbike.queries.check.jobs import JobsCheck
-from redbike.queries.check.surroundings import ServerCheck, WorkerCheck, check_settings, check_shared
+from redbike.queries.check.surroundings import ServerCheck, WorkerCheck, check_running, check_settings, check_shared
 from redbike.text.printable import name_number
 from redbike.worker.loader import load_worker
 
@@ -75,10 +75,14 @@ class _Check:
             except BadConfig as error:
                 yield Finding(str(error))
                 return
-            yield from check_shared(settings, store.workers.list_all())
+            processes = store.workers.list_all()
+            yield from check_shared(settings, processes)
             checks = [JobsCheck(shard, **given) for shard in store.shards]
             yield from chain.from_iterable(check.run(report) for check in checks)
-            self.looked_at.append(name_number(sum(check.number for check in checks), "job"))
+            number = sum(check.number for check in checks)
+            self.looked_at.append(name_number(number, "job"))
+            if number:
+                yield from check_running(processes)
 
 
 def check_all(arguments: Arguments, _: Config) -> int:

@@ -23,6 +23,7 @@ from tests.waiting import wait_until
 
 KEYS = Keys("redbike")
 COMMANDS = "redbike.commands:Commands('A', 'jobs.ini')"
+NOBODY = "no dispatcher and no worker is running: no job begins before one is"
 WORKER = """
 from redbike import Jobs, RoundRobin
 
@@ -119,8 +120,16 @@ def test_all_is_well_and_says_what_was_looked_at(check, server_url):
     bike.set("other:A", "0 3 * * *", retries=5, data={"to": 7})
     assert check("checkedjobs:Worker('A')") == (
         DONE,
-        ["all is well: the config, the worker class, the server and 2 jobs"],
+        [f"note: {NOBODY}", "all is well: the config, the worker class, the server and 2 jobs"],
     )
+    # It says so only while it is true.
+    with make_worker(bike.store, bike.worker).presence:
+        assert notes(check) == [NOBODY.replace(" and no worker", "")]
+        bike.store.workers.register("Ownerd01", '{"kind":"dispatcher","host":"h","pid":1,"queues":[],"version":"1"}')
+        assert notes(check) == []
+    bike.unset("job:A")
+    bike.unset("other:A")
+    assert notes(check) == []
 
 
 def test_every_problem_of_the_config_is_named_not_only_the_first(conf):
@@ -403,7 +412,7 @@ def test_a_rule_that_has_run_out_is_a_remark_and_what_ends_in_order_is_none(bike
     bike.set("stopped:A", "STOP")
     bike.set("now:A", "NOW")
     bike.set("on:A", "CONTINUE")
-    assert notes(check) == ["'old:A': its rule has run out, it does not run again"]
+    assert notes(check) == ["'old:A': its rule has run out, it does not run again", NOBODY]
 
 
 def test_jobs_whose_queue_nobody_works_are_one_line(bike, check):
@@ -482,10 +491,10 @@ def test_jobs_without_a_function_are_one_line(bike, check):
     assert line.startswith("the worker has no function 'old': the jobs 'old")
     other = Redbike(sys.modules["checkedjobs"].functions, redis_config=bike.client)
     assert list(other.check()) == [Finding(line)]
-    assert notes(check, "checkedjobs:others") == []
+    assert notes(check, "checkedjobs:others") == [NOBODY]
     # Neither while a worker of it is there.
     with make_worker(bike.store, sys.modules["checkedjobs"].others).presence:
-        assert notes(check, "checkedjobs:others") == []
+        assert notes(check, "checkedjobs:others") == [NOBODY.replace(" and no worker", "")]
 
 
 def test_a_job_of_a_worker_class_that_cannot_be_loaded_has_no_known_queue(bike, check):

@@ -77,6 +77,13 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
         )
 
 
+def check_running(processes: Sequence[Process]) -> Iterator[Finding]:
+    """Yield that no dispatcher or no worker is running: then nobody can tell which queues will be worked."""
+    alive = {process.kind for process in processes if process.state == "alive"}
+    if missing := [kind for kind in ("dispatcher", "worker") if kind not in alive]:
+        yield note(f"no {' and no '.join(missing)} is running: no job begins before one is")
+
+
 def _check_overridden(examined: Examined) -> Iterator[Finding]:
     """Yield which server counts, if more than one is named: that surprises people most often."""
     if len(examined.servers) > 1:
