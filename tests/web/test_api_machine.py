@@ -57,7 +57,9 @@ class JobsOverHttp(Jobs):
         self._put(jobid, f"AT:{self.now + delay}", self.now + delay, True)
 
     def _set_now(self, jobid, text, data=None):
-        self._put(jobid, text, self.now, text == "NOW", begins=text == "CONTINUE", data=data or None)
+        goes_on = text == "CONTINUE"  # it keeps its place, as everything that recurs
+        mode = "keep_place" if goes_on else "replace"
+        self._put(jobid, text, self.now, not goes_on, mode, begins=goes_on, data=data or None)
 
     @rule(jobid=jobids)
     def set_stop(self, jobid):
