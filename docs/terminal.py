@@ -1,6 +1,6 @@
 """Make ``docs/pictures/terminal.svg``, a session in two terminals that moves: ``make pictures``.
 
-The session is real: what Redbike prints, and when, is recorded. Only pauses are shortened.
+The session is real: what Redbike prints, and when, is recorded. Only pauses, and the path of the folder, are shortened.
 """
 
 import csv
@@ -24,6 +24,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 PICTURE = Path(__file__).parent / "pictures" / "terminal.svg"
+FOLDER = "~/tour"  # in place of one whose name is made up
 PROGRAM = """\
 import time
 from redbike import Jobs
@@ -86,7 +87,8 @@ class Terminal:
         with os.fdopen(reader, "rb") as output:
             try:
                 for line in output:
-                    self.lines.append((time.monotonic(), line.decode().rstrip()))
+                    shown = line.decode().rstrip().replace(str(self.folder), FOLDER)
+                    self.lines.append((time.monotonic(), shown))
             except OSError:  # that is how Linux says that the other side has closed it
                 pass
 

@@ -12,8 +12,10 @@ from rich.text import Text
 from redbike.cli.columns import BUSY, DIM, GOOD, ODD, WRONG, Column, Width, make_table, make_text
 from redbike.cli.console import open_console, open_paged
 from redbike.control.sync.changes import Change
+from redbike.errors import BadSchedule
 from redbike.queries.shards import ShardState
 from redbike.schedule.clock import NOTHING, Clock, format_length, format_took
+from redbike.schedule.parser import parse_stored
 from redbike.store.enums import Difference, Event, Outcome
 from redbike.store.history import PastRun
 from redbike.store.job import Job
@@ -57,8 +59,16 @@ def list_job_columns(clock: Clock) -> list[Column]:
         Column("SINCE", lambda job: make_text(clock.measure(job.since), DIM), is_extra=True),
         Column("NEXT RUN", lambda job: _show_next(job, clock)),
         Column("LAST RUN", lambda job: _show_last(job, clock), Width.CUT),
-        Column("SCHEDULE", lambda job: job.schedule or NOTHING, Width.CUT),
+        Column("SCHEDULE", lambda job: _show_schedule(job.schedule), Width.CUT),
     ]
+
+
+def _show_schedule(text: str | None) -> str:
+    """Return a schedule without the instant that it counts from, which only machines read."""
+    try:
+        return parse_stored(text).label if text else NOTHING
+    except BadSchedule:
+        return text or NOTHING
 
 
 def show_runs(runs: Iterable[PastRun], clock: Clock, names_jobs: bool = True) -> None:

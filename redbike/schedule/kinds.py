@@ -57,7 +57,7 @@ class Schedule(ABC):
     @property
     def label(self) -> str:
         """The text without the instants that make it that of one job."""
-        return self.text.rpartition("\n")[2]
+        return "\n".join(line for line in self.text.split("\n") if not line.startswith("DTSTART"))
 
     @abstractmethod
     def explain(self, timezone: str = "UTC") -> str:

@@ -44,6 +44,11 @@ class EveryHost(Keyword):
             raise BadSchedule(f"bad schedule {quoted(inner.text)}: a job on every host cannot follow others")
         return cls(inner, asked)
 
+    @property
+    def label(self) -> str:
+        """The text without the instants that make it that of one job."""
+        return f"{self.keyword}{self.inner.label}"
+
     @classmethod
     def needs_anchor(cls, rest: str) -> bool:
         """Tell whether the schedule of each host has no instant to count from, but needs one."""

@@ -179,6 +179,20 @@ def test_what_is_short_stays_whole(bike, shell):
     assert long.endswith("…")
 
 
+def test_a_table_leaves_out_the_instant_that_a_schedule_counts_from(bike, shell):
+    jobs = {"every:A": "EVERY:20s", "rule:A": "FREQ=DAILY;BYHOUR=4", "all@all": "EVERY:7m"}
+    for jobid, text in jobs.items():
+        bike.set(jobid, text)
+    bike.set("holiday:A", "0 3 * * *\nEXDATE:20301224T030000")
+    lines = plain(run_on_terminal(shell, "jobs", "every:A", "rule:A", "all@all", "holiday:A", columns=160))
+    shown = {line.split("  ")[0]: re.split(r"  +", line)[-1] for line in lines[1:]}
+    assert shown["every:A"] == "EVERY:20s"
+    assert shown["rule:A"] == "RRULE:FREQ=DAILY;BYHOUR=4"
+    assert shown["all@all"].endswith("EVERY:7m")
+    assert shown["holiday:A"].startswith("0 3 * * *")
+    assert "EVERY:20s@" in shell.run("jobs", "every:A").stdout, "machines get all of it"
+
+
 def test_what_needs_a_person_stands_first(bike, shell):
     lines = plain(run_on_terminal(shell, "jobs", columns=120))
     order = ["JOB", "broken:A", "bad,one:A", "waiting:B", "paused:B"]
