@@ -139,7 +139,7 @@ def test_a_run_that_was_over_in_time_is_no_overrun_if_redis_hears_of_it_late(sto
     """Its worker waits for a server that is away for longer than the timeout."""
     now = store.timeline.read_clock()
     worker = Worker(store.follow(lambda: now), Acting(timeout=100.0), Settings())
-    set_job(store, "job:A", "EVERY:1h@0", "now")
+    set_job(store, "job:A", f"EVERY:1h@{now}", "now")  # it is not due again meanwhile
     next(worker.queues.polls())
     runs = worker.source.take(1)
     worker.heartbeat.add = lambda run: None  # nobody else tells
