@@ -383,6 +383,34 @@ def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded):
     assert "secret" not in json.dumps(api.ask("GET", "/jobs/etl%2F1:A")[1])
 
 
+def test_a_token_for_some_jobs_does_not_hear_when_the_parents_of_these_run(bike, guarded):
+    bike.set("secret:B", "EVERY:1h@7")
+    bike.set("etl/0:A", "EVERY:1h@7")
+    bike.set("secret:C", "IN:2h", group_of="tag9")
+    bike.set("etl/1:A", "AFTER:secret:B")
+    bike.set("etl/2:A", "AFTER:etl/1:A,etl/0:A")
+    bike.set("etl/3:A", "GROUP:tag9")
+    bike.set("etl/4:A", "AFTER:etl/0:A")
+    all_jobs, some = guarded("read"), guarded("read", jobs=["etl*"])
+
+    def ask(api, jobid, what):
+        return api.ask("GET", f"/jobs/{quote(jobid, safe='')}/{what}")[1]
+
+    def list_agenda(api, pattern=""):
+        rows = api.ask("GET", f"/agenda?hours=5{pattern}")[1]["items"]
+        return {jobid for row in rows for jobid in row["jobs"]}
+
+    for jobid in ("etl/1:A", "etl/2:A", "etl/3:A"):
+        assert "secret" in json.dumps(ask(all_jobs, jobid, "why"))
+        assert ask(some, jobid, "why")["why"] == "It waits for other jobs, not all of which may be shown."
+        assert ask(all_jobs, jobid, "next")["items"]
+        assert ask(some, jobid, "next")["items"] == []
+    assert ask(some, "etl/4:A", "why")["why"].startswith("It waits for etl/0:A, which is due at ")
+    assert ask(some, "etl/4:A", "next")["items"]
+    assert {"etl/1:A", "etl/2:A", "etl/3:A"} < list_agenda(all_jobs)
+    assert list_agenda(some) == list_agenda(some, "&pattern=*") == {"etl/0:A", "etl/4:A"}
+
+
 def test_only_a_token_in_its_header_counts_and_no_other_site_changes_anything(bike):
     bike.set(JOB, "EVERY:1h")
     site = app(bike, write=True, api=True, token=OPERATOR)

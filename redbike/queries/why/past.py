@@ -1,12 +1,13 @@
 """Explain why a job did not run at an instant that is past, or does not run now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
 from redbike.loop.every_host import explain_missed
 from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.following.hidden import find_hidden
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
 from redbike.queries.hosts import explain_hosts, list_hosts
@@ -27,6 +28,7 @@ from redbike.text.printable import name_number
 CENTURY = 3.2e9  # seconds
 CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
 MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
+HIDDEN = "It waits for other jobs, not all of which may be shown."
 MOVES = 3  # times that a job may move while it is looked at
 
 
@@ -148,12 +150,18 @@ def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
 
 
 class Reasons:
-    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`; `grace` is the setting of this name."""
+    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`; `grace` is the setting of this name.
 
-    def __init__(self, store: Store, timezone: str, grace: float = 0.0) -> None:
+    With `fits`, nothing is told of what a job waits for unless all of that fits.
+    """
+
+    def __init__(
+        self, store: Store, timezone: str, grace: float = 0.0, fits: Callable[[str], bool] | None = None
+    ) -> None:
         self._store = store
         self._timezone = timezone
         self._grace = grace
+        self._fits = fits
 
     def explain(self, jobid: str, at: float | None = None) -> str:
         """Return why `jobid` does not run now, or did not when it was due last, `at` or before (epoch seconds).
@@ -213,6 +221,8 @@ class Reasons:
         family = Family(self._store.whole)
         family.add([job])
         family.read_parents([job.jobid], MOST_GENERATIONS)
+        if self._fits and job.jobid in find_hidden(family, self._fits):
+            return HIDDEN
         clock = Clock(job.now, self._timezone)
         said, due_times = explain_follower(family, job, clock), list_due_times(family, job) if blackouts else NEVER
         due = None if due_times.allows_pause else due_times.next(job.now)

@@ -1,7 +1,7 @@
 """One request of the API, as those see it who answer it: who asks, for what, and with which parameters."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, NoSuchJob
+from redbike.queries.following.family import Family
+from redbike.queries.following.hidden import find_hidden
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
 from redbike.store.names import check_known_jobid
@@ -71,6 +73,14 @@ class Call:
         if not self.site.bike.store.questions.has_job(jobid, also_bad=True):
             raise NoSuchJob(f"no such job: {jobid!r}")
         return jobid
+
+    def list_hidden(self, jobids: Iterable[str]) -> set[str]:
+        """Return those that follow jobs of which somebody may not hear: when they are due would say what those do."""
+        if not self.permit.jobs:
+            return set()
+        family, wanted = Family(self.site.bike.store), frozenset(jobids)
+        family.read_parents(wanted)
+        return find_hidden(family, self.fits) & wanted
 
     def get_flag(self, name: str) -> bool:
         """Return a parameter that is true or false; false without it. Raise `BadConfig`."""

@@ -18,6 +18,7 @@ from redbike.queries.following.unknown import describe_unknown
 from redbike.queries.hosts import find_timed
 from redbike.queries.paused import foresee_paused
 from redbike.queries.place import describe_job
+from redbike.queries.why.past import Reasons
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.moments import END_OF_TIME
@@ -209,6 +210,11 @@ def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | Non
     runs_as, schedule = find_timed(jobid, job)
     if is_base(jobid) and runs_as == jobid:
         return
+    if schedule.is_awaiting and call.list_hidden([jobid]):
+        # Its own due time, which it has by now, is all that may be told.
+        stored = job["next_run"]
+        yield from [stored] if stored is not None and (after is None or stored > after) else []
+        return
     if schedule.is_awaiting:
         [state] = bike.store.questions.inspect([jobid])
         # What is due already is there at the very instant at which its parents were read.
@@ -229,4 +235,6 @@ def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | Non
 def explain_job(call: Call) -> Answer:
     """Return why a job does not run now, or did not then."""
     jobid, at = call.known_jobid, call.get_time("at", looks_back=True)
-    return Answer({"jobid": jobid, "why": call.site.bike.why(jobid, at)})
+    bike, fits = call.site.bike, call.fits if call.permit.jobs else None
+    reasons = Reasons(bike.store.find_shard(jobid), bike.settings.timezone, bike.settings.grace, fits)
+    return Answer({"jobid": jobid, "why": reasons.explain(jobid, at)})

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from itertools import chain
 from typing import Any
 
 from redbike.errors import BadConfig
@@ -195,9 +196,11 @@ def list_agenda(call: Call) -> Answer:
     """Return a page of what will run when."""
     hours, after, patterns = call.get_count("hours", HOURS, MOST_HOURS), call.get_time("after"), call.patterns
     bike, fits = call.site.bike, call.fits
-    if call.permit.jobs and patterns:
-        found = expand(bike.store.questions, patterns, may_miss=True)
-        patterns = [escape(jobid) for jobid in found if fits(jobid)]
+    followers = chain.from_iterable(bike.store.coming.list_followers()) if call.permit.jobs else ()
+    hidden = call.list_hidden(filter(fits, followers))
+    if hidden or (call.permit.jobs and patterns):
+        found = expand(bike.store.questions, patterns or call.permit.jobs, may_miss=True)
+        patterns = [escape(jobid) for jobid in found if fits(jobid) and jobid not in hidden]
         if not patterns:
             return _answer(Page([], None))
     wanted = tuple(patterns or call.permit.jobs)
