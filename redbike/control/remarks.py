@@ -32,7 +32,17 @@ def log_if_spent(request: Request, job: JobToSet) -> None:
         log.warning("%s: nothing is left to run of %r", job.jobid, request.schedule.text)
 
 
-def log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str], object]) -> None:
+def log_if_due(
+    job: JobToSet, before: JobState, state: JobState, is_by_timefile: bool, warn: Callable[[str], object]
+) -> None:
+    """Say that a job which was just set is due at once, and why."""
+    if job.once:
+        _log_if_past(job, before, state.now, warn)
+    elif is_by_timefile:
+        _log_if_due_at_once(job, state)
+
+
+def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str], object]) -> None:
     """Say that a one-off is due at once, because its time is past; it may have run already. Warn if it has expired."""
     if not isinstance(job.due, float) or job.due > now:
         return
@@ -45,7 +55,7 @@ def log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[str
         log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)
 
 
-def log_if_due_at_once(job: JobToSet, state: JobState) -> None:
+def _log_if_due_at_once(job: JobToSet, state: JobState) -> None:
     """Say that a recurring job is due at once, because it came due after the time in the timefile."""
     if not isinstance(job.due, float):
         return

@@ -15,8 +15,8 @@ from typing import Any, Unpack
 from redbike.config.options import JobOptions, OptionChanges, read_changes
 from redbike.config.settings import Settings, check_zone, override
 from redbike.control.pairs import Pair, Wanted, read_pair
-from redbike.control.remarks import describe_owner, describe_waiting, log_if_due_at_once, log_if_past, log_if_spent
-from redbike.errors import BadJobId, BadSchedule, NoSuchJob
+from redbike.control.remarks import describe_owner, describe_waiting, log_if_due, log_if_spent
+from redbike.errors import BadJobId, BadSchedule, NoSuchJob, ServerError
 from redbike.loop.every_host import EveryHost
 from redbike.loop.occurrences import find_first_due
 from redbike.loop.requests import Request, Start, check_base, parse_to_set
@@ -87,11 +87,12 @@ class Setter:
         if group := Membership.parse(before.membership).group:
             self._warn(describe_owner(jobid, group))
         job = self._set(jobid, schedule, since, zone, changes)
-        state = self.store.questions.inspect([jobid])[0]
-        if job and job.once:
-            log_if_past(job, before, state.now, self._warn)
-        elif job and since is None and self.settings.timefile:
-            log_if_due_at_once(job, state)
+        try:
+            state = self.store.questions.inspect([jobid])[0]
+        except ServerError:  # it is set all the same, and to set it again may run it again
+            return job is not None and job.due is not None
+        if job:
+            log_if_due(job, before, state, since is None and bool(self.settings.timefile), self._warn)
         # A worker may have ended the only run already: a job without a run to come is both stopped and never due.
         return job is not None and not (job.due is None and state.has_event(Event.STP))
 

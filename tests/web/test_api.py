@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.control.setter import Setter
 from redbike.queries import fields
 from redbike.store.processes import ProcessRecord
 from redbike.store.tokens import ROLES
@@ -117,6 +118,22 @@ def test_a_run_that_is_queued_is_no_error_though_redis_goes_away_then(own_server
     monkeypatch.setattr(jobs, "run_jobs", run_and_stop)
     api = Api(app(bike, write=True, api=True))
     assert api.ask("POST", f"/jobs/{quote(JOB, safe='')}/run") == (200, {"jobid": JOB, "word": "queued"})
+
+
+def test_a_job_that_is_set_is_no_error_though_redis_goes_away_then(own_server, monkeypatch):
+    bike, set_job = Redbike(RoundRobin("A"), redis_config=own_server.url), Setter._set
+
+    def set_and_stop(*given):
+        done = set_job(*given)
+        own_server.stop()
+        return done
+
+    monkeypatch.setattr(Setter, "_set", set_and_stop)
+    api = Api(app(bike, write=True, api=True))
+    status, found = api.ask("PUT", f"/jobs/{quote(JOB, safe='')}", {"schedule": "NOW"})
+    [warning] = found.pop("warnings")
+    assert (status, found) == (201, {"jobid": JOB})
+    assert warning.startswith(f"{JOB}: it is set; what is known of it cannot be read: ")
 
 
 def test_who_steers_a_job_for_every_host_is_told_of_each_host(bike, api):

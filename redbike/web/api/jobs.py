@@ -11,7 +11,7 @@ from redbike.control.jobs import cancel_jobs, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
-from redbike.errors import BadConfig, NoSuchJob
+from redbike.errors import BadConfig, NoSuchJob, ServerError
 from redbike.queries.following.family import foresee_follower
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.unknown import describe_unknown
@@ -89,8 +89,14 @@ def set_job(call: Call) -> Answer:
         else:
             has_runs = setter.enter(jobid, schedule, after, zone, **changes)
     call.site.drop_seen()
-    warnings += _list_remarks(call, jobid, parsed, has_runs)
-    return Answer(add_warnings(_tell(call, jobid), warnings), 201 if is_new else 200)
+    found: dict[str, Any] = {"jobid": jobid}
+    try:
+        warnings += _list_remarks(call, jobid, parsed, has_runs)
+        found = _tell(call, jobid)
+    except ServerError as error:
+        # Who hears of an error sets it again, which may run it again.
+        warnings.append(f"{jobid}: it is set; what is known of it cannot be read: {error}")
+    return Answer(add_warnings(found, warnings), 201 if is_new else 200)
 
 
 def _rests(store: Store, jobid: str) -> bool:

@@ -160,7 +160,8 @@ SCHEMAS: dict[str, Schema] = {
     **ROWS,
     **{f"{name}Page": describe_page(name) for name in ROWS},
     "JobDetails": _describe_details(),
-    "JobSet": describe_with_warnings(_describe_details()),
+    # If it cannot be read then, no more is known than that it is set.
+    "JobSet": {**describe_with_warnings(_describe_details()), "required": ["jobid"]},
     "Event": describe_rows(Line, [each.name for each in fields(Line)]),
     "Done": describe_with_warnings(_describe_done()),
     "QueueDone": describe_with_warnings(describe_members(queue=TEXT, word=TEXT)),
