@@ -32,6 +32,8 @@ def change_options(
     check_base(jobid, queue, changes)
     setter, schedule = Setter(store, settings, warn), parse_stored(state.schedule)
     now = setter.read_clock()
-    request = Request(jobid, schedule, queue, now, now, False, changes, stays=True, known=state.options)
+    request = Request(
+        jobid, schedule, queue, now, now, False, changes, stays=True, must_exist=True, known=state.options
+    )
     if error := setter.set_requests({jobid: request}, from_now=True)[jobid].error:
         raise error

@@ -28,7 +28,7 @@ from redbike.store.agreed import Neighbours
 from redbike.store.backfill import check_stored
 from redbike.store.enums import Event
 from redbike.store.every_host import is_base
-from redbike.store.jobs import Due, JobToSet, Refused, explain_cycle
+from redbike.store.jobs import Due, JobToSet, Refused, explain_refusal
 from redbike.store.names import check_jobid, check_known_jobid
 from redbike.store.namespace import STEP
 from redbike.store.processes import Takers
@@ -187,7 +187,7 @@ class Setter:
             for job in self.set_requests(jobs, from_now).values():
                 if job.due is None:
                     log_if_spent(asked_for[job.jobid], job)
-                if job.error:
+                if isinstance(job.error, ValueError):
                     errors[job.jobid] = job.error
 
         for jobid, schedule, changes, error in chunk:
@@ -272,8 +272,8 @@ class Setter:
                         job.error = error
                 elif why == "queue":
                     job.queue = request.queue = detail
-                elif why == "cycle":
-                    job.error = explain_cycle(job, detail)
+                elif why in ("cycle", "missing"):
+                    job.error = explain_refusal(job, detail)
                 else:
                     job.due = request.timed_schedule.find_place(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from redbike.errors import BadJobId, BadSchedule, quoted
+from redbike.errors import BadJobId, BadSchedule, NoSuchJob, quoted
 from redbike.store.alerts import Alerts
 from redbike.store.enums import Skip
 from redbike.store.links import find_subscribers
@@ -48,6 +48,7 @@ class JobToSet:
     mode: SetMode = SetMode.REPLACE
     # How many bytes come before and after an anchor that was just put in. Another anchor makes no other schedule.
     anchor_span: tuple[int, int] | None = None
+    must_exist: bool = False  # it is not set if it is no job
     known: str = ""  # the options, as they are stored, with which `due` was computed
     options: str | None = None  # what becomes of them; None leaves them as they are, "" is none
     new_jitter: bool = False  # they change the due times of its schedule, so it does not keep its place
@@ -58,7 +59,12 @@ class JobToSet:
     expires: float = 0.0  # seconds after `due` in which it must begin, if it is enqueued at once; 0.0 for no limit
     # Its parents and when it is due, as `-following` has them; `member`: its group from now on, see `lua/set.lua`.
     follows: Mapping[str, Any] | None = None
-    error: BadSchedule | BadJobId | None = None  # why it was not set after all
+    error: BadSchedule | BadJobId | NoSuchJob | None = None  # why it was not set after all
+
+
+def explain_refusal(job: JobToSet, detail: str) -> BadSchedule | NoSuchJob:
+    """Return the error for a job that would wait for itself, see `explain_cycle`, or that is missing."""
+    return explain_cycle(job, detail) if detail else NoSuchJob(f"no such job: {job.jobid!r}")
 
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:
@@ -77,8 +83,8 @@ class Refused(NamedTuple):
 
     job: JobToSet
     # options: it has others than known; queue: it waits in another one; due: its due time has passed meanwhile; cycle:
-    # it would wait for itself
-    why: Literal["options", "queue", "due", "cycle"]
+    # it would wait for itself; missing: it is no job
+    why: Literal["options", "queue", "due", "cycle", "missing"]
     detail: str  # those options, that queue, or the jobs from itself to itself, with newlines between
 
 
@@ -241,7 +247,7 @@ def _format_job(job: JobToSet, queue: int) -> dict[str, Any]:
     given: dict[str, Any] = {"id": job.jobid, "schedule": job.schedule, "queue": queue}
     if job.due is not None:
         given["due"] = job.due
-    for name in ("once", "new_jitter"):
+    for name in ("once", "new_jitter", "must_exist"):
         if getattr(job, name):
             given[name] = True
     if job.mode != SetMode.REPLACE:

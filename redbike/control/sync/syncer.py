@@ -204,7 +204,7 @@ class Syncer:
         if again := {job.jobid: asked_for[job.jobid] for job in done if job.error}:
             # A row behind them may have ended the cycle.
             done = list(setter.set_requests(again, from_now, step).values())
-        _mark_refused(plans, {job.jobid: job.error for job in done if job.error})
+        _mark_refused(plans, {job.jobid: job.error for job in done if isinstance(job.error, ValueError)})
         for job in done:
             if job.due is None:
                 log_if_spent(asked_for[job.jobid], job)

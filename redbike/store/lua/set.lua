@@ -1,14 +1,14 @@
 #!lua
 -- set: (unknown), stopped, timeline, queue or held → timeline, queue or stopped, for each job; a
---      run in flight goes on. A paused job stays paused: in place of the timeline and the queue it
---      is held.
+--      run in flight goes on. A paused job stays so: held, not on the timeline or in a queue.
 -- keys   schedules, timeline, queued, running, retry_states, skipped, spent, requests, pauses,
 --        options, data, groups, following, followers, _write
 -- given  request: its tag; from_now: whether occurrences count from now, not from when that was
 --        asked for; queues: their own; jobs, none of them twice, each of id, schedule, queue: its
 --        number, and where they apply
 --          due: a time, or 'now'; without it the job does not run
---          mode: see SetMode in jobs.py; once: it is owed if it comes due while it is in flight
+--          mode: see SetMode in jobs.py; must_exist: it is not set if it is no job
+--          once: it is owed if it comes due while it is in flight
 --          known: the options for which its due time was computed
 --          options: what becomes of them, or false; data: the same, but unconditionally
 --          new_jitter: whether the options change the due times of the schedule
@@ -18,8 +18,8 @@
 --          paused: the record of the pause that a job that is new has at once, with nothing held
 --          span: how many bytes stand before and after an anchor that is new
 -- returns {'ok', job, why, what, …}: those that were left as they are: they have other options than
---         known ('options', those), wait in another queue than theirs ('queue', that), are due now
---         ('due', ''), or would wait for themselves ('cycle', all jobs of that, by newlines)
+--         known ('options', those), wait in another queue ('queue', that), are due now ('due', ''),
+--         are none ('missing', ''), or wait for themselves ('cycle', all of that, by newlines)
 
 -- Phase 1: what is there.
 local ids, texts, calm, changed, reply = {}, {}, {}, {}, {'ok'}
@@ -41,7 +41,7 @@ for i, job in ipairs(given.jobs) do
   local due = job.due == 'now' and now or job.due
   if paused[i] then job.pause = pause_of(paused[i]) end
   job.is_tried = tried[i] and retry_state_of(tried[i]).due ~= '-'
-  local refused, detail = refusal(job, home, stored[i])
+  local refused, detail = refusal(job, home, stored[i], before[i])
   -- It may have these options already.
   job.new_jitter = job.new_jitter and (stored[i] or false) ~= job.options
   local kept = before[i] and job.mode == 'keep_schedule'

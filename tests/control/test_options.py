@@ -1,0 +1,20 @@
+"""Changing the options of a job."""
+
+import pytest
+
+from redbike import NoSuchJob, Redbike
+from redbike.control.options import change_options
+from tests.verbs import Quiet
+
+JOB = "job:A"
+
+
+@pytest.mark.parametrize("changes", [{"note": "new"}, {"data": 1}, {"jitter": 0.5}])
+def test_a_job_that_is_unset_while_its_options_change_is_not_set_anew(client, prefix, changes):
+    with Redbike(Quiet(), prefix, client) as bike:
+        bike.sync([(JOB, "EVERY:1h")], group="my.csv")
+        with pytest.raises(NoSuchJob, match=f"no such job: '{JOB}'"):
+            # Whoever hears that it is a row unsets it.
+            change_options(bike.store, bike.settings, JOB, lambda _: bike.unset(JOB), **changes)
+        assert bike.tell(JOB)["schedule"] is None
+        assert list(bike.fsck()) == []
