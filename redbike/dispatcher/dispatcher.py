@@ -52,7 +52,7 @@ EARLY = 0.003  # seconds: a blocking wait is up to a millisecond late, so the la
 OVERSLEPT = 0.0002  # seconds that a sleep may take too long; it is awake for them
 ROUNDING = 1e-6  # seconds by which an instant may seem to be missing when clocks are added
 AHEAD = 8  # steps that the server is busy with while the next ones are made
-SETTLING = 4.0  # seconds after an outage in which workers may send the heartbeats that are late
+SETTLING = 4.0  # seconds after an outage, or after a start, in which workers may send late heartbeats
 OVERDUE = 4.0  # seconds by which a turn is late if this process, or the whole host, was suspended
 
 
@@ -85,11 +85,13 @@ class Dispatcher:
         self._surveyed_at = 0.0  # by the monotonic clock
         self._offset = float("-inf")  # Redis' clock less the monotonic one
         self._next_turn = float("inf")  # when the next turn is to begin, by Redis' clock
+        self._began_at = float("-inf")  # when `dispatch` began, by the monotonic clock; a single pass waits for nobody
         self.before_turn: Callable[[], None] = lambda: None
 
     def dispatch(self, after: float | None = None) -> None:
         """Dispatch until halted. The first pass moves what is due by `after`, or else by now."""
         with self.loop.handle_signals(), self.presence:
+            self._began_at = time.monotonic()
             self.alerting.start()
             self.loop.retry_until_up(lambda _: self.timekeeper.skip_missed(after))
             if after is not None:
@@ -210,9 +212,9 @@ class Dispatcher:
     def _recover(self, store: Store, survey: Survey) -> bool:
         """Move lost runs from in flight to where ``on-lost`` says: their worker stopped sending heartbeats.
 
-        Return False, and move none, soon after an outage, or after this process was suspended.
+        Return False, and move none, while workers may have had no time for a heartbeat.
         """
-        if self.loop.is_settling(SETTLING):
+        if self._is_settling():
             # Live workers could send no heartbeat either. If they do now, nothing is lost.
             return False
         for _, runs in itertools.groupby(survey.lost, lambda run: run.tag):
@@ -220,6 +222,13 @@ class Dispatcher:
         for tag, jobids in survey.strays.items():
             store.upkeep.repair_tag(tag, jobids)
         return True
+
+    def _is_settling(self) -> bool:
+        """Tell whether it is soon after an outage, after this process was suspended, or after its start.
+
+        An outage of which it knows nothing may have ended just before its start.
+        """
+        return self.loop.is_settling(SETTLING) or time.monotonic() - self._began_at < SETTLING
 
     def _end_lost(self, store: Store, runs: list[Run], now: float) -> None:
         """End the lost runs of a tag in one step: a part of them would look as if it had been taken alone."""
@@ -258,7 +267,8 @@ class Dispatcher:
         self.switch.press(self._number)
         survey = self._surveyed
         moments = [moment for moment in (survey.next_due, survey.next_lease, survey.next_timer) if moment is not None]
-        until = min([self._surveyed_at + LONGEST_SLEEP, *(moment - self._offset for moment in moments)])
+        longest = NAP if survey.lost and self._is_settling() else LONGEST_SLEEP
+        until = min([self._surveyed_at + longest, *(moment - self._offset for moment in moments)])
         self._next_turn = until + self._offset
         is_more, is_moving, is_ripe = True, True, survey.is_ripe
         while not self.loop.stopping.is_set():

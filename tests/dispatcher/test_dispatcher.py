@@ -362,6 +362,23 @@ def test_after_an_outage_a_pass_ends_however_many_runs_look_lost(store, small_pa
     assert {place(store, jobid) for jobid in lost} == {"ENQ"}
 
 
+def test_a_dispatcher_that_starts_lets_live_workers_send_their_heartbeats_first(store, now, monkeypatch, running):
+    """The server may have been away until just now: nothing tells that it was."""
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 600.0)
+    for jobid in ("live:A", "lost:A"):
+        set_job(store.at(now - 100), jobid, "EVERY:1000@0.0", now - 100)
+    live = take_one(store.at(now - 100), [("work-A", 1000.0)], "live")
+    take_one(store.at(now - 100), [("work-A", 1000.0)], "lost")
+    running()
+    wait_until(lambda: (store.timeline.read_dispatched()[1] or 0.0) > now)
+    assert {place(store, jobid) for jobid in ("live:A", "lost:A")} == {"WRK"}
+    assert store.runs.heartbeat([live]) == ["ok"]
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.SETTLING", 0.0)
+    monkeypatch.setattr("redbike.dispatcher.dispatcher.LONGEST_SLEEP", 600.0)  # it looks soon all the same
+    wait_until(lambda: not store.questions.inspect(["lost:A"])[0].running)
+    assert [place(store, jobid) for jobid in ("live:A", "lost:A")] == ["WRK", "ENQ"]
+
+
 def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dispatcher):
     due = store.timeline.read_dispatched()[0] + 0.05
     set_job(store.at(due - 0.05), "job:A", f"AT:{due}", due, once=True)
