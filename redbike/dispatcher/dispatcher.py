@@ -72,7 +72,7 @@ class Dispatcher:
         self._placing, self._moving = Placing(store), Moving(store)
         self.presence = Presence(self.loop, "dispatcher", settings, describe=self._placing.tell, owner=owner)
         own = Timefile(settings.timefile) if settings.timefile and timefile is None else timefile
-        self.timekeeper = Timekeeper(store, settings, own)
+        self.timekeeper = Timekeeper(store, settings, own, self.presence.owner)
         self.divide: Callable[[str], None] = lambda name: None  # the limits of a queue among shards, soon
         self._archiving = Archiving(store)
         self._forgetting = Forgetting(store)

@@ -30,14 +30,20 @@ Late = tuple[str, str]  # job id, due time as Redis spells it
 
 
 class Timekeeper:
-    """Keeps the time of a dispatcher."""
+    """Keeps the time of the dispatcher `owner`.
 
-    def __init__(self, store: Store, settings: Settings, timefile: Timefile | None) -> None:
+    In Redis, that is the instant of all dispatchers, and one of its own. When a master was replaced, another dispatcher
+    may have kept the former current at the new one, while this one still worked at the old one.
+    """
+
+    def __init__(self, store: Store, settings: Settings, timefile: Timefile | None, owner: str) -> None:
         self._store = store
+        self._owner = owner
         self._settings = settings
         self._timefile = timefile
         self._kept = 0.0  # when it was kept last, by the monotonic clock
         self._known: float | None = None  # until when all is dispatched, which the server has known, too
+        self._mine: float | None = None  # what it has kept last itself
         self._survey: Survey | None = None
         self._surveyed_at = 0.0  # by the monotonic clock
         self._ahead: float | None = None  # what Redis' clock said when it was ahead, if that is not kept yet
@@ -76,11 +82,11 @@ class Timekeeper:
         if self._survey is None:
             return
         try:
-            self._keep()
+            self._keep(ended=True)
         except RedbikeError as error:
             log.warning("cannot write the time of the exit to Redis: %s", error)
 
-    def _keep(self) -> None:
+    def _keep(self, ended: bool = False) -> None:
         assert self._survey is not None
         # Redis' clock as far as it is known without a request; it is never ahead.
         clock = self._survey.now + time.monotonic() - self._surveyed_at
@@ -91,11 +97,15 @@ class Timekeeper:
         if self._ahead:
             self._store.timeline.advance(self._ahead)
             dispatched, self._ahead = max(dispatched or 0.0, self._ahead), None
-        was_ahead = dispatched is not None and is_ahead(dispatched, clock)
+        mine = self._mine
+        was_ahead = any(each is not None and is_ahead(each, clock) for each in (dispatched, mine))
+        if was_ahead:
+            mine = None
         # Another dispatcher may have found out that the clock was ahead.
         moments = [each for each in (self._known, dispatched) if each is not None and each >= 0]
         known = max((each for each in moments if not is_ahead(each, clock)), default=None)
-        rewind = self._store.timeline.advance(until, was_ahead, known)
+        rewind = self._store.timeline.advance(until, was_ahead, known, self._owner, mine, ended)
+        self._mine = max(until, 0.0 if rewind or mine is None else mine)
         if rewind and (found := Rewind.parse(*rewind)):
             what = f"{REPAIR} brings them back" if found.is_of_clock else f"{MINE} when you have looked"
             log.error("%s; %s", found.describe(), what)

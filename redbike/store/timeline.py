@@ -236,13 +236,23 @@ class Timeline(Part):
         span, bounds = {"byscore": True, "offset": 0, "num": number}, ("-inf", f"({AWAITED:.0f}")
         return list(map(decode, self._namespace.ask("zrange", self._namespace.keys.timeline, *bounds, **span)))
 
-    def advance(self, until: float, was_ahead: bool = False, known: float | None = None) -> tuple[str, str] | None:
+    def advance(
+        self,
+        until: float,
+        was_ahead: bool = False,
+        known: float | None = None,
+        owner: str = "",
+        mine: float | None = None,
+        ended: bool = False,
+    ) -> tuple[str, str] | None:
         """Note that everything due by `until` was dispatched. Only if the clock `was_ahead`, it may go back.
 
         If the server has an earlier instant than that which is `known`, or the clock was ahead, it notes a rewind:
-        return its field and its record.
+        return its field and its record. So it does if it has an earlier one of the dispatcher `owner` than that which
+        this has kept last itself, `mine`. One that has `ended` leaves none.
         """
-        given: dict[str, Any] = {"known": known} if known is not None else {}
+        given: dict[str, Any] = {"known": known, "owner": owner or None, "mine": mine, "ended": ended or None}
+        given = {name: value for name, value in given.items() if value is not None}
         reply = self._namespace.run("advance", instant=until, ahead=was_ahead, **given)
         return (decode(reply[1]), decode(reply[2])) if len(reply) > 1 else None
 

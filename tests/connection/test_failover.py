@@ -189,6 +189,40 @@ def test_a_replica_that_lacks_the_last_seconds_is_told_of_until_somebody_knows(s
     assert ",acknowledge,,the server went back by " in shell.run("log", "--limit=1").stdout
 
 
+def is_nobody_blocked(bike: Redbike) -> bool:
+    return bike.redis.info("clients")["blocked_clients"] == 0
+
+
+@pytest.mark.acceptance
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("servers", [Sentinels], indirect=True)
+def test_what_a_master_accepted_that_was_suspended_is_told_by_its_own_dispatcher(servers, bike, shell):
+    """Meanwhile another dispatcher has kept the time at the new master, so nothing seems to be missing there."""
+    wait_until(servers.is_well, PATIENCE)
+    shell.environment["REDBIKE_URL"] = servers.url
+    returns, _ = (shell.start("dispatch", log=log) for log in ("returns", "stays"))
+    wait_until(lambda: bike.health().metrics["dispatchers"] == 2, PATIENCE)
+    wait_until(lambda: bike.redis.zcard(bike.store.keys.dispatched) == 3, PATIENCE)
+    master, stopped = find_master(servers), time.time()
+    for process in (returns, master.process):
+        process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: servers.master() is not master, PATIENCE)
+    there = time.time()
+    wait_until(lambda: is_reachable(bike) and bike.store.timeline.read_dispatched()[1] > there, PATIENCE)
+    back = time.time()
+    master.process.send_signal(signal.SIGCONT)
+    with Redbike(Quiet("A"), redis_config=f"redis://127.0.0.1:{master.port}") as old:
+        assert old.set("lost:A", "@hourly")
+        # The dispatcher finds a reply there, so it goes on there until Sentinel makes that a replica.
+        wait_until(lambda: old.redis.lpush(old.store.keys.wakeup, "") and is_nobody_blocked(old))
+        returns.send_signal(signal.SIGCONT)
+        wait_until(lambda: old.store.timeline.read_dispatched()[1] > back)
+    wait_until(lambda: "the server went back by " in shell.log("returns"), PATIENCE)
+    told = max(bike.store.rewinds.list_all(), key=lambda rewind: rewind.known)
+    assert told.back < stopped < back < told.known
+    assert bike.tell("lost:A")["schedule"] is None
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize("servers", [Cluster], indirect=True)
 def test_what_is_lost_of_a_job_while_its_slot_moves_is_named_and_repaired(servers, bike):

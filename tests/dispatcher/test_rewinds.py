@@ -24,8 +24,19 @@ def keep_time(*dispatchers):
 def go_back(store, dispatcher, seconds):
     """As if a replica had taken over that lacks the last seconds of what this dispatcher knows; return that instant."""
     moment = dispatcher.timekeeper._known - seconds
-    store.client.zadd(store.keys.dispatched, {"until": moment})
+    put_back(store, dict.fromkeys(store.client.zrange(store.keys.dispatched, 0, -1), moment))
     return moment
+
+
+def put_back(store, dispatched):
+    store.client.delete(store.keys.dispatched)
+    store.client.zadd(store.keys.dispatched, dispatched)
+
+
+def keep_time_at(instant, dispatcher, store):
+    """Let it note the time by a clock that says this instant."""
+    dispatcher.store = store.at(instant)
+    keep_time(dispatcher)
 
 
 def tell(store):
@@ -61,6 +72,40 @@ def test_what_the_server_has_forgotten_is_told_once_until_somebody_knows(bike, c
     assert f'redbike_unacknowledged_rewinds{{prefix="{bike.store.keys.prefix}"}} 0.0' in Metrics(lambda: store).format()
     for dispatcher in dispatchers:
         dispatcher.close()
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["it is the first that notes", "another one has noted"])
+def test_a_dispatcher_tells_what_it_did_at_a_master_that_another_one_has_left(store, caplog, is_first):
+    """The other one is at the new master for long, and has kept the time there. It knows of a smaller loss at most."""
+    now = store.timeline.read_clock()
+    stays, returns = dispatchers = [Dispatcher(store, Settings()) for _ in range(2)]
+    for dispatcher in dispatchers:
+        keep_time_at(now - 60, dispatcher, store)
+    replica = dict(store.client.zrange(store.keys.dispatched, 0, -1, withscores=True))
+    keep_time_at(now - 60 if is_first else now - 57, stays, store)
+    keep_time_at(now - 20, returns, store)
+    put_back(store, replica)
+    keep_time_at(now - 10, stays, store)
+    for dispatcher in [returns, stays, returns]:
+        keep_time_at(now, dispatcher, store)
+    rewinds = [(rewind.back - now, rewind.known - now) for rewind in store.rewinds.list_all()]
+    assert rewinds[-1] == pytest.approx((-60, -20), abs=0.5)
+    assert caplog.text.count("the server went back by 40 s to 20") == 1
+    assert caplog.text.count("the server went back by ") == (1 if is_first else 2)
+    for dispatcher in dispatchers:
+        dispatcher.close()
+
+
+def test_a_dispatcher_that_ends_leaves_no_instant_of_its_own_and_of_those_that_were_killed_some_stay(store, dispatcher):
+    now = store.timeline.read_clock()
+    killed = {f"until:Killed{number:02}": now - 1000 + number for number in range(120)}
+    store.client.zadd(store.keys.dispatched, {"until": now, **killed})
+    keep_time(dispatcher)
+    kept = [member.decode() for member in store.client.zrange(store.keys.dispatched, 0, -1)]
+    assert kept[-2:] == ["until", f"until:{dispatcher.presence.owner}"]
+    assert kept[:-2] == list(killed)[-99:]
+    dispatcher.timekeeper.keep_at_exit()
+    assert [member.decode() for member in store.client.zrange(store.keys.dispatched, 0, -1)] == kept[:-1]
 
 
 def test_a_server_that_has_lost_everything_is_told(store, dispatcher, client):

@@ -6,9 +6,6 @@ EQUIVALENT: set[str] = {
     " → if call('ZCARD', followers) >= 0 then make_groups().part(job, 'dropped', tonumber(due)) end",
     "_member.lua: if call('ZCARD', followers) > 0 then make_groups().part(job, 'dropped', tonumber(due)) end"
     " → if call('ZCARD', followers) > 1 then make_groups().part(job, 'dropped', tonumber(due)) end",
-    # The smaller of two numbers is the same in either order.
-    "advance.lua: local back, known = math.max(0, math.min(score, LATEST)), given.known"
-    " → local back, known = math.max(0, math.min(LATEST, score)), given.known",
     # Options begin with a brace, and the name of none stands before it.
     "find_alerts.lua: return text and (text:find('\"start-within\"', 1, true) or text:find('\"finish-', 1, true))"
     " → return text and (text:find('\"start-within\"', 2, true) or text:find('\"finish-', 1, true))",

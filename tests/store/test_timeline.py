@@ -45,6 +45,57 @@ def test_it_goes_forward_and_what_goes_back_is_noted(store, client, had, until, 
     assert store.counts.read()["rewinds::"] == (1 if noted else 0)
 
 
+@pytest.mark.parametrize(
+    ("own", "mine", "noted_before", "known", "noted"),
+    [
+        # It has kept nothing yet, or does not know what it has kept, as after a clock that was ahead.
+        (None, None, None, 950.0, None),
+        (None, 900.0, None, 950.0, None),
+        (900.0, None, None, 950.0, None),
+        # The server has all of it.
+        (900.0, 900.0, None, 950.0, None),
+        (900.0, 900.0005, None, 950.0, None),
+        (901.0, 900.0, None, 950.0, None),
+        # It does not, though another dispatcher has kept the instant of all.
+        (900.0, 900.001, None, 950.0, (900.0, 900.001)),
+        (900.0, 940.0, None, 950.0, (900.0, 940.0)),
+        (0.0, 940.0, None, 950.0, (0.0, 940.0)),
+        (-5.0, 940.0, None, 950.0, (0.0, 940.0)),
+        # Another one has noted that, or less.
+        (900.0, 940.0, 939.0, 950.0, None),
+        (900.0, 940.0, 938.0, 950.0, None),
+        (900.0, 940.0, 937.9, 950.0, (900.0, 940.0)),
+        # The instant of all has gone back, too.
+        (900.0, 940.0, None, 990.0, (900.0, 940.0)),
+        (900.0, 940.0, 940.0, 990.0, (960.0, 990.0)),
+        (940.0, 940.0, None, 990.0, (960.0, 990.0)),
+    ],
+)
+def test_what_a_dispatcher_has_kept_itself_tells_what_the_server_has_forgotten(
+    store, client, own, mine, noted_before, known, noted
+):
+    had = {"until": 960.0, "until:OwnerOf1": own, "noted": noted_before}
+    client.zadd(store.keys.dispatched, {member: score for member, score in had.items() if score is not None})
+    told = store.at(NOW).timeline.advance(1000.0, known=known, owner="OwnerOf1", mine=mine)
+    expected = noted and (f"{noted[0]:.6f}", f"{noted[1]:.6f} {NOW:.6f}")
+    assert told == expected
+    assert client.zscore(store.keys.dispatched, "until:OwnerOf1") == 1000.0
+    assert client.zscore(store.keys.dispatched, "noted") == (noted[1] if noted else noted_before)
+    assert store.counts.read()["rewinds::"] == (1 if noted else 0)
+
+
+def test_of_a_clock_that_was_ahead_and_of_one_that_has_ended_no_instant_of_its_own_stays(store, client):
+    ahead = {"until": 2000.0, "until:OwnerOf1": 2000.0}
+    client.zadd(store.keys.dispatched, ahead)
+    assert store.at(NOW).timeline.advance(1000.0, was_ahead=True, owner="OwnerOf1")
+    assert dict(client.zrange(store.keys.dispatched, 0, -1, withscores=True)) == {
+        b"until": 1000.0,
+        b"until:OwnerOf1": 1000.0,
+    }
+    assert store.at(NOW).timeline.advance(1001.0, known=1000.0, owner="OwnerOf1", mine=1000.0, ended=True) is None
+    assert client.zrange(store.keys.dispatched, 0, -1, withscores=True) == [(b"until", 1001.0)]
+
+
 def test_a_hundred_are_noted_at_most_and_all_are_counted(store, client):
     for number in range(102):
         client.zadd(store.keys.dispatched, {"until": number + 1.0})
