@@ -118,6 +118,7 @@ class Within(Shell):
             # What a test logs later must not go to a descriptor that is another's by then.
             stack.enter_context(patch.object(root, "handlers", root.handlers[:]))
             stack.callback(root.setLevel, root.level)
+            stack.enter_context(patch("redbike.process.command_log._handler", None))
             # A thread logs runs of the test up to a second later: they are not of the command.
             runs.addFilter(skip := lambda record: record.thread not in others)
             stack.callback(runs.removeFilter, skip)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TextIO
 
+from redbike.process import command_log
 from redbike.text.printable import escape, format_traceback
 
 DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
@@ -33,9 +34,7 @@ def log_to(stream: TextIO, level: str, style: str = "text", process: str = "") -
         formatter.converter = time.gmtime
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    command_log.enable(handler, level.upper())
 
 
 class _JsonFormatter(logging.Formatter):

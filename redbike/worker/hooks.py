@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from redbike.errors import Overrun, RedbikeError
 from redbike.loop.worker_class import Manager, Middleware, WorkerClass
+from redbike.process import command_log
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
 from redbike.store.run import Run
@@ -85,8 +86,10 @@ class Hooks:
             # The method is the user's own: it may raise anything.
             if interrupts_caller(error):
                 raise
+            command_log.revive()
             log.error("%s() of the worker class fails", name, exc_info=error)
             return error
+        command_log.revive()
         return None
 
     def run(self, run: Run, call: Callable[[], object], finish: Callable[[Awaitable[Any]], object]) -> object:

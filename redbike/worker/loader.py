@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.worker_class import find_missing_method
+from redbike.process import command_log
 from redbike.text.printable import describe
 
 PLACING = ("queue_for", "name_queue")  # the methods of the stock worker that name a queue
@@ -53,6 +54,8 @@ def load_worker(spec: str, folder: str | None = None) -> Any:
         raise BadConfig(f"{wrong}: {error}") from error
     except (Exception, SystemExit) as error:
         raise BadConfig(f"{wrong}: {_leave_out(describe(error), [*arguments, *keywords.values()])}") from error
+    finally:
+        command_log.revive()
     return worker
 
 
@@ -108,6 +111,8 @@ def _find_worker(spec: str) -> _Found:
         # The module is the user's own: it may raise anything.
         reason = _explain_hidden(module_name) or f"importing {module_name} fails: {describe(error)}"
         raise BadConfig(f"{wrong}: {reason}") from error
+    finally:
+        command_log.revive()
     found = getattr(module, name, None)
     missing = find_missing_method(found)
     # Nothing but a worker class is ever called: os:system('…') is an import path and a literal too.
