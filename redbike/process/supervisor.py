@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from redbike.errors import BadConfig, RedbikeError
 from redbike.process import watchdog
@@ -55,12 +56,17 @@ def supervise(
 
 @contextlib.contextmanager
 def _open_outlets() -> Iterator[Outlet]:
-    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks."""
+    """Yield an outlet for standard output. Meanwhile log handlers write to outlets, so that logging never blocks.
+
+    Those that a program has for a file of its own do not: one that rotates it needs the file.
+    """
     sys.stdout.flush()
     output = Outlet(sys.stdout.fileno())
     errors = output if os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()) else Outlet(sys.stderr.fileno())
-    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
-    before = [each.setStream(errors) for each in handlers]
+    outlets = {sys.stdout.fileno(): output, sys.stderr.fileno(): errors}
+    streams = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    handlers = {each: outlets[number] for each in streams if (number := _find_descriptor(each.stream)) in outlets}
+    before = [each.setStream(outlet) for each, outlet in handlers.items()]
     try:
         yield output
     finally:
@@ -68,6 +74,14 @@ def _open_outlets() -> Iterator[Outlet]:
             handler.setStream(stream)
         for outlet in {output, errors}:
             outlet.close()
+
+
+def _find_descriptor(stream: Any) -> int | None:
+    try:
+        return int(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        # A file that is not open yet, or what is no file.
+        return None
 
 
 class _Supervisor:

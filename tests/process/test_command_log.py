@@ -1,10 +1,13 @@
 """Redbike's commands log what they do, whatever the program of the jobs does with `logging`; each line once."""
 
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from tests.proc import worker_of
 from tests.waiting import wait_until
 
 WORKER = """
@@ -89,6 +92,24 @@ def test_a_startup_that_fails_says_so_whatever_it_has_configured(shell):
     (shell.folder / "jobs.py").write_text(WORKER.format(configure=configure, call="", startup="configure"))
     assert shell.start("work", "jobs:jobs").wait(60) == 1
     assert "Z ERROR startup() of the worker class fails\n" in shell.log()
+
+
+ROTATING = (
+    '"handlers": {"file": {"class": "logging.handlers.RotatingFileHandler", "filename": "own", "maxBytes": 100000}, '
+    '"out": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout"}}'
+)
+
+
+def test_up_writes_to_the_file_of_the_program_too(shell):
+    configure = f'logging.config.dictConfig({{"version": 1, {ROTATING}, "root": {{"handlers": ["file", "out"]}}}})'
+    (shell.folder / "jobs.py").write_text(WORKER.format(configure=configure, call="configure()", startup="None"))
+    up = shell.start("up", "jobs:jobs")
+    wait_until(lambda: "works work-bad" in shell.log())
+    os.kill(worker_of(up.pid), signal.SIGKILL)
+    line = "work-1 was killed by SIGKILL; it is started again"
+    wait_until(lambda: line in shell.log("own") and line in shell.log())
+    assert shell.log().count(line) == 1
+    assert "Logging error" not in shell.log()
 
 
 def test_a_program_that_embeds_redbike_decides_for_itself(tmp_path):
