@@ -4,7 +4,7 @@ A function has one of these forms; each may also have ``jobid``, and more parame
 
 - ``()``: it does not look at the data.
 - ``(data)``: it gets the data as a whole.
-- Any other parameters: the data are an object, which has the arguments by their names.
+- Any other parameters, or ``**fields``: the data are an object, which has the arguments by their names.
 """
 
 import inspect
@@ -117,10 +117,8 @@ def read_signature(function: object) -> CallSignature:
         rest = [each for each in parameters if each.name not in (JOBID, DATA) and each.kind not in _FILLED]
         if needed := next((each for each in rest if each.default is each.empty), None):
             raise TypeError(f"{name}() has 'data' and the parameter {needed.name!r} without a default: have only one")
-    elif names <= {JOBID}:
-        arguments = []
     else:
-        arguments = [each for each in parameters if each.name != JOBID]
+        arguments = [each for each in parameters if each.name != JOBID or each.kind is each.VAR_KEYWORD]
     return CallSignature(name, JOBID in names, takes_data, inspect.Signature(arguments))
 
 

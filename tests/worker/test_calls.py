@@ -460,6 +460,41 @@ def test_a_worker_calls_a_function_as_the_program_has(args, kwargs):
         assert function(**signature.make_arguments("x", data)) == expected
 
 
+def wrap_plainly(function):
+    """What a decorator returns that does without `functools.wraps`."""
+
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@pytest.mark.parametrize(
+    ("make", "has_id"),
+    [
+        (lambda note: lambda **fields: note(fields), False),
+        (lambda note: lambda jobid, **fields: note(fields | {"jobid": jobid}), True),
+        (lambda note: wrap_plainly(lambda a: note({"a": a})), False),
+    ],
+)
+def test_a_function_of_any_keywords_gets_all_data_or_fails(own, calls, make, has_id):
+    jobs, bike = own
+    function = jobs.job("any", every="1h", data={"a": 1})(make(calls.append))
+    bike.sync(jobs.schedules())
+    bike.run("any")
+    ids = ["any", function.enqueue(a=1), function.set("set", "NOW", a=1)]
+    bike.set("any:lost", "NOW", data=[1])
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        function.enqueue(1)
+    with pytest.raises(TypeError, match="needs an object with its arguments"):
+        jobs.job("other", every="1h", data=[1])(make(calls.append))
+    work_all(bike)
+    assert sorted(calls, key=repr) == sorted(({"a": 1} | ({"jobid": each} if has_id else {}) for each in ids), key=repr)
+    [failure] = bike.failures()
+    assert failure["jobid"] == "any:lost"
+    assert failure["error"].endswith("needs an object with its arguments, not [1]")
+
+
 def test_a_function_may_have_parameters_of_any_name(own, calls):
     @own[0].job("job")
     def job(*, key: int, schedule: int, self: int) -> None:
