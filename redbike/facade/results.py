@@ -76,7 +76,8 @@ def run_in_thread(function: Callable[[], T], name: str) -> "asyncio.Future[T]":
 def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[], T], name: str) -> "asyncio.Future[T]":
     """Let `start` run `function` in some thread; return the future of its result.
 
-    The end of the event loop does not take the call back. If it fails later, that is logged by its `name`.
+    The end of the event loop does not take the call back. If it fails later, that is logged by its `name`, unless the
+    future was cancelled: then nobody waits for it.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -98,7 +99,7 @@ def run_by(start: Callable[[Callable[[], None]], object], function: Callable[[],
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:  # the event loop is closed
-            if failure is not None:
+            if failure is not None and not future.cancelled():
                 log.error("%s failed after the end of the event loop: %s", name, describe(failure))
 
     start(run)

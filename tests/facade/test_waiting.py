@@ -125,6 +125,29 @@ def test_coroutines_wait_without_holding_up_other_calls(client, prefix, bike, jo
         assert asyncio.run(main()) == list(range(30))
 
 
+def test_a_call_that_is_not_awaited_any_more_says_nothing_after_the_loop(client, prefix, bike, jobs, caplog):
+    function, is_over = jobs.job("job")(lambda: None), threading.Event()
+
+    def wait_long(*_):
+        assert is_over.wait(60)
+        raise TimeoutError("too late")
+
+    async def main():
+        own = AsyncRedbike(jobs, prefix, client)
+        handle = await function.options(bike=own).enqueue()
+        own._bike._queries.wait_until = wait_long  # it ends when the loop has
+        with pytest.raises(TimeoutError, match=r"^$"):
+            await asyncio.wait_for(handle.wait(), 0.01)
+
+    asyncio.run(main())
+    listening = [thread for thread in threading.enumerate() if thread.name == "redbike-events"]
+    is_over.set()
+    for thread in listening:
+        thread.join(60)
+    assert listening
+    assert caplog.text == ""
+
+
 WITHDRAW = {
     "unset": lambda bike: bike.unset("job"),
     "stop": lambda bike: bike.set("job", "STOP"),
