@@ -166,6 +166,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
     if "result" in job:
         yield "result", _show(json.dumps(job["result"], ensure_ascii=False))
+    if refused := _find_refused(job):
+        yield "newer result" if "result" in job else "result", f"not kept: {_show(refused)}"
     if group := job.get("group"):
         yield "group", _show(group)
     if "expires_at" in job:
@@ -178,6 +180,14 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
             yield f"{name} in a row", str(job[name])
     if skipped := job.get("skipped"):
         yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+
+
+def _find_refused(job: Job) -> str:
+    """Return why the newest result is not kept; "" if it is, or if there is none."""
+    newest: Mapping[str, Any] = next(
+        (run for run in job.get("runs", ()) if {"result", "result_error"} & run.keys()), {}
+    )
+    return str(newest.get("result_error", ""))
 
 
 def _list_run_facts(job: Job, clock: Clock) -> Iterator[tuple[str, str]]:

@@ -21,11 +21,12 @@ class Kept(Part):
 
         Raises `NoResult` if no run that is kept has one, and `BadJobId`.
         """
-        runs = (run for run in self.store.journal.list_runs([check_known_jobid(jobid)]) if run.has_result)
-        last = max(runs, key=_STARTED, default=None)
+        runs = sorted(self.store.journal.list_runs([check_known_jobid(jobid)]), key=_STARTED, reverse=True)
+        last = next((run for run in runs if run.has_result), None)
         if last is None:
             why = say_where(self.store, jobid) or "none of its kept runs has one"
-            raise NoResult(f"no result of {jobid!r}: {why}")
+            refused = next((f"; the last one was not kept: {run.result_error}" for run in runs if run.result_error), "")
+            raise NoResult(f"no result of {jobid!r}: {why}{refused}")
         return last.result
 
     def output(self, jobid: str, run: int = 1, failed: bool = False) -> str:

@@ -118,6 +118,12 @@ def test_what_cannot_be_kept_is_said_and_the_run_is_ok(make, caplog, value, why)
         f"{JOB}: its result is not kept: {run.result_error}"
     ]
     assert bike.result(JOB) == "kept"
+    bike = make(
+        3, ValueError("no luck"), value, ValueError("no luck"), keep_result=True, history=2, on_error="reschedule"
+    )
+    why = f"no result of '{JOB}': none of its kept runs has one; the last one was not kept: {run.result_error}"
+    with pytest.raises(NoResult, match=f"^{re.escape(why)}$"):
+        bike.result(JOB)
 
 
 def test_only_runs_that_are_ok_have_one(make):
@@ -165,5 +171,19 @@ def test_json_and_show_have_it_and_csv_is_as_before(shell, client):
     assert [run.get("result", "none") for run in runs] == ["none", None, {"rows": 7}]
     assert runs[0]["result_error"].startswith("bad result {1}: ")
     assert shell.run("runs").stdout.splitlines()[0] == "jobid,due,started,took,outcome,attempt,error,worker,cpu,memory"
-    assert re.search("^  result +null$", shell.run("show", "x:A").stdout, re.MULTILINE)
-    assert json.loads(shell.run("tell", "x:A").stdout)["result"] is None
+    shown = shell.run("show", "x:A").stdout
+    assert re.search("^  result +null$", shown, re.MULTILINE)
+    assert re.search(r"^  newer result +not kept: bad result \{1\}: it cannot", shown, re.MULTILINE)
+    told = json.loads(shell.run("tell", "x:A").stdout)
+    assert (told["result"], told["runs"][0]["result_error"]) == (None, runs[0]["result_error"])
+
+
+def test_show_tells_of_a_result_that_is_not_kept_until_there_is_another_one(shell, client):
+    bike = Redbike(Returning({1}, 5), redis_config=client, keep_result=True)
+    shown = []
+    for _ in range(2):
+        bike.set("x:A", "NOW", keep_result=True)
+        assert bike.work_one() == "x:A"
+        shown += re.findall("^ +(?:newer )?result .*$", shell.run("show", "x:A").stdout, re.MULTILINE)
+    assert re.fullmatch(r"  result +not kept: bad result \{1\}: it cannot be written as JSON: .*", shown[0])
+    assert [line.split() for line in shown[1:]] == [["result", "5"]]
