@@ -17,6 +17,12 @@ ZONES = "/zoneinfo/"
 COMPARED = 5 * 366  # days for which two zones must agree
 VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(.*)", re.ASCII)
 WORKER = "redbike.commands:Commands({queues!r}, 'commands.ini')"
+WORKER_OF_USER = "redbike.commands:Commands({queues!r}, 'commands.ini', shell_jobs=False)"
+# Whoever can write to the server can set one-offs, and the first worker that takes one runs it: so also that of root.
+NO_SHELL_JOBS = """\
+# shell_jobs=False: it takes no one-offs (redbike at, in, now). They would run as its user, whoever
+# has set them. A worker "redbike.commands:Commands('')" takes them, and runs all as its own user.
+"""
 PLAIN = re.compile(r"[A-Za-z0-9_/.:%@+-]+", re.ASCII)  # words that need no quotes in a unit
 OTHERS = re.compile(rb"[^A-Za-z0-9_.-]")  # bytes that a unit has no file name with
 
@@ -109,8 +115,11 @@ def make_config(queue: str, users: Sequence[str], local_time: LocalTime, mark: s
 
 def _list_settings(queue: str, users: Sequence[str], local_time: LocalTime, mark: str, group: str) -> Iterator[str]:
     yield "[redbike]"
-    if len(users) < 2:
-        yield f"worker: {WORKER.format(queues=make_queue(queue, *users))}"
+    if not users:
+        yield f"worker: {WORKER.format(queues=queue)}"
+    elif len(users) == 1:
+        yield from NO_SHELL_JOBS.splitlines()
+        yield f"worker: {WORKER_OF_USER.format(queues=make_queue(queue, *users))}"
     else:
         yield "# Each user has a worker of his own: see the units beside this file."
     if group:
@@ -153,8 +162,8 @@ def make_units(queue: str, users: Sequence[str], folder: str, program: str) -> d
         return {_name_unit(queue, users[0]): _make_unit(f"of {users[0]}", users[0], folder, (program, "up"))}
     units = {}
     for user in users:
-        command = (program, "work", WORKER.format(queues=make_queue(queue, user)))
-        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, command)
+        command = (program, "work", WORKER_OF_USER.format(queues=make_queue(queue, user)))
+        units[_name_unit(queue, user)] = _make_unit(f"of {user}", user, folder, command, NO_SHELL_JOBS)
     units[_name_unit(queue, "dispatch")] = _make_unit(
         "of all users: the dispatcher", users[0], folder, (program, "dispatch")
     )
@@ -166,7 +175,7 @@ def _name_unit(queue: str, user: str) -> str:
     return f"redbike-{queue}-{name}.service"
 
 
-def _make_unit(whose: str, user: str, folder: str, command: Sequence[str]) -> str:
+def _make_unit(whose: str, user: str, folder: str, command: Sequence[str], comment: str = "") -> str:
     return f"""\
 # Copy this file to /etc/systemd/system, and start it with: systemctl enable --now NAME
 [Unit]
@@ -176,7 +185,7 @@ After=network.target
 [Service]
 User={_escape(user)}
 WorkingDirectory={_escape(folder)}
-ExecStart={_write_command(*command)}
+{comment}ExecStart={_write_command(*command)}
 Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=2h

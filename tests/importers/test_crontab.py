@@ -84,7 +84,9 @@ def test_the_crontabs_of_debian_become_jobs_of_root(tmp_path, name, schedules, w
     assert any(jobid.startswith(words) and jobid.endswith(":cron-root") for jobid, _ in rows)
     unit = imported.files["redbike-cron-root.service"]
     assert "User=root\nWorkingDirectory=/srv/jobs\nExecStart=/usr/bin/redbike up\n" in unit
-    assert load(str(tmp_path / CONFIG), {}).settings.worker == "redbike.commands:Commands('cron-root', 'commands.ini')"
+    # Whoever can write to the server could have anything run as root.
+    worker = "redbike.commands:Commands('cron-root', 'commands.ini', shell_jobs=False)"
+    assert load(str(tmp_path / CONFIG), {}).settings.worker == worker
 
 
 def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
@@ -97,8 +99,10 @@ def test_each_user_of_several_has_a_unit_and_a_queue(tmp_path):
     assert [job.jobid.split(":")[-1] for job in imported.jobs] == ["cron-root", "cron-www-data", "cron-root"]
     units = [name for name in imported.files if name.endswith(".service")]
     assert units == ["redbike-cron-root.service", "redbike-cron-www-data.service", "redbike-cron-dispatch.service"]
-    worker = "work \"redbike.commands:Commands('cron-www-data', 'commands.ini')\"\n"
-    assert f"User=www-data\nWorkingDirectory=/srv/jobs\nExecStart=/usr/bin/redbike {worker}" in imported.files[units[1]]
+    worker = "work \"redbike.commands:Commands('cron-www-data', 'commands.ini', shell_jobs=False)\"\n"
+    assert "User=www-data\nWorkingDirectory=/srv/jobs\n# shell_jobs=False: " in imported.files[units[1]]
+    assert f"\nExecStart=/usr/bin/redbike {worker}" in imported.files[units[1]]
+    assert "shell_jobs" not in imported.files[units[2]]
     write(tmp_path, imported)
     assert load(str(tmp_path / CONFIG), {}).settings.worker is None
     # No user can reach the embedded server of another.

@@ -38,7 +38,7 @@ def test_systemd_reads_the_units_as_they_are_meant(tmp_path, program):
     # The queue is that of the jobs, whatever the name of the user has in it.
     [worker] = re.findall(r'work "(.*)"', imported.files[units[1]])
     spec = worker.replace("%%", "%").replace("\\\\", "\\")
-    assert load_worker(spec, str(tmp_path)).queue_names() == ["work-cron-corp\\b%b", "work-shell"]
+    assert load_worker(spec, str(tmp_path)).queue_names() == ["work-cron-corp\\b%b"]
     assert imported.jobs[1].jobid.endswith(":cron-corp\\b%b")
 
 
