@@ -9,7 +9,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, parse_count, parse_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
-from redbike.cli.messages import DONE
+from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
 from redbike.config.ping_urls import check_dispatcher_url
 from redbike.connection.embedded import EmbeddedServer
@@ -47,6 +47,7 @@ def work(arguments: Arguments, config: Config) -> int:
     concurrency = None if arguments["--concurrency"] is None else parse_count(arguments, "--concurrency")
     processes = parse_count(arguments, "--processes")
     check_folder()
+    warn_as_process_1()
     if processes == 1:
         leaving.enable(None if SUPERVISED in os.environ else _call(*sys.argv[1:]))
     watchdog.enable(os.environ, feeds=processes == 1)
@@ -67,6 +68,7 @@ def run_all(arguments: Arguments, config: Config) -> int:
         parse_count(arguments, "--concurrency")  # workers refuse a bad one only when the dispatcher runs already
     watchdog.enable(os.environ, feeds=False)
     check_folder()
+    warn_as_process_1()
     spec = _require_worker(config)
     worker = _make_worker(spec, config)
     _find_ping_url(arguments)
@@ -124,6 +126,12 @@ def check_folder() -> None:
         os.getcwd()
     except OSError:
         raise RedbikeError("the current folder does not exist any more") from None
+
+
+def warn_as_process_1() -> None:
+    """Say so if this is process 1 of a container: the system gives it all orphans, and it waits only for its own."""
+    if os.getpid() == 1:
+        complain("as process 1, it reaps no orphans, which commands may leave: start it with an init, such as tini")
 
 
 def _find_ping_url(arguments: Arguments) -> str | None:

@@ -164,7 +164,13 @@ def test_the_containers_can_write_nothing_but_tmp(stack):
         assert int(stack.compose("exec", service, "grep", "CapEff", "/proc/1/status").split()[1], 16) == 0
 
 
-def test_as_process_1_a_worker_ends_its_job_on_sigterm(stack):
+def test_what_a_command_leaves_behind_is_reaped(stack):
+    stack.compose("exec", "worker", "sh", "-c", "sleep 0.1 &")
+    # A zombie still has its name.
+    wait_until(lambda: "(sleep)" not in stack.compose("exec", "worker", "sh", "-c", "cat /proc/[0-9]*/stat"), 30)
+
+
+def test_a_worker_ends_its_job_on_sigterm(stack):
     stack.redbike("set", "long:A", "NOW")
     wait_until(lambda: "begins long:A" in stack.compose("logs", "worker"), timeout=60)
     stack.compose("stop", "worker")
@@ -173,7 +179,7 @@ def test_as_process_1_a_worker_ends_its_job_on_sigterm(stack):
     stack.compose("start", "worker")
 
 
-def test_as_process_1_it_ends_on_sigterm_also_while_it_starts(image):
+def test_it_ends_on_sigterm_also_while_it_starts(image):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"REDBIKE_URL=redis://127.0.0.1:{silent.getsockname()[1]}?socket_timeout=60"
         container = docker("run", "--detach", "--network=host", "--env", url, image, "dispatch").strip()

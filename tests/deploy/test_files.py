@@ -183,6 +183,13 @@ def test_every_file_is_named_by_a_kustomization_or_by_the_page():
             assert file.name == "kustomization.yaml" or f"- {file.name}\n" in listed or f"``base/{file.name}``" in PAGE
 
 
+def test_an_init_program_is_process_1_of_the_image_also_in_pods():
+    assert '\nENTRYPOINT ["tini", "--", "redbike"]\n' in (DOCKER / "Dockerfile").read_text()
+    # It would take the place of the entry point.
+    assert not any("\n          command:" in file.read_text() for file in KUBERNETES.rglob("*.yaml"))
+    assert "entrypoint:" not in (DOCKER / "compose.yaml").read_text()
+
+
 def test_lines_are_short():
     for file in DEPLOY.rglob("*"):
         # Grafana writes the dashboard.
