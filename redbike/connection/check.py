@@ -21,6 +21,7 @@ TLS_SCHEMES = {
     SentinelManagedConnection: "rediss+sentinel",
     SlotConnection: "redis+clusters",
 }
+REPLICA = "the server is a replica of"
 UNCHECKED = "the server's version and maxmemory-policy, which must be 'noeviction', are not checked"
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}
 
@@ -107,7 +108,7 @@ def _check_role(replication: Mapping[str, Any]) -> list[str]:
     if replication.get("role") != "slave":
         return []
     master = f"{replication.get('master_host')}:{replication.get('master_port')}"
-    return [f"the server is a replica of {master}: it takes no jobs; give the url of its master"]
+    return [f"{REPLICA} {master}: it takes no jobs; give the url of its master"]
 
 
 def _check_durability(client: "redis.Redis", persistence: Mapping[str, Any]) -> list[str]:

@@ -109,6 +109,8 @@ class _Collection:
         store = self.store
         processes = store.workers.list_all()
         total = add_unplaced(store.totals.read(), find_unplaced(store, processes))
+        text = "Whether the server refuses changes, or at least new jobs as its memory is full."
+        yield self.make("redbike_server_refuses_changes", text, store.questions.find_refusal() is not None)
         yield from self._describe_jobs(total, len(store.past.find_dead(0).times) if total.failing else 0)
         text = "Jobs that have not begun, or not ended, in the time that their options give them."
         yield self.make("redbike_late_jobs", text, len(find_late(store, self.timezone)))

@@ -306,6 +306,27 @@ def test_a_server_that_is_almost_full_is_a_problem_and_snapshots_alone_are_a_rem
     assert [line for line in found if "when it is full, it takes no jobs" in line], found
 
 
+REFUSALS = [
+    ("min-replicas-to-write", "the server refuses all changes, so no job runs: Redis refuses: NOREPLICAS "),
+    ("maxmemory", "the server refuses new jobs: Redis is out of memory: "),
+]
+
+
+@pytest.mark.parametrize(("setting", "said"), REFUSALS)
+@pytest.mark.parametrize("shards", ["1", "4"])
+def test_a_server_that_refuses_changes_is_a_problem_and_said_once(check, node, monkeypatch, shards, setting, said):
+    monkeypatch.setenv("REDBIKE_SHARDS", shards)
+    assert check(url_of(node))[0] == DONE
+    node.client.config_set(setting, "1")
+    found = problems(check, url_of(node))
+    assert len([line for line in found if line.startswith(said)]) == 1, found
+
+
+def test_of_a_replica_nothing_is_said_but_that_it_is_one(check, node):
+    node.client.replicaof("127.0.0.1", "1")
+    assert not [line for line in problems(check, url_of(node)) if "refuses" in line]
+
+
 def test_no_server_is_started_and_that_none_runs_is_a_remark(conf, tmp_path):
     status, [note, last] = conf("[redbike]\nprefix: app\n")
     assert (status, last) == (DONE, "all is well: the config")

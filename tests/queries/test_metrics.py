@@ -42,7 +42,8 @@ def test_an_empty_server(store):
     assert found.pop(("redbike_up",)) == 1
     assert found.pop(("redbike_build_info", __version__)) == 1
     names = """jobs timeline_jobs due_jobs dispatch_lag_seconds paused_jobs failing_jobs dead_jobs late_jobs
-        unarchived_entries skipped_total forgotten_jobs_total rewinds_total unacknowledged_rewinds processes"""
+        unarchived_entries skipped_total forgotten_jobs_total rewinds_total unacknowledged_rewinds processes
+            server_refuses_changes"""
     assert {name for name, *_ in found} == {f"redbike_{name}" for name in names.split()}
     assert set(found.values()) == {0}
 
@@ -116,6 +117,14 @@ def test_each_figure_has_its_prefix_so_that_those_of_two_can_be_told_apart(store
     for figures in registered:
         both.register(figures)
     assert generate_latest(both).decode().count("\nredbike_jobs{") == 2
+
+
+def test_a_server_that_answers_may_refuse_changes(node, prefix):
+    store = Store(node.client, prefix, states.queue_for)
+    for number in (0, 1):
+        node.client.config_set("min-replicas-to-write", number)
+        found = read(store)
+        assert (found["redbike_up",], found["redbike_server_refuses_changes",]) == (1, number)
 
 
 def test_runs_by_outcome_and_how_long_they_took(store):

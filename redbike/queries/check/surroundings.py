@@ -17,17 +17,18 @@ from urllib.parse import unquote
 from redbike.config.alert_targets import read_target
 from redbike.config.file import DEFAULT_FILE, Examined
 from redbike.config.settings import SHARED, Settings, describe_shared, get_default
-from redbike.connection.check import UNCHECKED, check_server
+from redbike.connection.check import REPLICA, UNCHECKED, check_server
 from redbike.connection.options import list_bad_arguments
 from redbike.connection.refusals import translate_errors
 from redbike.connection.urls import parse_login, redact, split_url
-from redbike.errors import BadConfig, RedbikeError
+from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
 from redbike.loop.naming import knows_commands, knows_functions
 from redbike.loop.queues import Queues, read_limits
 from redbike.loop.retries import read_class_rules
 from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
 from redbike.queries.check.findings import Finding, Needed, note
+from redbike.queries.health import describe_refusal
 from redbike.store.processes import Process
 from redbike.store.rights import PUBLISHING, ROLES, describe_missing
 from redbike.store.run import CLOCKS_DIFFER
@@ -129,8 +130,11 @@ class ServerCheck:
 
     def run(self, timefile: str | None) -> Iterator[Finding]:
         """Yield what was found. Raise `ServerError` if the server cannot be used at all."""
-        yield from self._check_settings()
+        warnings = check_server(self._store.client)
+        yield from self._check_settings(warnings)
         yield from self._check_rights()
+        if not any(text.startswith(REPLICA) for text in warnings):
+            yield from self._check_refusal()
         before = time.time()
         now = self._store.timeline.read_clock()
         after = time.time()
@@ -141,8 +145,7 @@ class ServerCheck:
         if timefile is not None:
             yield from _check_timefile(timefile, now)
 
-    def _check_settings(self) -> Iterator[Finding]:
-        warnings = check_server(self._store.client)
+    def _check_settings(self, warnings: Sequence[str]) -> Iterator[Finding]:
         yield from (Finding(text, is_problem=not text.startswith(UNCHECKED)) for text in warnings)
         if any(text.startswith(UNCHECKED) for text in warnings):
             return
@@ -171,6 +174,17 @@ class ServerCheck:
                 yield Finding(describe_missing(user, role, commands), is_problem=not suffices)
         if self._store.questions.list_missing_rights([PUBLISHING]):
             yield note(f"Redis does not let the user {user!r} publish: redbike tail shows nothing of what it does")
+
+    def _check_refusal(self) -> Iterator[Finding]:
+        """Yield what the server refuses. What is wrong with a key is for the check of jobs to say."""
+        try:
+            refusal = self._store.questions.find_refusal()
+        except Unreachable:
+            raise
+        except ServerError:
+            return
+        if refusal:
+            yield Finding(describe_refusal(refusal))
 
 
 def _check_timefile(path: str, now: float) -> Iterator[Finding]:
