@@ -29,21 +29,23 @@ def parse_time(
     config: Config,
     zone: str | None = None,
     looks_back: bool = False,
-    read_clock: Callable[[], float] = time.time,
+    *,
+    read_clock: Callable[[], float],
 ) -> float | None:
     """Return a TIMESTAMP as epoch seconds; None for None. Say which instant it is, unless the text says that itself.
 
     A time without a zone is in `zone`, or else in the zone of the settings. One that comes again is the next, or the
-    last one for a command that `looks_back`. `read_clock` returns now. Raise `BadSchedule` or `BadConfig`.
+    last one for a command that `looks_back`. `read_clock` returns now, by the server's clock if anything is kept there;
+    it is called only if the text needs that. Raise `BadSchedule` or `BadConfig`.
     """
     if text is None:
         return None
     # Imported here, as most commands are given no time, and this loads dateutil. So a time is parsed before a worker
     # class is loaded, or there is `prepare_time`.
-    from redbike.schedule.times import read_time
+    from redbike.schedule.times import is_exact, read_time
 
     local = config.settings.timezone if zone is None else check_zone(zone)
-    found = read_time(text, read_clock(), local, looks_back)
+    found = read_time(text, 0.0 if is_exact(text) else read_clock(), local, looks_back)
     if not found.is_exact:
         tell_time(text, found.instant, local)
     return found.instant

@@ -5,7 +5,7 @@ from contextlib import suppress
 from itertools import islice
 from types import SimpleNamespace
 
-from redbike.cli.arguments import Arguments, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.cli.rows import choose_format, print_rows
@@ -27,11 +27,17 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     """Begin a backfill, or print what would run."""
     at_once, is_dry = parse_count(arguments, "--at-once", most=MOST_AT_ONCE), bool(arguments["--dry-run"])
     alone = bool(arguments["--alone"])
-    start, end = (parse_time(arguments[name], config, looks_back=True) for name in ("--from", "--to"))
-    if start is None or end is None:
+    texts = arguments["--from"], arguments["--to"]
+    for text in texts:
+        prepare_time(text, config)
+    if None in texts:
         raise BadConfig("no range: --from and --to are needed")
     choose_format(arguments)
     bike = open_bike(config, needs_queues=True)
+    read_clock = bike.store.timeline.read_clock
+    start, end = (parse_time(text, config, looks_back=True, read_clock=read_clock) for text in texts)
+    assert start is not None
+    assert end is not None
     found = bike.backfill(arguments["<JOBID>"], start, end, at_once, bool(arguments["--again"]), is_dry, alone)
     clock = Clock(bike.store.timeline.read_clock(), bike.settings.timezone)
     if is_dry:

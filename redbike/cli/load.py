@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import chain
 from typing import IO
 
-from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import open_bike
 from redbike.cli.messages import BAD, DONE, complain, open_progress
 from redbike.cli.rows import choose_format, print_rows
@@ -30,8 +30,10 @@ FIELDS = ("difference", "jobid", "detail")
 def load_jobs(arguments: Arguments, config: Config) -> int:
     """Make the stored jobs those of a CSV file, and print what differed; rows that are the same are only counted."""
     choose_format(arguments)
-    after, tz = parse_time(arguments["--after"], config, arguments["--tz"]), arguments["--tz"]
+    tz = arguments["--tz"]
+    prepare_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
+    after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)
     name, source = _find_source(arguments["<CSV>"])
     # A reader that goes away, such as head, must not end it half-way.
     streams.forgive_output()

@@ -51,7 +51,7 @@ def print_next(arguments: Arguments, config: Config) -> None:
         after = parse_time(arguments["--after"], config, arguments["--tz"], read_clock=lambda: now)
         _print_job(bike, text, job, config, _Span(now, after, number, zone))
         return
-    after = parse_time(arguments["--after"], config, arguments["--tz"])
+    after = parse_time(arguments["--after"], config, arguments["--tz"], read_clock=lambda: now)
     span = _Span(now, after, number, zone)
     if isinstance(schedule, After):
         _print_follower(schedule, "", config, span)

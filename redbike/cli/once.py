@@ -2,9 +2,9 @@
 
 import os
 import sys
-import time
+from collections.abc import Callable
 
-from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.commands.shell import SHELL, make_record
@@ -24,34 +24,44 @@ def run_at(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, at a time."""
     _check_dashes(arguments)
     text = arguments["<TIME>"]
-    instant = parse_time(text, config)
-    assert instant is not None
-    if instant < int(time.time()):
-        raise BadConfig(f"bad time {text!r:.80}: {Clock(instant, config.settings.timezone).name(instant)} is past")
-    _set(arguments, config, instant, 0.0)
+    prepare_time(text, config)
+
+    def find_instant(now: float) -> float:
+        instant = parse_time(text, config, read_clock=lambda: now)
+        assert instant is not None
+        if instant < int(now):
+            raise BadConfig(f"bad time {text!r:.80}: {Clock(instant, config.settings.timezone).name(instant)} is past")
+        return instant
+
+    _set(arguments, config, find_instant)
 
 
 def run_in(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, after a duration."""
     _check_dashes(arguments)
-    _set(arguments, config, None, parse_duration(arguments["<DURATION>"]))
+    seconds = parse_duration(arguments["<DURATION>"])
+    _set(arguments, config, lambda now: now + seconds)
 
 
 def run_now(arguments: Arguments, config: Config) -> None:
     """Run a command, or a script of standard input, as soon as a worker is free."""
     _check_dashes(arguments)
-    _set(arguments, config, None, 0.0)
+    _set(arguments, config)
 
 
-def _set(arguments: Arguments, config: Config, at: float | None, after: float) -> None:
-    """Set a job that runs at an instant, or so many seconds after now, by the server's clock; print its id first."""
+def _set(arguments: Arguments, config: Config, find_instant: Callable[[float], float] | None = None) -> None:
+    """Set a job that runs at the instant which `find_instant` returns for now, by the server's clock; print its id.
+
+    Without it, the job runs at once.
+    """
     umask = os.umask(0)
     os.umask(umask)
     record = make_record(_read_words(arguments), os.getcwd(), os.environ, umask)
     bike = open_bike(config, sets_jobs=True)
-    instant = bike.store.timeline.read_clock() + after if at is None else at
+    now = bike.store.timeline.read_clock()
+    instant = find_instant(now) if find_instant else now
     jobid = shell.make_jobid(instant)
-    schedule = f"AT:{instant:.6f}".rstrip("0").rstrip(".") if after or at is not None else "NOW"
+    schedule = f"AT:{instant:.6f}".rstrip("0").rstrip(".") if find_instant else "NOW"
     Setter(bike.store.noted_as(name_operator()), bike.settings).enter_from_shell(jobid, schedule, record)
     print(f"{jobid} {Clock(instant, bike.settings.timezone).name(instant)}")
     note_pauses(bike, [jobid], instant)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from redbike.cli.arguments import Arguments, parse_count, parse_time
+from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.bike import find_embedded_server, open_when_up, start_server
 from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE, complain
@@ -33,8 +33,9 @@ def dispatch(arguments: Arguments, config: Config) -> None:
     check_folder()
     watchdog.enable(os.environ, feeds=True)
     ping_url, schedules = _find_ping_url(arguments), _find_schedules(arguments)
-    after = parse_time(arguments["--after"], config)
+    prepare_time(arguments["--after"], config)
     bike = open_when_up(config)
+    after = parse_time(arguments["--after"], config, read_clock=bike.store.timeline.read_clock)
     watch_parent()
     streams.forgive_output()
     if schedules:

@@ -3,7 +3,7 @@
 import time
 from typing import Any, cast
 
-from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.calendars import exclude_days, find_holidays
 from redbike.cli.messages import complain
@@ -28,8 +28,9 @@ def set_job(arguments: Arguments, config: Config) -> None:
     if arguments["--after"] is not None and (parsed.is_immediate or parsed.never_runs or parsed.is_awaiting):
         given = quote(arguments["--after"])
         raise BadConfig(f"bad --after {given}: it has no effect on the schedule {parsed.text}")
-    after = parse_time(arguments["--after"], config, tz)
+    prepare_time(arguments["--after"], config, tz)
     bike = open_bike(config, needs_queues=True)
+    after = parse_time(arguments["--after"], config, tz, read_clock=bike.store.timeline.read_clock)
     runs = bike.enter(jobid, schedule, after, tz, **read_flags(arguments))
     if not runs and not parsed.never_runs:
         complain(f"{jobid}: nothing is left to run of {schedule!r}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from redbike.cli.arguments import Arguments, parse_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time
 from redbike.cli.bike import note_pauses, open_bike
 from redbike.cli.messages import complain
 from redbike.config.file import Config
@@ -86,9 +86,10 @@ def pause(arguments: Arguments, config: Config) -> None:
     if arguments["--every"] is not None or arguments["--for"] is not None:
         return _set_blackout(open_bike(config, needs_queues=True), arguments)
     text = arguments["--until"]
-    said = parse_time(text, config)
+    prepare_time(text, config)
     bike = open_bike(config, needs_queues=True)
-    until = check_until(said, bike.store.timeline.read_clock(), text)
+    now = bike.store.timeline.read_clock()
+    until = check_until(parse_time(text, config, read_clock=lambda: now), now, text)
     given: dict[str, Any] = {"until": until, "reason": check_reason(arguments["--reason"] or "")}
     verbs = partial(bike.pause_queue, **given), partial(bike.pause_all, **given)
     return _steer(

@@ -1,10 +1,9 @@
 """Run the command token: give tokens to those who ask the API and the page, list them, and take them back."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
-from redbike.cli.arguments import Arguments, parse_time, tell_time
+from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_bike, open_to_look
 from redbike.cli.messages import complain
 from redbike.cli.rows import print_rows
@@ -28,10 +27,11 @@ def control_tokens(arguments: Arguments, config: Config) -> None:
     if arguments["remove"]:
         return _open_store(config).tokens.remove(name)
     role, patterns = check_role(arguments["--role"]), [check_pattern(text) for text in arguments["--jobs"]]
-    expires = _parse_end(arguments["--expires"], config)
-    if expires is not None and expires <= time.time():
-        raise BadConfig(f"bad --expires {arguments['--expires']!r:.80}: a time in the future is needed")
-    return _add(_open_store(config), name, role, patterns, expires)
+    text = arguments["--expires"]
+    if _measure(text) is None:
+        prepare_time(text, config)
+    store = _open_store(config)
+    return _add(store, name, role, patterns, None if text is None else _find_end(text, config, store))
 
 
 def _add(store: Store, name: str, role: str, patterns: Iterable[str], expires: float | None) -> None:
@@ -52,14 +52,22 @@ def _open_store(config: Config) -> Store:
     return open_bike(config).store.noted_as(name_operator())
 
 
-def _parse_end(text: str | None, config: Config) -> float | None:
-    """Return when a token expires, in epoch seconds: a time, or a duration from now on, which has a unit."""
-    seconds = measure_duration(text) if text and not text.replace(".", "").isdecimal() else None
+def _find_end(text: str, config: Config, store: Store) -> float | None:
+    """Return when a token expires, in epoch seconds: a time, or a duration from now on, by the server's clock."""
+    now, seconds = store.timeline.read_clock(), _measure(text)
     if seconds is None:
-        return parse_time(text, config)
-    end = time.time() + seconds
-    tell_time(str(text), end, config.settings.timezone)
+        end = parse_time(text, config, read_clock=lambda: now)
+    else:
+        end = now + seconds
+        tell_time(text, end, config.settings.timezone)
+    if end is not None and end <= now:
+        raise BadConfig(f"bad --expires {text!r:.80}: a time in the future is needed")
     return end
+
+
+def _measure(text: str | None) -> float | None:
+    """Return the seconds of a duration, which has a unit; None for another text."""
+    return measure_duration(text) if text and not text.replace(".", "").isdecimal() else None
 
 
 def _list_tokens(arguments: Arguments, config: Config) -> None:

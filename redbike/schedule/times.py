@@ -73,7 +73,7 @@ def read_time(text: str, now: float, timezone: str, looks_back: bool = False) ->
     It is the next such instant, or the last one for a command that `looks_back`. Raise `BadSchedule`, which quotes the
     text.
     """
-    if not isinstance(text, str) or _is_exact(text):
+    if not isinstance(text, str) or is_exact(text):
         is_doubtful = isinstance(text, str) and _DOUBTFUL.fullmatch(text)
         return SaidTime(parse_timestamp(text, timezone), not is_doubtful)
     said = " ".join(text.lower().replace(",", " ").split())
@@ -92,7 +92,8 @@ def read_time(text: str, now: float, timezone: str, looks_back: bool = False) ->
     return SaidTime(instant, False)
 
 
-def _is_exact(text: str) -> bool:
+def is_exact(text: str) -> bool:
+    """Tell whether a text is epoch seconds or ISO 8601, which mean the same instant at any time."""
     if _NUMBER.fullmatch(text):
         return True
     try:
