@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.errors import BadConfig, RedbikeError, Unreachable
+from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
 from redbike.store.entries import read_entry
 from redbike.store.history import PastRun, read_run
 from redbike.store.names import is_jobid
@@ -224,13 +224,14 @@ class Events(Part):
     ) -> Iterator[PastRun | LogEntry]:
         """Listen from now on; yield what happens, until `is_over`, which is asked each `LOOK` seconds at least.
 
-        Raise `Unreachable` where the server is away.
+        Raise `Unreachable` where the server is away, and `BadConfig` where the jobs have left for other shards.
 
         `wants` is asked before it reads runs that have ended together. After a no, it does not listen to runs for
         `REST` seconds. Those that end meanwhile are not heard, and cost nobody anything.
         """
         client, keys = self._namespace.client, self._namespace.keys
         channels = [keys.journal, keys.log]
+        self._check_place()
         with translate_errors():
             subscription = client.pubsub()
             subscription.ssubscribe(*channels)
@@ -251,6 +252,7 @@ class Events(Part):
                     if not message:
                         if silence.asks():
                             subscription.ping()
+                            self._check_place()
                         continue
                     silence = Silence()
                     if message["type"] == "ssubscribe":
@@ -271,3 +273,12 @@ class Events(Part):
                         subscription.ssubscribe(journal)
         finally:
             subscription.close()
+
+    def _check_place(self) -> None:
+        """Raise `BadConfig` if the jobs have left for other shards: nothing is ever heard here again."""
+        try:
+            self._namespace.ask("hlen", self._namespace.keys.statuses)
+        except Unreachable:
+            raise
+        except ServerError:
+            pass  # who may not ask, or finds a damaged key, listens all the same

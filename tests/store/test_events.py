@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from redbike import LogEntry, PastRun, Redbike
-from redbike.errors import ServerError, Unreachable
+from redbike.control.moving import Mover
+from redbike.errors import BadConfig, ServerError, Unreachable
 from redbike.store import log
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
@@ -129,3 +130,16 @@ def test_a_server_that_says_nothing_is_asked_and_is_away_if_it_does_not_answer(b
     monkeypatch.setattr("redis.client.PubSub.ping", lambda self: None)
     with pytest.raises(Unreachable, match="does not answer"):
         next(events)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_who_listens_while_the_jobs_move_to_other_shards_is_told(client, prefix, monkeypatch, shards):
+    monkeypatch.setattr(log, "LOOK", 0.05)
+    monkeypatch.setattr(log, "ASK", 0.1)
+    with Redbike(Telling("A"), prefix, client, shards=shards) as bike:
+        bike.set("job:A", "NOW")
+        events = bike.events()
+        Mover(client, prefix).move(2)
+        for listen in (lambda: events, bike.events):
+            with pytest.raises(BadConfig, match=rf"^bad shards {shards}: .* have moved to 2 shards: write the number"):
+                next(listen())
