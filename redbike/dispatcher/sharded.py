@@ -9,6 +9,7 @@ from redbike.config.settings import Settings
 from redbike.dispatcher.between_shards import BetweenShards
 from redbike.dispatcher.delivery import Delivery
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.errors import Unreachable
 from redbike.loop.timefile import Timefile
 from redbike.process.signals import StopFlag
 from redbike.store.namespace import make_owner
@@ -78,6 +79,9 @@ class Dispatchers:
             self._between.catch_up()
         try:
             first.dispatch(after)
+        except BaseException as error:
+            self._error = self._error or error
+            raise
         finally:
             self._stop()
             for thread in threads:
@@ -86,6 +90,9 @@ class Dispatchers:
                 self._between.stop()
             for delivery in self._deliveries:
                 delivery.close()
+            # One that has never reached its shard has not failed.
+            if self._error is None or isinstance(self._error, Unreachable):
+                first.presence.note_end([each.store for each in self._all if each.presence.has_left])
         if self._error is not None:
             raise self._error
 

@@ -27,6 +27,7 @@ from redbike.store.agreed import Naming
 from redbike.store.keys import NOTIFIES
 from redbike.store.namespace import make_owner, make_tag
 from redbike.store.processes import CUT, ProcessRecord, compute_checksum
+from redbike.store.sharded.steering import note_end
 from redbike.store.store import Store
 from redbike.store.workers import INTERVAL, REFRESH
 from redbike.text import __version__
@@ -77,6 +78,7 @@ class Presence:
     ) -> None:
         self.listener = listener
         self.owner = owner or make_owner()
+        self.has_left = False  # whether it has ended in order, and the server knows
         self._loop = loop
         self._kind = kind
         self._settings = tuple(describe_shared(settings).items())
@@ -122,12 +124,13 @@ class Presence:
         if self._thread is not None:
             # It may be about to say that this process stops.
             self._thread.join(FAREWELL if is_away else LAST_WORD)
-            if self._thread.is_alive():
+            if self._thread.is_alive() and len(self._loop.store.shards) == 1:
                 # It waits for a server that does not answer.
                 return
         patience = 0.0 if is_away else FAREWELL
         try:
             self._loop.retry_until_up(lambda _: self._loop.store.workers.unregister(self.owner), patience)
+            self.has_left = True
         except RedbikeError as problem:
             log.debug("the end of this process is not noted: %s", problem)
 
@@ -136,6 +139,11 @@ class Presence:
         self._over = True
         with contextlib.suppress(RedbikeError):
             (store or self._loop.store).workers.unregister(self.owner)
+
+    def note_end(self, heard: Sequence[Store]) -> None:
+        """Have those shards that have heard of the end of this process pass it on to the others."""
+        if 0 < len(heard) < len(self._loop.store.whole.shards):
+            note_end(heard, self.owner)
 
     def hurry(self) -> None:
         """Register again soon: what is known of this process has changed."""

@@ -157,19 +157,22 @@ class Left:
 
 def hand_back(
     store: Store, left: Left, settings_for: Callable[[Run], Settings], unregister: Callable[[Store], object]
-) -> None:
+) -> list[Store]:
     """Tell the server what becomes of runs, over a connection of its own: what was interrupted may hold the others.
 
     Then `unregister` is called: a worker that has left nothing behind is not lost. Of several shards, one that is away
-    holds up no other.
+    holds up no other. Return those that have heard of it.
     """
+    heard = list[Store]()
     for number, shard in enumerate(store.shards):
         try:
             with shard.connect_anew() as own:
                 _hand_back_to(own, left.of_shard(store, number), settings_for)
                 unregister(own)
+            heard.append(shard)
         except RedbikeError as error:
             log.error("the remaining runs cannot be handed back, so they count as lost: %s", error)
+    return heard
 
 
 def _hand_back_to(shard: Store, left: Left, settings_for: Callable[[Run], Settings]) -> None:

@@ -169,7 +169,8 @@ class Worker:
             self.runner.abort()
             self.runner.cancel_all()
         finally:
-            hand_back(self.store, left, self.runner.settings_for, self.presence.unregister)
+            heard = hand_back(self.store, left, self.runner.settings_for, self.presence.unregister)
+            self.presence.note_end(heard)
 
     def _list_left(self) -> Left:
         begun = {(run.tag, run.jobid): run for run in self.heartbeat.list_runs()}

@@ -188,7 +188,8 @@ def test_a_master_that_is_away_holds_up_no_job_of_the_others(shell, masters, bik
     assert f"{', '.join(far)} have not heard of it, all others have" in done.stderr
     gone.start()
     wait_until(masters.is_well)
-    # The dispatcher tells the others when they are back.
+    # The dispatcher tells the others when they are back: also that processes have ended meanwhile, so none is lost.
+    wait_until(lambda: [each.kind for each in bike.workers()] == ["dispatcher", "worker"])
     wait_until(lambda: all(shard.queue_limits.read("work-B").pause for shard in bike.store.shards))
     for name in set(names) - set(near):
         bike.set(name, "IN:1s")

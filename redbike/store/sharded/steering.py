@@ -3,6 +3,8 @@
 Each shard notes in ``-agreed`` when it was told last of a queue or a token: so the newest note tells which shard knows
 best, and one that was away takes that over. What is copied to a shard may be older than what it is told just then. So
 it is in doubt meanwhile, which its note does not tell: whoever copies may die.
+
+A process that ends while a shard is away leaves such a note in the others, which is kept until all know of that.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,16 +12,18 @@ from contextlib import suppress
 from typing import Any
 
 from redbike.connection.refusals import translate_errors
-from redbike.errors import Unreachable
+from redbike.errors import RedbikeError, Unreachable
 from redbike.store.blackouts import OF_QUEUE
 from redbike.store.records import decode
-from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, tell_all
+from redbike.store.sharded.routes import Ask, Given, Merge, Named, Route, Shards, any_one, tell_all, try_each
 from redbike.store.store import Store
+from redbike.store.workers import KEPT
 
 NEWER = 1e-6  # seconds between two notes, at least
 ROUNDS = 10  # times that notes are compared in a row
 FIELD = "told:"  # what the notes begin with, before the kind, a colon and the name
 DOUBT = f"{FIELD}?"  # the same of what is in doubt
+ENDED = f"{FIELD}ended:"  # the same of processes that have ended, before the owner
 
 Copy = Callable[[Store, Store, str], None]  # from one shard to another
 Note = tuple[bool, float]  # whether it is not in doubt, and when the shard was told
@@ -46,6 +50,24 @@ def told(kind: str, merge: Merge, get_name: Callable[[Any], str] = str) -> Route
         return tell_all(merge)(shards, tell, given, named)
 
     return route
+
+
+def sign_off(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
+    """Remove a process that ends in those shards that answer; the others hear of it later."""
+    found = try_each(shards, lambda shard: ask(shard)(*given, **named))
+    answering = [shard for shard, each in zip(shards, found, strict=True) if not isinstance(each, Unreachable)]
+    if not answering:
+        raise found[0]
+    if len(answering) < len(shards):
+        note_end(answering, given[0])
+
+
+def note_end(shards: Sequence[Store], owner: str) -> None:
+    """Note in shards that a process has ended in order, for those that have not heard of it."""
+    with suppress(RedbikeError):
+        at = shards[0].timeline.read_clock()
+        for shard in shards:
+            _note(shard, f"{ENDED}{owner}", at)
 
 
 def _read_all(shards: Sequence[Store], field: str) -> Iterator[float]:
@@ -88,7 +110,18 @@ def _copy_news(shards: Sequence[Store]) -> list[str]:
             if notes.get(field, NONE) < best:
                 _copy(shards[newest], shards[number], field, best[1])
                 done.append(f"{shards[number].keys.prefix}: {field.removeprefix(FIELD)}")
+        if field.startswith(ENDED):
+            _forget(field, best, [(shards[number], notes) for number, notes in known.items()], len(shards))
     return done
+
+
+def _forget(field: str, best: Note, known: Sequence[tuple[Store, Mapping[str, Note]]], number: int) -> None:
+    """Forget that a process has ended if all of so many shards know it, or if it is long ago."""
+    is_known = len(known) == number and all(notes.get(field) == best for _, notes in known)
+    if is_known or best[1] < known[0][0].timeline.read_clock() - KEPT:
+        for shard, _ in known:
+            with translate_errors():
+                shard.client.hdel(shard.keys.agreed, field)
 
 
 def _copy(source: Store, target: Store, field: str, at: float) -> None:
@@ -138,4 +171,13 @@ def _copy_token(source: Store, target: Store, name: str) -> None:
             target.client.hset(target.keys.tokens, name, record)
 
 
-_COPIES: Mapping[str, Copy] = {"pause": _copy_pause, "blackout": _copy_blackout, "token": _copy_token}
+def _copy_end(source: Store, target: Store, name: str) -> None:
+    target.workers.unregister(name)
+
+
+_COPIES: Mapping[str, Copy] = {
+    "pause": _copy_pause,
+    "blackout": _copy_blackout,
+    "token": _copy_token,
+    "ended": _copy_end,
+}

@@ -26,7 +26,7 @@ from redbike.store.sharded.routes import (
     tell_all,
     union,
 )
-from redbike.store.sharded.steering import told
+from redbike.store.sharded.steering import sign_off, told
 
 _OF = attrgetter("jobid")
 _FIRST = itemgetter(0)
@@ -221,7 +221,7 @@ TABLE: dict[str, dict[str, Route]] = {
     "workers": {
         "register": reachable(first),
         "renew": reachable(_join_renewed),
-        "unregister": reachable(nothing),
+        "unregister": sign_off,
         "list_all": everywhere(merging.join_processes),
         "list_working": _ONE_OF_ALL,
     },

@@ -6,7 +6,8 @@ from redbike import Redbike, RoundRobin, Unreachable
 from redbike.config.settings import Settings
 from redbike.dispatcher.sharded import Dispatchers
 from redbike.store.namespace import Namespace
-from redbike.store.sharded.steering import catch_up
+from redbike.store.processes import ProcessRecord
+from redbike.store.sharded.steering import catch_up, note_end
 from redbike.store.tokens import Token
 from tests.loops import beside
 from tests.verbs import add_token
@@ -72,6 +73,48 @@ def test_a_shard_that_was_away_knows_what_all_others_know(bike, number):
         assert look(shards[number]) == look(shards[1])
         assert catch_up(shards) == [], "all of them know"
     assert list(bike.fsck()) == []
+
+
+class Gone:
+    """A shard that is away still."""
+
+    @property
+    def client(self):
+        raise Unreachable("it is away")
+
+
+ENTRY = ProcessRecord(0.0, "worker", "web1", 4711, ("work-A",), "1").format_entry()
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_process_that_ends_while_a_shard_is_away_is_not_lost_once_that_is_back(bike, number, monkeypatch):
+    shards, workers = bike.store.shards, bike.store.workers
+    for owner in ("OwnerOf1", "OwnerOf2"):
+        workers.register(owner, ENTRY)
+
+    def fail(owner):
+        raise Unreachable("it is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards[number].workers, "unregister", fail)
+        workers.unregister("OwnerOf1")
+    assert len(workers.list_all()) == 2, "as the other shard is not told yet"
+    assert catch_up([Gone() if shard is shards[number] else shard for shard in shards]) == []
+    assert catch_up(shards) == [f"{shards[number].keys.prefix}: ended:OwnerOf1"]
+    assert [each.id for each in workers.list_all()] == ["web1:4711:OwnerOf2"]
+    assert not any("ended:" in field for shard in shards for field in kept(shard)), "all of them know"
+
+
+def test_the_end_of_a_process_is_forgotten_after_a_day(bike, monkeypatch):
+    shards = bike.store.shards
+    monkeypatch.setattr("redbike.store.sharded.steering.KEPT", -1.0)
+    note_end(shards[:1], "OwnerOf1")
+    catch_up(shards[:2])
+    assert not any("ended:" in field for shard in shards for field in kept(shard))
+
+
+def kept(shard):
+    return [field.decode() for field in shard.client.hgetall(shard.keys.agreed)]
 
 
 class Late:
