@@ -9,6 +9,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments, parse_count, parse_time, prepare_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import open_progress
+from redbike.cli.missing import names_missing
 from redbike.cli.rows import choose_format, find_format, print_rows
 from redbike.config.file import Config
 from redbike.facade.redbike import Redbike
@@ -24,6 +25,7 @@ RUNS = 100  # that are printed, if nothing else is asked for
 MOST = 1_000_000  # rows that may be asked for
 
 
+@names_missing
 def print_jobs(arguments: Arguments, config: Config) -> None:
     """Print jobs; on a terminal the first ones, by what needs a person."""
     limit = _parse_limit(arguments)
@@ -41,6 +43,7 @@ def print_jobs(arguments: Arguments, config: Config) -> None:
     return _print(arguments, bike, first, JOBS, "show_jobs", number, CommandLines(bike.workers()))
 
 
+@names_missing
 def print_runs(arguments: Arguments, config: Config) -> None:
     """Print the last ended runs, the newest first."""
     limit = _parse_limit(arguments) or RUNS
@@ -52,6 +55,7 @@ def print_runs(arguments: Arguments, config: Config) -> None:
     return _print(arguments, bike, runs, PAST_RUNS, "show_runs", show_more=PastRun.show_result)
 
 
+@names_missing
 def print_failures(arguments: Arguments, config: Config) -> None:
     """Print the failures that are kept: on a terminal as a table, otherwise as a JSON object a line."""
     is_plain = not find_format(arguments) and choose_format(arguments)
@@ -74,18 +78,21 @@ def _list_failures(bike: Redbike, found: Iterable[dict[str, Any]]) -> Iterator[S
             yield SimpleNamespace(**{**dict.fromkeys(FAILURES), "outcome": outcome, **kept})
 
 
+@names_missing
 def print_queues(arguments: Arguments, config: Config) -> None:
     """Print every queue."""
     bike = open_to_look(config)
     return _print(arguments, bike, bike.queues(), QUEUES, "show_queues")
 
 
+@names_missing
 def print_workers(arguments: Arguments, config: Config) -> None:
     """Print every dispatcher and worker."""
     bike = open_to_look(config)
     return _print(arguments, bike, bike.workers(), WORKERS, "show_workers")
 
 
+@names_missing
 def print_agenda(arguments: Arguments, config: Config) -> None:
     """Print what runs in each quarter of an hour, by queue; on a terminal as bars, with the densest minutes."""
     hours = parse_count(arguments, "--hours", HOURS, most=MOST_HOURS)
@@ -104,6 +111,7 @@ def print_agenda(arguments: Arguments, config: Config) -> None:
     print_rows(arguments, (SimpleNamespace(**dict(zip(AGENDA, row, strict=True))) for row in rows), AGENDA, show)
 
 
+@names_missing
 def print_log(arguments: Arguments, config: Config) -> None:
     """Print what people have changed, the newest first."""
     limit = _parse_limit(arguments)

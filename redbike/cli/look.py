@@ -7,6 +7,7 @@ import sys
 from redbike.cli.arguments import Arguments, parse_time, prepare_time, tell_time
 from redbike.cli.bike import open_to_look
 from redbike.cli.messages import DONE, FAILED
+from redbike.cli.missing import names_missing
 from redbike.config.file import Config
 from redbike.config.options import ALL_COLUMNS
 from redbike.queries.incident import format_report, gather
@@ -51,6 +52,7 @@ def explain_job(arguments: Arguments, config: Config) -> None:
     print(escape(bike.why(arguments["<JOBID>"], at).encode(errors="replace")))
 
 
+@names_missing
 def report_incident(arguments: Arguments, config: Config) -> None:
     """Print what is known of a span of time, and the first unusual thing in it."""
     # Imported here, as no other command of this module is given a window, and this loads dateutil.

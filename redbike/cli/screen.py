@@ -36,7 +36,7 @@ def draw(view: View | None, problem: str, title: str, clock: Clock, desk: Desk, 
     if problem:
         lines.append(make_text(problem, WRONG))
     if view is not None:
-        lines += _describe(view, clock)
+        lines += _describe(view, clock, not problem)
         footer = [make_text(desk.describe(), ODD if desk.question or desk.said else DIM)] if height >= TALL else []
         sections = _list_found(view, clock, desk) if view.found is not None else _list_sections(view, clock, desk)
         shown = _share(sections, height - len(lines) - len(footer))
@@ -55,7 +55,7 @@ def _make_title(title: str, clock: Clock, width: int) -> Text:
     return left.append(right)
 
 
-def _describe(view: View, clock: Clock) -> Iterator[Text]:
+def _describe(view: View, clock: Clock, is_whole: bool) -> Iterator[Text]:
     """Yield a line that says that all is well, or one for each of the first problems, and one with numbers."""
     glance = view.glance
     health = judge(glance, MAX_LAG)
@@ -66,7 +66,7 @@ def _describe(view: View, clock: Clock) -> Iterator[Text]:
         f"{name_number(rate, 'run')} in the last minute; "
         f"lag {health.metrics['lag']:.1f} s"
     )
-    if health.is_well:
+    if health.is_well and is_whole:
         yield make_text("OK ", GOOD).append(make_text(health.describe()))
     yield from (make_text(text, WRONG) for text in health.problems[:3])
     yield make_text(numbers)

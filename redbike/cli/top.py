@@ -20,12 +20,13 @@ from redbike.cli.desk import Desk, Request
 from redbike.cli.show import print_job, read_job
 from redbike.config.file import Config
 from redbike.connection.check import describe_address
-from redbike.errors import BadConfig, BadJobId, RedbikeError
+from redbike.errors import BadConfig, BadJobId, RedbikeError, Unreachable
 from redbike.facade.redbike import Redbike
 from redbike.process.signals import SignalHandlers, leave_to_others
 from redbike.queries.glance import View, find_jobs, read_view
 from redbike.queries.health import MAX_LAG
 from redbike.schedule.clock import Clock
+from redbike.store.sharded.missing import tolerate_missing
 
 INTERVAL = 2.0  # seconds
 ROWS = 60  # of a table, at most
@@ -99,7 +100,9 @@ class _Reader:
         """Read every `INTERVAL` seconds, until the process ends."""
         while True:
             try:
-                self.view, self.problem = self._read(), ""
+                with tolerate_missing() as missing:
+                    view = self._read()
+                self.view, self.problem = view, _describe_missing(list(missing.values()))
             except (RedbikeError, OSError) as error:
                 self.problem = f"not of now: {error}" if self.view else str(error)
             events.put(b"r")
@@ -135,6 +138,12 @@ class _Reader:
         except (RedbikeError, OSError) as error:
             return f"{request.jobid}: {error}"
         return f"{request.verb} {request.jobid}: {steered[0].word if steered else 'there is no such job'}"
+
+
+def _describe_missing(missing: Sequence[Unreachable]) -> str:
+    """Return which shards are not shown, as one line; "" if all are."""
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    return f"not all is shown{more}: {missing[0]}" if missing else ""
 
 
 class _Events:

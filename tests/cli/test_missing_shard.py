@@ -1,0 +1,128 @@
+"""Commands that list while one of four shards does not answer: they print what the others have, and name it."""
+
+import csv
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from redbike import Redbike
+from redbike.cli.desk import Desk
+from redbike.cli.list import (
+    print_agenda,
+    print_failures,
+    print_jobs,
+    print_log,
+    print_queues,
+    print_runs,
+    print_workers,
+)
+from redbike.cli.look import report_incident
+from redbike.cli.screen import draw
+from redbike.cli.top import _Reader
+from redbike.config.file import Config
+from redbike.config.settings import Settings
+from redbike.connection.client import connect
+from redbike.schedule.clock import Clock
+from redbike.store.processes import ProcessRecord
+from redbike.store.sharded.store import ShardedStore
+from redbike.store.store import Store
+from tests.verbs import Telling
+
+JOBS = [f"bad-{number}:{'AB'[number % 2]}" for number in range(24)]
+AWAY = 1
+
+
+class Arguments(dict):
+    """Nothing is given but what is."""
+
+    def __missing__(self, name):
+        return [] if name == "<PATTERN>" else None
+
+
+@pytest.fixture
+def bike(server_url, prefix, own_server, monkeypatch):
+    """Each job has had a run, which has failed, in four shards, of which one is on a server of its own."""
+    worker = Telling("A:B")
+    with (
+        Redbike(worker, prefix, server_url, shards=4, on_error="reschedule", noted_as="me@here") as bike,
+        connect(own_server.url) as other,
+    ):
+        shards = list(bike.store.shards)
+        shards[AWAY] = Store(other, shards[AWAY].keys.prefix, worker.queue_for)
+        store = ShardedStore(shards, bike.store.agreement)
+        bike._compose(store, store.noted_as("me@here"), worker)
+        store.workers.register("OwnerOf1", ProcessRecord(0.0, "worker", "web1", 1, ("work-A",), "1").format_entry())
+        for jobid in JOBS:
+            bike.set(jobid, "EVERY:1h")
+        bike.run(*JOBS)
+        while bike.work_one():
+            pass
+        for module in ("list", "look"):
+            monkeypatch.setattr(f"redbike.cli.{module}.open_to_look", lambda *given, **named: bike)
+        yield bike
+
+
+@pytest.fixture
+def near(bike, own_server):
+    """The jobs of the shards that answer."""
+    jobids = [jobid for jobid in JOBS if bike.store.number_shard(jobid) != AWAY]
+    assert 0 < len(jobids) < len(JOBS)
+    own_server.stop()
+    return sorted(jobids)
+
+
+@pytest.mark.parametrize("style", ["csv", "json", "table"])
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        (print_jobs, "jobid"),
+        (print_runs, "jobid"),
+        (print_failures, "jobid"),
+        (print_log, "jobid"),
+        (print_queues, "queue"),
+        (print_workers, "id"),
+        (print_agenda, "queue"),
+    ],
+)
+def test_lists_have_what_the_others_have_and_name_it(bike, near, capsys, command, field, style):
+    arguments = Arguments({"--format": style})
+    assert command(arguments, Config(Settings(), None)) == 1
+    said = capsys.readouterr()
+    name = bike.store.shards[AWAY].keys.prefix
+    [line] = said.err.splitlines()
+    assert line.startswith(f"redbike: the shard {name} is missing: ")
+    if style == "table":
+        assert len(said.out.splitlines()) > 1
+        return
+    rows = json.loads(said.out) if style == "json" else list(csv.DictReader(said.out.splitlines()))
+    found = {row[field] for row in rows} - {""}
+    if field == "jobid":
+        assert sorted(found) == near
+    else:
+        assert found
+
+
+def test_an_incident_has_what_the_others_have(bike, near, capsys):
+    assert report_incident(Arguments(), Config(bike.settings, None)) == 1
+    said = capsys.readouterr()
+    assert near[0] in said.out
+    assert f"the shard {bike.store.shards[AWAY].keys.prefix} is missing: " in said.err
+
+
+def test_top_shows_what_the_others_have_and_names_it(bike, near):
+    class News:
+        def put(self, event):
+            raise StopIteration
+
+    reader = _Reader(bike, Desk())
+    with pytest.raises(StopIteration):
+        reader.read_on(News())
+    assert reader.view.glance.total.jobs == len(near)
+    assert f"the shard {bike.store.shards[AWAY].keys.prefix} is missing: " in reader.problem
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(draw(reader.view, reader.problem, "here", Clock(0.0, "UTC"), Desk(), 200, 60))
+    shown = console.export_text()
+    assert "is missing" in shown
+    assert "OK " not in shown
