@@ -21,6 +21,7 @@ from redbike.errors import ServerError
 from redbike.loop.alerts.late import find_late
 from redbike.queries.glance import add_unplaced, find_unplaced, is_all_paused
 from redbike.store.enums import Outcome, Skip
+from redbike.store.sharded.missing import list_missing, tolerate_missing
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS
 from redbike.store.totals import Queue, Total
@@ -52,22 +53,30 @@ class Metrics(Collector):
         self._asking = threading.Lock()  # one at a time: what is known of the counts is kept from one time to the next
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all figures; if the server does not answer, only ``redbike_up``, which is 0, and the version."""
-        with self._asking:
+        """Yield all figures; if the server does not answer, only ``redbike_up``, which is 0, and the version.
+
+        Of several shards, those count that answer. Counters are left out then: it would seem that they begin anew.
+        """
+        with self._asking, tolerate_missing() as missing:
             try:
                 self._store = self._store or self._open_store()
                 found = list(_Collection(self._store, self._find_prefix(), self._timezone).collect())
+                self._note_problem("; ".join(map(str, missing.values())), "some shards are not in the metrics")
             except (ServerError, OSError) as error:
                 found = []
-                if str(error) != self.problem:
-                    log.warning("there are no metrics: %s", error)
-                self.problem = str(error)
-            else:
-                self.problem = ""
+                self._note_problem(str(error), "there are no metrics")
         one = _Collection(self._store, self._find_prefix(), self._timezone)
         yield one.make("redbike_build_info", "The version of Redbike that shows this.", 1, version=__version__)
         yield one.make("redbike_up", "Whether the server answers.", bool(found))
+        if found:
+            text = "Shards that do not answer, of which the other metrics know nothing."
+            yield one.make("redbike_missing_shards", text, len(missing))
         yield from found
+
+    def _note_problem(self, problem: str, what: str) -> None:
+        if problem and problem != self.problem:
+            log.warning("%s: %s", what, problem)
+        self.problem = problem
 
     def _find_prefix(self) -> str:
         if self._prefix is not None:
@@ -121,7 +130,8 @@ class _Collection:
         # Always the same ones, as far as possible: a series with gaps cannot be read.
         shown = {queue.queue for queue in queues[:MOST_QUEUES]}
         yield from self._describe_queues(queues, shown, total.now)
-        yield from self._describe_counts(store.counts.read(), shown)
+        counts = store.counts.read()
+        yield from self._describe_counts(counts, shown) if not list_missing() else ()
         seen = Counter[tuple[str, str]]((process.kind, process.state) for process in processes)
         text = "Dispatchers and workers; a lost one is known for a day."
         family = GaugeMetricFamily("redbike_processes", text, labels=["prefix", "kind", "state"])

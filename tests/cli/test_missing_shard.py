@@ -24,6 +24,7 @@ from redbike.cli.top import _Reader
 from redbike.config.file import Config
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
+from redbike.queries.metrics import Metrics
 from redbike.schedule.clock import Clock
 from redbike.store.processes import ProcessRecord
 from redbike.store.sharded.store import ShardedStore
@@ -126,3 +127,23 @@ def test_top_shows_what_the_others_have_and_names_it(bike, near):
     shown = console.export_text()
     assert "is missing" in shown
     assert "OK " not in shown
+
+
+def test_metrics_have_the_gauges_of_the_others_and_no_counters(bike, own_server):
+    def read():
+        lines = figures.format().splitlines()
+        return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
+
+    figures = Metrics(lambda: bike.store)
+    before = read()
+    assert (before["redbike_up"], before["redbike_missing_shards"], figures.problem) == (1, 0, "")
+    own_server.stop()
+    found = read()
+    assert (found["redbike_up"], found["redbike_missing_shards"]) == (1, 1)
+    assert 0 < found["redbike_jobs"] < before["redbike_jobs"]
+    assert before.keys() - found.keys() == {
+        name for name in before if name.endswith(("_total", "_bucket", "_count", "_sum"))
+    }
+    assert "is missing: " in figures.problem
+    own_server.start()
+    assert read().keys() == before.keys()

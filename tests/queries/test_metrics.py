@@ -42,8 +42,8 @@ def test_an_empty_server(store):
     assert found.pop(("redbike_up",)) == 1
     assert found.pop(("redbike_build_info", __version__)) == 1
     names = """jobs timeline_jobs due_jobs dispatch_lag_seconds paused_jobs failing_jobs dead_jobs late_jobs
-        unarchived_entries skipped_total forgotten_jobs_total rewinds_total unacknowledged_rewinds processes
-            server_refuses_changes"""
+        unarchived_entries missing_shards skipped_total forgotten_jobs_total rewinds_total unacknowledged_rewinds
+        processes server_refuses_changes"""
     assert {name for name, *_ in found} == {f"redbike_{name}" for name in names.split()}
     assert set(found.values()) == {0}
 
