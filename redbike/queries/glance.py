@@ -82,7 +82,7 @@ class View:
 
 
 def read_glance(store: Store, max_lag: float = 0.0, with_rates: bool = True, timezone: str = "UTC") -> Glance:
-    """Read all of it. Those jobs count as due that have been due for more than `max_lag` seconds.
+    """Read all of it. Only those jobs count as due that have been for more than `max_lag` seconds.
 
     `timezone` is that of times of day in options, and of the texts.
     """
@@ -130,9 +130,10 @@ def add_unplaced(total: Total, unplaced: Iterable[Unplaced], max_lag: float = 0.
 
     Until they are tried again, the timeline does not tell that.
     """
-    dues = [each.due for each in unplaced if each.again > total.now and each.due < total.now - max_lag]
+    dues = [each.due for each in unplaced if each.again > total.now and each.due < total.now]
+    late = sum(due < total.now - max_lag for due in dues)
     firsts = dues if total.first_due is None else [*dues, total.first_due]
-    return replace(total, due=total.due + len(dues), first_due=min(firsts, default=None))
+    return replace(total, due=total.due + late, first_due=min(firsts, default=None))
 
 
 def find_jobs(store: Store, text: str) -> Sequence[Job]:

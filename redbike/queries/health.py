@@ -144,7 +144,7 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def _check_overdue(number: int, first: float | None, now: float) -> Iterator[str]:
-    if first is not None:
+    if number and first is not None:
         yield f"{_count(number, 'job')} overdue and not enqueued, the first for {format_length(now - first)}"
 
 

@@ -29,8 +29,8 @@ class Total:
     now: float
     jobs: int  # that have a schedule
     timeline: int  # that have a due time there
-    due: int  # of those on the timeline
-    first_due: float | None  # the due time of the first of these
+    due: int  # of those on the timeline, for longer than was asked for
+    first_due: float | None  # the due time of the first that is due, however short; None if none is
     paused: int
     failing: int  # those that have failed and not succeeded since, as far as that is kept
     unarchived: int  # entries of the journal
@@ -54,7 +54,7 @@ class Totals(Part):
             ("zscore", keys.dispatched, "until"),
         )
         # Somebody may have put a job before the beginning of time.
-        first_due = max(0.0, float(first[0][1])) if due else None
+        first_due = max(0.0, float(first[0][1])) if first and float(first[0][1]) <= now else None
         return Total(now, jobs, timeline, due, first_due, paused, failing, unarchived, dispatched)
 
 

@@ -176,12 +176,12 @@ class ServerCheck:
             yield note(f"Redis does not let the user {user!r} publish: redbike tail shows nothing of what it does")
 
     def _check_refusal(self) -> Iterator[Finding]:
-        """Yield what the server refuses. What is wrong with a key is for the check of jobs to say."""
+        """Yield what the server refuses. What is wrong with a key, or with the shards, is for others to say."""
         try:
             refusal = self._store.questions.find_refusal()
         except Unreachable:
             raise
-        except ServerError:
+        except (BadConfig, ServerError):
             return
         if refusal:
             yield Finding(describe_refusal(refusal))
