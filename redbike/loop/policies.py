@@ -177,12 +177,25 @@ def _decide_late(run: Run, error: str, settings: Settings, now: float) -> NextSt
 
 def decide_lost(run: Run, settings: Settings, now: float) -> NextState:
     """Decide for a job whose worker sent no heartbeats: by ``on-lost``. With ``max-losses`` in a row, for good."""
-    return replace(_decide_without_worker(run, settings, now), outcome=Outcome.LOST)
-
-
-def _decide_without_worker(run: Run, settings: Settings, now: float) -> NextState:
     losses = run.losses + 1
     failure = make_failure(run, f"its worker died or was cut off, {losses} times in a row", "", now)
+    return replace(_decide_without_worker(run, settings, now, losses, failure), outcome=Outcome.LOST)
+
+
+def decide_loop_ended(run: Run, error: BaseException, is_to_blame: bool, settings: Settings, now: float) -> NextState:
+    """Decide for a job whose event loop has ended: by ``on-lost``, as if it had lost its worker.
+
+    It counts as a loss if the run `is_to_blame`, or does not just run again.
+    """
+    losses = run.losses + (is_to_blame or settings.on_lost != "requeue")
+    text = get_message(error)
+    failure = make_failure(run, f"{text}, {losses} times in a row" if is_to_blame else text, "", now)
+    decided = _decide_without_worker(run, settings, now, losses, failure)
+    # Its worker lives, and says so itself.
+    return replace(decided, why="", retried=decided.failure is None, outcome=Outcome.LOST, error=text[:MAX_ERROR])
+
+
+def _decide_without_worker(run: Run, settings: Settings, now: float, losses: int, failure: dict[str, Any]) -> NextState:
     if losses >= settings.max_losses or settings.on_lost == "stop":
         return NextState("die", why="lost", failure=failure)
     if settings.on_lost == "reschedule":

@@ -1,7 +1,7 @@
 """Runs coroutines to their end, from any thread, in an event loop of its own.
 
 A coroutine may end its event loop: it may stop it, or call ``sys.exit()`` in a task. Then all coroutines in that loop
-have failed, and the next one gets a new loop.
+end with `LoopEnded`, and the next one gets a new loop.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from redbike.errors import Overrun, RedbikeError
+from redbike.errors import Overrun
 from redbike.process.leaving import leave_fork
-from redbike.text.printable import describe
+from redbike.worker.current import find_run
+from redbike.worker.loop_ended import LoopEnded, find_end
 
 TOO_LATE = "it was cancelled at its deadline"
 LAST_WORDS = 5.0  # seconds for the tasks of a loop that has ended
@@ -142,6 +143,10 @@ class _Started:
     is_late: bool = False  # it was cancelled at its deadline
     ending: Ending | None = None  # a task that is cancelled before it begins has none
 
+    def find_ending(self, end: LoopEnded) -> Ending:
+        """Return how it has ended, or else ends with its loop. Who has ended that has failed, whatever it returns."""
+        return (None, end) if self.ending is None or end.blames(find_run(self.context)) else self.ending
+
 
 class _Loop:
     """One event loop, that of the program if it is `given`; `changing` guards what is pending in it."""
@@ -248,11 +253,11 @@ class _Loop:
             started.note_end(started.ending or (None, unbegun))
 
     def _serve(self) -> None:
-        why = "the event loop of its worker was stopped by a job"
+        end = LoopEnded("the event loop was stopped by a job")
         try:
             self._loop.run_forever()
         except BaseException as error:
-            why = f"the event loop of its worker was ended by a job: {describe(error)}"
+            end = find_end(error)
         with self._changing:
             self.is_over = True
             pending = list(self._pending)
@@ -260,9 +265,13 @@ class _Loop:
             self._changing.notify_all()
             while self._starting:
                 _discard(self._starting.popleft().given)
-        for started in pending:
-            started.note_end((None, RedbikeError(why)))
+        if pending:
+            end.log(started.jobid for started in pending)
+        endings = [started.find_ending(end) for started in pending]
         self._close()
+        # Only now: no run begins again while it still has last words.
+        for started, ending in zip(pending, endings, strict=True):
+            started.note_end(ending)
 
     def _close(self) -> None:
         tasks = asyncio.all_tasks(self._loop)

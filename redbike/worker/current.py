@@ -23,3 +23,8 @@ def enter_run(run: Run) -> None:
 def is_in_run() -> bool:
     """Tell whether the caller is ``work``, or what that calls."""
     return _current.get(None) is not None
+
+
+def find_run(context: contextvars.Context) -> Run | None:
+    """Return the run of another context."""
+    return context.get(_current)

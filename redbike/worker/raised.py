@@ -11,6 +11,7 @@ from redbike.loop.changes import decide_cancelled
 from redbike.loop.policies import (
     decide_asked_again,
     decide_failed,
+    decide_loop_ended,
     decide_overrun,
     decide_unwanted,
     describe,
@@ -22,6 +23,7 @@ from redbike.loop.worker_class import WorkerClass
 from redbike.store.next_state import NextState
 from redbike.store.run import Run
 from redbike.text.printable import get_message
+from redbike.worker.loop_ended import LoopEnded
 from redbike.worker.run_log import Tracebacks
 
 log = logging.getLogger("redbike.worker")
@@ -53,6 +55,8 @@ class RaisedErrors:
         if isinstance(error, Overrun):
             log.error("%s: gave up when its time was over%s", run.jobid, _say_why(error))
             return self._decide_given_up(run, error, settings)
+        if isinstance(error, LoopEnded):
+            return self._decide_loop_ended(run, error, settings)
         if isinstance(error, BadSchedule):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
@@ -85,6 +89,12 @@ class RaisedErrors:
             return decide_failed(run, wrong, settings, run.now())
         reason = f": {next_state.error}" if next_state.error else ""
         log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(error.after, 3), reason)
+        return next_state
+
+    def _decide_loop_ended(self, run: Run, error: LoopEnded, settings: Settings) -> NextState:
+        next_state = decide_loop_ended(run, error, error.blames(run), settings, run.now())
+        count = f"loss {run.losses + 1} in a row" if error.blames(run) else "by another one"
+        log.warning("%s: its run was ended with its event loop, %s", run.jobid, count)
         return next_state
 
     def _decide_given_up(self, run: Run, error: Overrun, settings: Settings) -> NextState:

@@ -156,7 +156,7 @@ class Worker(RoundRobin):
 """
 
 
-def test_a_coroutine_that_ends_its_loop_fails_with_all_in_it_and_the_worker_goes_on(shell, server_url):
+def test_a_coroutine_that_ends_its_loop_is_lost_and_the_others_in_it_run_again(shell, server_url):
     (shell.folder / "jobs.py").write_text(ASYNCHRONOUS)
     bike = Redbike(RoundRobin("A"), redis_config=server_url)
     worker = shell.start("work", "jobs:Worker('A')", "--concurrency=2")
@@ -170,11 +170,18 @@ def test_a_coroutine_that_ends_its_loop_fails_with_all_in_it_and_the_worker_goes
         assert [run(f"good:{name}:A"), run(f"{name}:A"), run(f"{name}:again:A")] == ["STP", "DIE", "DIE"]
     bike.set("long:A", "NOW")
     wait_until(lambda: bike.is_working("long:A"))
-    assert run("stop:A") == "DIE"
-    wait_until(lambda: bike.tell("long:A")["status"].startswith("DIE"))
+    for name in ("callback", "task"):
+        assert run(f"{name}:last:A") == "DIE", "after three losses"
+        wait_until(lambda: bike.is_working("long:A"))
     errors = {failure["jobid"]: failure["error"] for failure in bike.failures()}
     assert [errors["exit:A"], errors["interrupt:A"]] == ["SystemExit: 3", "KeyboardInterrupt"], "their loop goes on"
-    assert errors["long:A"] == errors["stop:A"] == "RedbikeError: the event loop of its worker was stopped by a job"
+    assert errors["stop:A"] == "the event loop was stopped by a job, 3 times in a row"
+    assert errors["task:A"] == "the event loop was ended by task:A: SystemExit: 3, 3 times in a row"
+    assert {(past.outcome, past.error) for past in bike.runs("long:A")} == {
+        ("lost", f"the event loop was ended by {name}:last:A: SystemExit: 3") for name in ("callback", "task")
+    }
+    assert "long:A" not in errors, "no loss counts for it"
+    bike.cancel("long:A")
     assert run("good:A") == "STP"
     worker.terminate()
     assert worker.wait(timeout=60) == 0
