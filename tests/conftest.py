@@ -18,6 +18,7 @@ from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.connection.embedded import EmbeddedServer
 from redbike.dispatcher.dispatcher import Dispatcher
+from redbike.process import command_log
 from redbike.store.store import Store
 from tests import chance, surroundings
 from tests.commandline import FORK_SERVER, Shell
@@ -58,6 +59,7 @@ def _processes(request):
     for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
         root.removeHandler(handler)
     root.setLevel(LEVEL)
+    command_log._handler = None
 
 
 @pytest.fixture(scope="session")
