@@ -24,8 +24,7 @@ key (after the prefix)    type    content
 ``-timers``               zset    ``job:ID``, ``expires:ID``, ``queue:NAME``, ``quota:NAME``, ``blackout:…``,
                                   ``naming:`` (misplaced.py), scored by when a dispatcher looks at them
 ``-blackouts``            hash    ``job:ID`` or ``queue:NAME`` → JSON: when it is paused again and again, see below
-``-dispatched``           zset    ``until``, scored by the instant up to which all was dispatched; ``until:OWNER`` and
-                                  ``noted``, see below
+``-dispatched``           zset    ``until``, ``until:OWNER``, ``noted``, scored by up to when all was dispatched
 ``-rewinds``              hash    instant to which the server went back → ``KNOWN NOTED``, see below
 ``-spent``                zset    job id of a one-off that has ended, scored by when it is forgotten
 ``-requests``             zset    tags of the latest requests to set, run or cancel jobs, scored by their time
@@ -82,9 +81,8 @@ later. No script searches the list for that entry. It is discarded when its turn
 when the job is enqueued in that queue. So LLEN of the list may be more than the number of jobs that wait. A timer
 ``expires:`` stays in the same way: a dispatcher sees when it comes that the occurrence does not wait any more.
 
-Each dispatcher also keeps the instant up to which it has seen to it itself, as ``until:OWNER``: what has become of that
-tells whether the server still has what it had. It is removed when the dispatcher ends in order. Of those that were
-killed, the latest hundred stay. ``noted`` is the KNOWN of the latest rewind: another dispatcher does not note that too.
+``until:OWNER`` is what a dispatcher has kept last itself, by which it sees whether the server still has what it had. It
+goes when that ends in order; of those killed, the latest hundred stay. ``noted`` is the KNOWN of the latest rewind.
 
 A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
 dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
