@@ -83,7 +83,6 @@ when the job is enqueued in that queue. So LLEN of the list may be more than the
 
 ``until:OWNER`` is what a dispatcher has kept last itself, by which it sees whether the server still has what it had. It
 goes when that ends in order; of those killed, the latest hundred stay. ``noted`` is the KNOWN of the latest rewind.
-
 A rewind is there until somebody has acknowledged it. KNOWN is the instant up to which all was dispatched, as far as a
 dispatcher knew that at NOTED, though the server had an earlier one. If KNOWN is later than NOTED, the server's clock
 was ahead.
