@@ -52,9 +52,10 @@ class Wakeup:
     def _wait_pending(self, seconds: float, script: Callable[[], Call] | None) -> tuple[str | None, Reply | None]:
         line = self.line
         if not line.pending:
-            self._sent = time.monotonic()
             self._call = script() if script else None
             line.send(self._pop, *([pack_call(self._call)] if self._call else []))
+            # Only now, as it may have had to connect before, and the process may have been suspended meanwhile.
+            self._sent = time.monotonic()
         if line.has_reply(seconds, self._stopping.fileno()):
             popped = line.receive()
             reply = line.receive() if line.pending else None
@@ -82,12 +83,13 @@ class Wakeup:
         with translate_errors():
             try:
                 if not self.line.pending:
-                    self._sent, self._call = time.monotonic(), None
+                    self._call = None
                     self.line.make_ready()
                     if self._known != self.line.generation:
                         self.line.send(_ASK_ID)
                         self._id, self._known = int(self.line.receive()), self.line.generation
                     self.line.send(self._pop)
+                    self._sent = time.monotonic()
                 return self.line.fileno()
             except BaseException:
                 self.line.drop()

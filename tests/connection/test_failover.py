@@ -203,6 +203,7 @@ def test_what_a_master_accepted_that_was_suspended_is_told_by_its_own_dispatcher
     returns, _ = (shell.start("dispatch", log=log) for log in ("returns", "stays"))
     wait_until(lambda: bike.health().metrics["dispatchers"] == 2, PATIENCE)
     wait_until(lambda: bike.redis.zcard(bike.store.keys.dispatched) == 3, PATIENCE)
+    wait_until(lambda: bike.redis.info("clients")["blocked_clients"] == 2, PATIENCE)
     master, stopped = find_master(servers), time.time()
     for process in (returns, master.process):
         process.send_signal(signal.SIGSTOP)

@@ -1,13 +1,20 @@
 """How a loop waits: it blocks for wake-ups, and says of an outage at once, again once a minute, and when it is over."""
 
+import os
+import signal
+import threading
+
 import pytest
 
 from redbike.config.settings import Settings
+from redbike.connection.client import connect
 from redbike.dispatcher.dispatcher import Dispatcher
 from redbike.errors import Unreachable
 from redbike.loop import loop
 from redbike.loop.loop import Loop
+from redbike.loop.wakeup import Wakeup
 from redbike.loop.worker_class import RoundRobin
+from redbike.process.signals import StopFlag
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
 from redbike.store.store import Store
@@ -73,6 +80,18 @@ def test_the_job_comes_with_the_wake_up(store, worker, monkeypatch):
     assert store.client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2
     assert worker.source._ahead == ""
     worker.loop.close()
+
+
+def test_the_time_that_it_takes_to_connect_is_no_silence_of_the_server(own_server, monkeypatch):
+    """The process, or the server, may have been suspended meanwhile."""
+    monkeypatch.setattr("redbike.loop.wakeup.SILENCE", 0.3)
+    with connect(own_server.url) as client:
+        wakeup = Wakeup(client, ["wakeup"], StopFlag())
+        pid = own_server.status()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.5, os.kill, (pid, signal.SIGCONT)).start()
+        assert wakeup.wait(0.0, None) == (None, None)
+        wakeup.close()
 
 
 def test_a_take_whose_reply_was_lost_is_repeated(store, worker):
