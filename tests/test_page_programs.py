@@ -4,6 +4,7 @@ import runpy
 import shlex
 import sys
 import time
+import urllib.request
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from redbike.loop.policies import decide_done
 from redbike.store.enums import Outcome
 from redbike.worker.run_log import describe
 from tests.pages import find_block, is_like, list_programs, run_line, start_line, write
+from tests.servers import free_ports
 from tests.verbs import set_job, take_one
 from tests.waiting import wait_until
 
@@ -165,6 +167,20 @@ def test_the_jobs_of_the_web_app_are_worked(shell):
     wait_until(lambda: "works work-remind" in shell.log(), 60)
     assert app.startswith("uvicorn main:app ")
     assert run_program(shell, "import main\nprint(type(main.app).__name__)\n") == "FastAPI\n"
+
+
+def test_a_mounted_page_that_somebody_has_open_does_not_keep_its_server(shell):
+    write(shell, "app.py", find_block("page", "from fastapi import FastAPI, HTTPException"))
+    [port] = free_ports(1)
+    limited = find_block("page", "uvicorn ").strip().replace("shutdown 5", "shutdown 1")
+    server = start_line(shell, f"exec {limited} --port {port}")
+    wait_until(lambda: "Uvicorn running on" in shell.log(), 60)
+    admin = {"x-user": "anna", "host": "shop.example.org"}
+    opener = urllib.request.Request(f"http://127.0.0.1:{port}/jobs/events?page=jobs", headers=admin)
+    with urllib.request.urlopen(opener) as stream:
+        assert stream.readline().startswith(b"retry:")
+        server.terminate()
+        server.wait(timeout=30)
 
 
 def test_the_lines_of_the_log_are_like_those_shown(shell):
