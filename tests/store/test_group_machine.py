@@ -123,8 +123,11 @@ class Groups(World):
         if answer.word == "ok" and (name := self.find(run.jobid)):
             # The third loss in a row is a failure, and so is one of a job that has another schedule by now.
             is_over = answer.detail in ("stopped", "unset")
-            is_lost = how == "lost" and not ending and (is_over or known.run.next == "set")
-            self.note_end(name, run, "failed" if is_lost else ending, is_over)
+            is_replaced = known.run.next == "set"
+            is_lost = how == "lost" and not ending and (is_over or is_replaced)
+            # It is not tried again with another schedule, which says nothing of whether it was well.
+            is_left = how == "again" and is_replaced
+            self.note_end(name, run, "failed" if is_lost else "any" if is_left else ending, is_over)
 
     def note_end(self, name, run, ending, is_over):
         group = self.groups[name]
