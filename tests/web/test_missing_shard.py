@@ -92,6 +92,29 @@ def test_each_list_of_the_api_has_what_the_others_have_and_names_it(bike, near, 
     assert (status, name in found["detail"]) == (503, True)
 
 
+def test_the_agenda_lacks_of_followers_those_whose_parents_nobody_knows(bike, own_server, away):
+    by_shard = [next(each for each in JOBS if bike.store.number_shard(each) == number) for number in range(4)]
+    gone, others = by_shard[away], [each for each in by_shard if each != by_shard[away]]
+    for jobid in others:
+        bike.enter(f"late{{{jobid}}}:A", f"AFTER:{gone}")
+        bike.enter(f"then{{{jobid}}}:A", f"AFTER:{others[0]}")
+    bike.enter(f"one{{{others[0]}}}:A", "EVERY:1h", group_of="G")
+    bike.enter(f"last{{{others[0]}}}:A", "GROUP:G")
+    own_server.stop()
+    api, name = Api(app(bike, api=True)), bike.store.shards[away].keys.prefix
+    status, found = api.ask("GET", "/agenda")
+    assert (status, found.get("missing")) == (200, [name])
+    named = {jobid for row in found["items"] for jobid in row["jobs"] if jobid.startswith(("late", "then", "last"))}
+    assert named == {f"then{{{jobid}}}:A" for jobid in others}
+    for path in ("agenda", "timeline"):
+        shown = api.get(f"/{path}")
+        assert (shown.status_code, f"the shard {name} is missing: " in shown.text) == (200, True), path
+    for jobid, said in ((f"late{{{others[0]}}}:A", "is not known here"), (f"last{{{others[0]}}}:A", "the group G")):
+        shown = api.get("/job", params={"id": jobid})
+        assert (shown.status_code, f"the shard {name} is missing: " in shown.text) == (200, True), jobid
+        assert said in shown.text
+
+
 def test_an_agenda_does_not_name_what_the_one_before_has_lacked(bike, near, own_server, monkeypatch):
     monkeypatch.setattr(background, "KEPT", 0.5)
     api, found = Api(app(bike, api=True)), []

@@ -61,13 +61,16 @@ class Family:
             self.states[state.jobid] = state if is_there else None
 
     def read(self, jobids: Iterable[str]) -> None:
-        """Read those of `jobids` that are not known yet, in one round trip, or in one for a thousand of them."""
+        """Read those of `jobids` that are not known yet, in one round trip, or in one for a thousand of them.
+
+        Those of a shard that is missing stay unknown, and so do all groups then, if the caller tolerates that.
+        """
         wanted = dict.fromkeys(jobids)
         if groups := [each for each in wanted if is_group(each) and each not in self.groups]:
             self.groups |= read_groups(self._store, groups)
         fresh = [jobid for jobid in wanted if jobid not in self.states and not is_group(jobid)]
         for page in split(fresh[: max(0, MOST_JOBS - len(self.states))], PAGE):
-            self.add(self._store.questions.inspect(page))
+            self.add(self._store.questions.list_states(page))
 
     def read_parents(self, jobids: Iterable[str], levels: int = MOST_LEVELS) -> None:
         """Read jobs, their parents, and theirs, in a round trip for each generation."""

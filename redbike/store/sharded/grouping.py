@@ -15,8 +15,9 @@ from redbike.store.group_counts import GroupCounts
 from redbike.store.groups import NAMED, GroupState
 from redbike.store.jobs import JobToSet, Refused
 from redbike.store.sharded.mail import deliver
-from redbike.store.sharded.missing import describe_silent
+from redbike.store.sharded.missing import ask_each, describe_silent
 from redbike.store.sharded.routes import Ask, Given, Named, Shards
+from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group
 
 
@@ -88,16 +89,27 @@ def open_group(shards: Shards, ask: Ask, given: Given, named: Named) -> None:
 
 
 def read_groups(shards: Shards, ask: Ask, given: Given, named: Named) -> dict[str, GroupState]:
-    """Return groups by their names, with what all shards know of them."""
+    """Return groups by their names, with what all shards know of them.
+
+    Each shard may have jobs of any group. So if one is missing, and the caller tolerates that, nothing is known of any.
+    """
     names = list(given[0])
+    if not names:
+        return {}
     most = given[1] if len(given) > 1 else named.get("most", NAMED)
     homes = {shards.find(MARK + name) for name in names}
-    ended: dict[str, list[GroupCounts]] = {}  # of jobs in other shards, of which their homes have not heard
+
+    def list_ended(shard: Store) -> list[tuple[str, GroupCounts]]:
+        return list(chain.from_iterable(shard.links.list_ended(home) for home in homes if shards[home] is not shard))
+
     # Before the counts: what is delivered meanwhile counts twice rather than not at all.
-    for number, shard in enumerate(shards if names else ()):
-        for group, counts in chain.from_iterable(map(shard.links.list_ended, homes - {number})):
-            ended.setdefault(group, []).append(counts)
-    states = [ask(shard)(names, most, shards=len(shards)) for shard in shards] if names else []
+    told = list(ask_each(shards, list_ended))
+    states = list(ask_each(shards, lambda shard: ask(shard)(names, most, shards=len(shards))))
+    if min(len(told), len(states)) < len(shards):
+        return {}
+    ended: dict[str, list[GroupCounts]] = {}  # of jobs in other shards, of which their homes have not heard
+    for group, counts in chain.from_iterable(told):
+        ended.setdefault(group, []).append(counts)
     return {
         name: _add(shards.find(MARK + name), [found[name] for found in states], ended.get(name, ()), most)
         for name in names

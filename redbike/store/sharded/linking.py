@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from redbike.errors import BadConfig, Unreachable
@@ -14,13 +15,14 @@ from redbike.store.jobs import JobToSet, Refused, SetMode, closes_group
 from redbike.store.links import find_subscribers
 from redbike.store.sharded.grouping import place, read_groups, set_followers, tell_homes
 from redbike.store.sharded.missing import describe_silent
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, same
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, by_jobs, same, streamed
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, is_jobid
 
 LASTING = 30.0  # seconds after a subscription in which jobs are set; `lua/confirm.lua` waits for longer
 MOST_CYCLE = 1000  # generations above a job in which it is looked for itself
 MOST_ABOVE = 50_000  # jobs that are read for that
+_OF = attrgetter("jobid")
 
 
 @contextmanager
@@ -173,7 +175,16 @@ def unset(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
 
 def inspect(shards: Shards, ask: Ask, given: Given, named: Named) -> list[JobState]:
     """Return the states of jobs with their followers, without those of a shard that does not answer."""
-    states: list[JobState] = by_jobs()(shards, ask, given, named)
+    return _add_elsewhere(shards, by_jobs()(shards, ask, given, named))
+
+
+def list_states(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[JobState]:
+    """Yield the same, without the jobs of a shard that is missing if the caller tolerates that."""
+    yield from _add_elsewhere(shards, list(streamed("jobids", 0, _OF)(shards, ask, given, named)))
+
+
+def _add_elsewhere(shards: Shards, states: list[JobState]) -> list[JobState]:
+    """Return states with what other shards know: of groups for which jobs wait, and of followers."""
     states = see_whole(states, lambda names: read_groups(shards, lambda shard: shard.groups.read, (names,), {}))
     found = _find_followers(shards, {state.jobid: state.subscribers for state in states if state.subscribers})
     return [

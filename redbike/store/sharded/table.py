@@ -233,6 +233,7 @@ TABLE: dict[str, dict[str, Route]] = {
     },
     "questions": {
         "inspect": linking.inspect,
+        "list_states": linking.list_states,
         "list_missing_rights": _ONE_OF_ALL,
         "find_refusal": everywhere(_first_known),
         "read_schedule": _ONE,
