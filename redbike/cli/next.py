@@ -154,7 +154,7 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike,
     """Return what knows the jobs, and the answer of `Redbike.tell` for the job of this id.
 
     If there is no such job, or no server, raise `error`, which says why the text is not a schedule, with what came of
-    looking for a job.
+    looking for a job. If the server or its shard does not answer, raise that.
     """
     # Imported here, as this loads redis-py, which a schedule does not need.
     from redbike.cli.bike import find_stopped_server, open_to_look
@@ -167,7 +167,7 @@ def _find_job(jobid: str, config: Config, error: BadSchedule) -> "tuple[Redbike,
         raise error from None
     except ServerError as problem:
         # Text with blanks is unlikely to be a job id.
-        raise error if " " in jobid else BadSchedule(f"{error}; it cannot be a job id either: {problem}") from None
+        raise error if " " in jobid else ServerError(f"{problem}; whether it is a job is unknown; {error}") from None
     if job["schedule"] is None and job["status"] is None:
         raise error if " " in jobid else BadSchedule(f"{error}; there is no such job either: {jobid!r:.80}") from None
     # A worker class is loaded for what is a job alone.

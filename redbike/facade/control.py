@@ -8,8 +8,9 @@ invalid; then it has changed nothing. An instant is epoch seconds, or an aware d
 Those of `Maintenance` check and repair what is in Redis.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from typing import TypeVar
 
 from redbike.config.labels import TagLike, read_filter
 from redbike.control.backfilling import Backfill, backfill, check_range, plan
@@ -26,7 +27,10 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.inspection.links import list_uncounted, list_unknown, repair_uncounted, repair_unknown
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store, has_new_halt
+
+T = TypeVar("T")
 
 
 class Control(Part):
@@ -143,18 +147,18 @@ class Maintenance(Part):
         """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
         unknown = (each.describe() for each in list_unknown(self.store))
         uncounted = (each.describe() for each in list_uncounted(self.store))
-        return chain(chain.from_iterable(map(fsck, self.store.shards)), unknown, uncounted)
+        return chain(_ask_each(self.store, fsck), unknown, uncounted)
 
     def repair(self) -> Iterator[tuple[str, bool]]:
         """Put right what `fsck` finds: for each job a line with what was done, and whether it is well now.
 
         Dispatchers and workers may go on meanwhile. It happens as the lines are asked for.
         """
-        repairs = (
-            Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
-            for shard in self._noted.shards
-        )
-        return chain(chain.from_iterable(repairs), repair_unknown(self._noted), repair_uncounted(self._noted))
+
+        def repair(shard: Store) -> Iterator[tuple[str, bool]]:
+            return Repair(shard, self._setter.compute_repair_start(), self._setter.compute_first_due).run()
+
+        return chain(_ask_each(self._noted, repair), repair_unknown(self._noted), repair_uncounted(self._noted))
 
     def acknowledge(self) -> list[str]:
         """Return a line for each time that the server went back, and do not tell it any more: somebody knows of it."""
@@ -168,3 +172,10 @@ class Maintenance(Part):
         left = agreement.list_left()
         gone = self.store.upkeep.flush() + agreement.forget()
         return gone + forget_left(agreement.client, agreement.prefix, left)
+
+
+def _ask_each(store: Store, ask: Callable[[Store], Iterable[T]]) -> Iterator[T]:
+    """Yield what each shard of a store answers, one after the other; an error names that which does not."""
+    for shard in store.shards:
+        with name_if_silent(shard):
+            yield from ask(shard)

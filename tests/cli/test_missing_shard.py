@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
 
-from redbike import Redbike
+from redbike import Redbike, ServerError
 from redbike.cli.desk import Desk
+from redbike.cli.keep import check_jobs
 from redbike.cli.list import (
     print_agenda,
     print_failures,
@@ -18,7 +20,8 @@ from redbike.cli.list import (
     print_runs,
     print_workers,
 )
-from redbike.cli.look import report_incident
+from redbike.cli.look import explain_job, report_incident
+from redbike.cli.next import print_next
 from redbike.cli.screen import draw
 from redbike.cli.top import _Reader
 from redbike.config.file import Config
@@ -60,8 +63,8 @@ def bike(server_url, prefix, own_server, monkeypatch):
         bike.run(*JOBS)
         while bike.work_one():
             pass
-        for module in ("list", "look"):
-            monkeypatch.setattr(f"redbike.cli.{module}.open_to_look", lambda *given, **named: bike)
+        for name in ("list.open_to_look", "look.open_to_look", "bike.open_to_look", "keep.open_bike"):
+            monkeypatch.setattr(f"redbike.cli.{name}", lambda *given, **named: bike)
         yield bike
 
 
@@ -103,6 +106,29 @@ def test_lists_have_what_the_others_have_and_name_it(bike, near, capsys, command
         assert sorted(found) == near
     else:
         assert found
+
+
+@pytest.mark.parametrize("command", [explain_job, print_next, check_jobs])
+@pytest.mark.parametrize("repairs", [None, True])
+def test_what_needs_it_names_it(bike, near, own_server, command, repairs):
+    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == AWAY)
+    arguments = Arguments({"<JOBID>": gone, "<SCHEDULE>": gone, "--repair": repairs})
+    name = bike.store.shards[AWAY].keys.prefix
+    # No invalid input, which ends with another status.
+    with pytest.raises(ServerError, match=re.escape(f"the shard {name} is missing: ")) as found:
+        command(arguments, Config(Settings(), own_server.url))
+    assert str(found.value).count("is missing: ") == 1
+
+
+def test_why_names_the_shard_of_a_parent(bike, own_server):
+    gone, here = (
+        next(each for each in JOBS if (bike.store.number_shard(each) == AWAY) == is_gone) for is_gone in (1, 0)
+    )
+    bike.enter(f"then{{{here}}}:A", f"AFTER:{gone}")
+    own_server.stop()
+    name = bike.store.shards[AWAY].keys.prefix
+    with pytest.raises(ServerError, match=f"^{re.escape(f'the shard {name} is missing: ')}"):
+        bike.why(f"then{{{here}}}:A")
 
 
 def test_an_incident_has_what_the_others_have(bike, near, capsys):

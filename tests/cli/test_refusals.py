@@ -97,7 +97,7 @@ def test_bad_input(jobs, line, said):
     ],
 )
 def test_what_is_not_there(jobs, line, said):
-    check(jobs, line, 2 if " next " in line else 1, said)
+    check(jobs, line, 1, said)
 
 
 def check(jobs, line, status, said):

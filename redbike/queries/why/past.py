@@ -22,6 +22,7 @@ from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry, localize
 from redbike.store.names import check_known_jobid
+from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
@@ -168,6 +169,10 @@ class Reasons:
 
         Raise `BadJobId`, `NoSuchJob`, and `BadConfig` for an instant that is to come.
         """
+        with name_if_silent(self._store):
+            return self._explain(jobid, at)
+
+    def _explain(self, jobid: str, at: float | None) -> str:
         [job] = self._store.questions.inspect([check_known_jobid(jobid)], with_data=True)
         if job.schedule is None and job.status is None and not job.running:
             raise NoSuchJob(f"no such job: {jobid!r}")

@@ -1,5 +1,6 @@
 """Whether whoever reads goes on without the shards that do not answer, and which these are."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from redbike.store.store import Store
 
 T = TypeVar("T")
+_NAMED = re.compile(r"the shard \{.+?\}\S* is missing: ")
 _missing: ContextVar[dict[str, Unreachable] | None] = ContextVar("redbike_missing_shards", default=None)
 
 
@@ -85,8 +87,20 @@ def _pass_over_rest(shard: "Store", stream: Any) -> Any:
 
 def describe_silent(shard: "Store", error: Unreachable) -> Unreachable:
     """Return an error that names the shard which does not answer."""
-    head = f"the shard {shard.keys.prefix} is missing: "
-    return error if str(error).startswith(head) else Unreachable(head + str(error))
+    if _NAMED.match(str(error)):  # it may name another one, of which more was asked
+        return error
+    return Unreachable(f"the shard {shard.keys.prefix} is missing: {error}")
+
+
+@contextmanager
+def name_if_silent(shard: "Store") -> Iterator[None]:
+    """Let an error of whoever asks one shard name it, if there are several."""
+    try:
+        yield
+    except Unreachable as error:
+        if shard.whole is shard:
+            raise
+        raise describe_silent(shard, error) from error
 
 
 def list_listens(store: "Store") -> list[Callable[..., "Iterator[PastRun | LogEntry]"]]:
