@@ -13,7 +13,8 @@ from redbike.config.options import DATA, JobOptions, parse_data
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import check_zone
 from redbike.control.remarks import describe_owner
-from redbike.errors import BadConfig, BadJobId, NoSuchJob
+from redbike.errors import BadConfig, BadJobId, NoSuchJob, RedbikeError
+from redbike.facade.redbike import Redbike
 from redbike.schedule.parser import parse
 from redbike.store.patterns import Steered, escape, expand
 from redbike.text.printable import quote
@@ -37,11 +38,19 @@ def set_job(arguments: Arguments, config: Config) -> None:
     if runs and parsed.is_immediate:
         note_pauses(bike, [jobid])
     if parsed.is_awaiting:
-        # Imported here, as few jobs follow others.
-        from redbike.queries.following.unknown import describe_unknown
+        _note_unknown(bike, jobid)
 
+
+def _note_unknown(bike: Redbike, jobid: str) -> None:
+    """Print that a follower which was set waits for what is no job. It is only advice: the job is set all the same."""
+    # Imported here, as few jobs follow others.
+    from redbike.queries.following.unknown import describe_unknown
+
+    try:
         for said in describe_unknown(bike.store, jobid):
             complain(said)
+    except RedbikeError as error:
+        complain(f"{jobid}: it is set; for what it waits cannot be read: {error}")
 
 
 def read_flags(arguments: Arguments) -> JobOptions:
