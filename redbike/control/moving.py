@@ -42,7 +42,7 @@ from redbike.store.moving.shard import (
     wait_for_replicas,
 )
 from redbike.store.namespace import Namespace, make_tag
-from redbike.store.sharded.mail import deliver_all
+from redbike.store.sharded.mail import deliver_between_all
 from redbike.store.sharded.steering import catch_up
 from redbike.store.store import Store
 from redbike.store.workers import Workers
@@ -275,9 +275,8 @@ def _check_processes(places: Sequence[Namespace]) -> None:
 def _pass_on_news(shards: Sequence[Shard]) -> None:
     """Pass on what dispatchers have not had the time for: what parents have done, and what a shard has missed."""
     stores = [Store(shard.client, shard.keys.prefix, lambda jobid: "") for shard in shards]
-    for number in range(len(stores)):
-        # No replica is waited for: messages do not move.
-        deliver_all(stores, number, patience=0)
+    # No replica is waited for: messages do not move.
+    deliver_between_all(stores)
     catch_up(stores)
 
 

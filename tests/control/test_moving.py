@@ -12,6 +12,7 @@ from redbike.store.keys import FIXED
 from redbike.store.moving import rules
 from redbike.store.moving.lists import divide_entry
 from redbike.store.sharded.mail import deliver
+from redbike.text.group_names import MARK
 from tests.control.moved import World, check_places, fill, list_order
 from tests.crashing import AFTER, Crash, Faults, faulty
 from tests.verbs import add_token
@@ -213,6 +214,21 @@ def test_followers_hear_of_their_parents_wherever_they_are(world):
             bike.dispatch_due()
             ran += iter(bike.work_one, None)
         assert sorted(ran) == ["all:A", "load:A", "one:A", "two:A"]
+
+
+def test_news_of_a_group_reach_its_home_and_then_its_follower_in_one_move(world):
+    bike = world.open(4)
+    # The shard of the job comes after that of the group: it tells that one when that has been asked for its own news.
+    find, jobids = bike.store.number_shard, [f"job-{number}:A" for number in range(32)]
+    name = next(name for name in "abcdefgh" if find(MARK + name) == 1)
+    member, follower = (next(each for each in jobids if find(each) == number) for number in (3, 2))
+    bike.group(name, [(member, "NOW")], then=follower)
+    assert bike.work_one() == member
+    assert world.move(3).number == 3
+    bike = world.open(3)
+    world.now += 1.0
+    bike.dispatch_due()
+    assert [bike.work_one(), bike.work_one()] == [follower, None]
 
 
 def test_limits_are_divided_and_never_more_in_all(world):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from redbike.store.store import Store
 
 PATIENCE = 0.1  # seconds for a replica to have what was delivered: somebody waits
+ROUNDS = 10  # of deliveries: of a group, first its home hears, and then the shard of the follower
 ALONE_FOR = 5.0  # seconds after which a master that had no replica is asked for one again
 
 
@@ -54,3 +55,12 @@ def deliver_all(shards: Sequence["Store"], source: int, patience: float = PATIEN
     for shard in shards[source].links.list_mail():
         if shard < len(shards):
             deliver(shards, source, shard, patience)
+
+
+def deliver_between_all(shards: Sequence["Store"]) -> None:
+    """Deliver the messages of all shards, and those to which these lead. No replica has to have had them."""
+    for _ in range(ROUNDS):
+        if not any(shard.links.list_mail() for shard in shards):
+            return
+        for number in range(len(shards)):
+            deliver_all(shards, number, patience=0)
