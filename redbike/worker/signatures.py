@@ -3,6 +3,7 @@
 A function has one of these forms; each may also have ``jobid``, and more parameters with a default:
 
 - ``()``: it does not look at the data.
+- ``(*args)``: it runs without data alone, as these have no names.
 - ``(data)``: it gets the data as a whole.
 - Any other parameters, or ``**fields``: the data are an object, which has the arguments by their names.
 """
@@ -27,6 +28,7 @@ class CallSignature:
     takes_jobid: bool
     takes_data: bool  # as a whole
     arguments: inspect.Signature  # what a program gives when it sets a job: the data, or what they have
+    rest: str = ""  # the name of ``*args`` if it has no other parameter for data
 
     @property
     def reads_arguments(self) -> bool:
@@ -59,6 +61,10 @@ class CallSignature:
 
     def check(self, data: Any) -> str:
         """Return what is wrong with these data; "" if the function can be called with them."""
+        if self.rest and data:
+            return (
+                f"{self.name}(*{self.rest}) gets arguments by their names, and names none: {data!r:.80} would be lost"
+            )
         if not self.reads_arguments:
             return ""
         if data is not None and not isinstance(data, dict):
@@ -102,9 +108,10 @@ def read_signature(function: object) -> CallSignature:
     name = get_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{name}() has a yield: a call would run none of its code")
+    own = inspect.signature(function).parameters.values()
     parameters = [
         each
-        for each in inspect.signature(function).parameters.values()
+        for each in own
         if each.kind is not each.VAR_POSITIONAL
         and not (each.kind is each.POSITIONAL_ONLY and each.default is not each.empty)
     ]
@@ -119,7 +126,8 @@ def read_signature(function: object) -> CallSignature:
             raise TypeError(f"{name}() has 'data' and the parameter {needed.name!r} without a default: have only one")
     else:
         arguments = [each for each in parameters if each.name != JOBID or each.kind is each.VAR_KEYWORD]
-    return CallSignature(name, JOBID in names, takes_data, inspect.Signature(arguments))
+    rests = [] if arguments else [each.name for each in own if each.kind is each.VAR_POSITIONAL]
+    return CallSignature(name, JOBID in names, takes_data, inspect.Signature(arguments), "".join(rests))
 
 
 def get_name(function: Callable[..., Any]) -> str:

@@ -469,6 +469,23 @@ def wrap_plainly(function):
     return wrapper
 
 
+@pytest.mark.parametrize("data", [{"a": 1}, [1]])
+def test_a_function_of_positions_alone_loses_no_data(own, calls, data):
+    jobs, bike = own
+    said = r"(*rest) gets arguments by their names, and names none: "
+    with pytest.raises(TypeError, match=re.escape(f"{said}{data!r} would be lost")):
+        jobs.job("other", every="1h", data=data)(lambda jobid, *rest: None)
+    function = jobs.job("any", every="1h")(lambda *rest: calls.append(rest))
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        function.enqueue(1)
+    bike.set("any:lost", "NOW", data=data)
+    assert bike.work_one() == "any:lost"
+    assert (calls, said in bike.tell("any:lost")["failure"]["error"]) == ([], True)
+    function.enqueue()
+    bike.work_one()
+    assert calls == [()]
+
+
 @pytest.mark.parametrize(
     ("make", "has_id"),
     [
