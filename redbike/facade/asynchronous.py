@@ -55,7 +55,8 @@ class AsyncRedbike(Overridable):
         refuse_unknown(Redbike, kwargs)
         given = inspect.signature(Redbike).bind(*args, **kwargs)
         check_worker(given.arguments["worker"])
-        self._prepare(lambda: Redbike(*given.args, **given.kwargs), given.arguments["worker"])
+        where = [given.arguments.get(name) for name in ("prefix", "redis_config")]
+        self._prepare(lambda: Redbike(*given.args, **given.kwargs), given.arguments["worker"], where)
 
     @classmethod
     def from_config(cls, path: "str | PathLike[str] | None" = None, worker: WorkerClass | None = None) -> Self:
@@ -63,25 +64,22 @@ class AsyncRedbike(Overridable):
         if worker is not None:
             check_worker(worker)
         bike = cls.__new__(cls)
-        bike._prepare(partial(Redbike.from_config, check_path(path), worker), worker)
+        bike._prepare(partial(Redbike.from_config, check_path(path), worker), worker, [path])
         return bike
 
     @classmethod
     def from_settings(
-        cls,
-        worker: WorkerClass,
-        settings: Settings,
-        client: "redis.Redis",
-        durable: bool = True,
-        noted_as: str | None = None,
-    ) -> Self:
+        cls, worker: WorkerClass, settings: Settings, client: "redis.Redis", durable: bool = True,
+        noted_as: str | None = None
+    ) -> Self:  # fmt: skip
         """An AsyncRedbike from settings that are read already, and a client, see `Redbike.from_settings`."""
         check_worker(worker)
-        bike = cls.__new__(cls)
-        bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as), worker)
+        bike, where = cls.__new__(cls), [settings.prefix, client]
+        bike._prepare(lambda: Redbike.from_settings(worker, settings, client, durable, noted_as), worker, where)
         return bike
 
-    def _prepare(self, make: Callable[[], Redbike], worker: WorkerClass | None = None) -> None:
+    def _prepare(self, make: Callable[[], Redbike], worker: WorkerClass | None = None, where: object = None) -> None:
+        self._given = where
         super()._prepare(make)
         self._introduce(worker)
 
@@ -172,7 +170,7 @@ class AsyncRedbike(Overridable):
 
     @property
     def place(self) -> object:
-        """Where its jobs are, see `Redbike.place`; before the first call, nobody knows whether others have them too."""
+        """Where its jobs are, see `Redbike.place`; itself before the first call."""
         return self if self._bike is None else self._bike.place
 
     async def close(self) -> None:

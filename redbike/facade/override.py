@@ -34,6 +34,7 @@ class Overridable(ABC):
     """What follows an override. `_state` are the attributes that `_assemble` sets, and that an override replaces."""
 
     _state: tuple[str, ...] = ()
+    _given: object = None  # what says where its jobs will be, if it does not connect at once
 
     def _prepare(self, make: Any, worker: Any = None) -> None:
         """Follow each override from now on. `make` is for `_assemble`, which is called at once, or when it is used."""
@@ -48,6 +49,16 @@ class Overridable(ABC):
     @abstractmethod
     def _assemble(self) -> None:
         """Set the attributes of `_state`, for the override that counts now."""
+
+    @property
+    @abstractmethod
+    def place(self) -> object:
+        """Where its jobs are; itself if it has not connected yet."""
+
+    def shares_jobs(self, other: "Overridable") -> bool:
+        """Tell whether another one has the same jobs. Before both have connected, what they were given tells it."""
+        is_known = self.place is not self and other.place is not other
+        return self.place == other.place if is_known else self._given == other._given
 
     def _set_aside(self) -> dict[str, Any]:
         """Remove the attributes of `_state`, and return them. The next use of one of them calls `_assemble`."""

@@ -52,9 +52,8 @@ class AnyRedbike(Protocol):
     def is_closed(self) -> bool:
         """Tell whether it was closed."""
 
-    @property
-    def place(self) -> object:
-        """Where its jobs are: two that have the same one have the same jobs."""
+    def shares_jobs(self, other: Any) -> bool:
+        """Tell whether another one has the same jobs."""
 
     @property
     def set(self) -> Callable[..., Any]:
@@ -146,8 +145,8 @@ class Bikes:
         Raise `RedbikeError` if there is none, or if there are several for different jobs.
         """
         found = [bike for each in self._all if (bike := each()) is not None]
-        if is_in_run() and (running := current_run().bike).place in {bike.place for bike in found}:
-            return cast(AnyRedbike, running)
+        if is_in_run() and any(bike.shares_jobs(current_run().bike) for bike in found):
+            return cast(AnyRedbike, current_run().bike)
         opened = [bike for bike in found if not bike.is_closed]
         awaited = [bike for bike in opened if inspect.iscoroutinefunction(bike.set)]
         chosen = [bike for bike in opened if bike not in awaited]
@@ -157,7 +156,7 @@ class Bikes:
             raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
         if not chosen:
             raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or it is closed: Redbike(jobs) makes one")
-        if len({bike.place for bike in chosen}) > 1:
+        if not all(bike.shares_jobs(chosen[-1]) for bike in chosen):
             raise RedbikeError(f"several Redbikes were made with the Jobs of {name}: say which, by options(bike=…)")
         return chosen[-1]
 

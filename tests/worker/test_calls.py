@@ -431,6 +431,23 @@ def test_an_async_redbike_is_known_before_its_first_call(client, prefix):
         function.options(bike=bike).enqueue("ann")
 
 
+def test_of_two_async_redbikes_with_the_same_jobs_none_need_be_named(client, prefix, bike):
+    one, two = (AsyncRedbike(jobs, prefix, client) for _ in range(2))
+
+    async def main():
+        jobids = [await greet.enqueue("ann")]
+        await one.tell(jobids[0])
+        jobids.append(await greet.enqueue("bob"))
+        other = AsyncRedbike(jobs, f"{prefix}-other", client)
+        with pytest.raises(RedbikeError, match=r"several Redbikes .* say which, by options\(bike="):
+            greet.enqueue("cat")
+        for each in (one, two, other):
+            await each.close()
+        return jobids
+
+    assert sorted(asyncio.run(main())) == sorted(work_all(bike))
+
+
 @pytest.mark.parametrize("data", [None, [1]])
 def test_a_schedule_needs_the_data_of_its_function(data):
     with pytest.raises(TypeError, match=r"job 'greet' has a schedule, but not the data that it needs: .*name"):
