@@ -143,10 +143,11 @@ class Runs:
         """Return when a job is due next, for ``lua/end.lua``."""
         if next_state.due is not None:
             return next_state.due if isinstance(next_state.due, str) else format_time(next_state.due)
-        if not is_one_off(run.schedule):
-            return ""
+        # Of what has stopped, the script knows whether it was a one-off.
+        word = "again" if run.schedule == "STOP" else "spent" if is_one_off(run.schedule) else ""
         setting = self._namespace.forget_after
-        return f"spent{parse_options(run.options).get('forget-after', setting) if run.options else setting}"
+        kept = parse_options(run.options).get("forget-after", setting) if word and run.options else setting
+        return word and f"{word}{kept}"
 
     def _find_expiry(self, run: Run, next_state: NextState) -> str:
         """Return when the next occurrence expires if it is enqueued by the end of a run; "" if it does not."""

@@ -101,6 +101,44 @@ def test_one_that_is_set_or_runs_again_is_not_forgotten(bike, later):
     assert [bool(bike.tell(f"{name}:A")["schedule"]) for name in ("once", "bad", "stopped")] == [True, False, True]
 
 
+@pytest.mark.parametrize("jobid", ["once:A", "bad:A"])
+def test_one_that_runs_again_is_kept_from_then_on(bike, client, jobid):
+    end(bike, jobid)
+    client.zadd(bike.store.keys.spent, {jobid: bike.store.timeline.read_clock() + 60})
+    if jobid == "bad:A":
+        assert forget(bike, 1) == 0, "it has failed for good"
+    bike.worker.work = lambda jobid: None
+    bike.run(jobid)
+    run_all(bike)
+    assert forget(bike, 6.9) == 0
+    assert "forget_at" in bike.tell(jobid)
+    assert forget(bike, 7.1) == 1
+
+
+def test_one_whose_time_comes_while_it_waits_to_be_tried_again_is_forgotten_later(bike):
+    end(bike, "once:A", retries=1, backoff="9d")
+    bike.worker.work = lambda jobid: 1 / 0
+    bike.run("once:A")
+    run_all(bike)
+    assert bike.tell("once:A")["status"].startswith("TML")
+    assert forget(bike, 8) == 0
+    bike.worker.work = lambda jobid: None
+    bike.run("once:A")
+    run_all(bike)
+    assert forget(bike, 6.9) == 0
+    assert forget(bike, 7.1) == 1
+
+
+def test_one_that_runs_again_with_never_stays(client, prefix):
+    bike = Redbike.from_settings(Telling("A"), Settings(prefix=prefix), client)
+    end(bike, "once:A")
+    bike = Redbike.from_settings(Telling("A"), Settings(prefix=prefix, forget_after="never"), client)
+    bike.run("once:A")
+    run_all(bike)
+    assert forget(bike, 1e4) == 0
+    assert bike.tell("once:A")["schedule"] == "STOP"
+
+
 def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
     caplog.set_level(logging.INFO)
     for number in range(120):

@@ -7,16 +7,20 @@ local stops, spends = {}, {}  -- jobs that are stopped, and when one-offs are fo
 local forgotten = false  -- whether any job is unset
 
 local function next_state(job, how, due, home, run, pause)  -- by how its run ended
-  local place, ends = how.place, due == '' or due:sub(1, 5) == 'spent'
+  local place, ends = how.place, due == '' or due:find('^%l')
   if place == 'unset' then
     forget(job)
     forgotten = true
     return 'unset'
   elseif place == 'stop' or place == 'die' or ends and place ~= 'stay' then
-    local after = due:match('^spent(.*)$')
+    local word, after = due:match('^(%l%l%l%l%l)(.*)$')
     -- A one-off that has ended would run again wherever its text is set again.
-    if place == 'stop' or after then stops[#stops + 1] = job end
-    if after and after ~= 'never' then note(spends, stamp(now + after), job) end
+    if place == 'stop' or word == 'spent' then stops[#stops + 1] = job end
+    local had_ended = word == 'again' and call('ZSCORE', spent, job)
+    if had_ended and after == 'never' then change('ZREM', spent, {job}) end
+    if (had_ended or word == 'spent') and after ~= 'never' then
+      note(spends, stamp(now + after), job)
+    end
     mark(job, place == 'die' and DIE or STP)
     return 'stopped'
   end
