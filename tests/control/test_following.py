@@ -288,6 +288,33 @@ def test_of_what_comes_while_a_follower_is_paused_the_latest_is_held(redbike, ca
     assert ran[-1] == ("child", (hours + 1) * HOUR)
 
 
+@pytest.mark.parametrize("how", ["set", "sync", "while it is paused"])
+def test_its_parents_in_another_order_have_ended_all_the_same(redbike, how):
+    bike, ran = make(redbike)
+    bike.set("first", HOURLY)
+    bike.set("second", "EVERY:90m@0")
+    bike.set("both", "AFTER:first,second")
+    bike.run_due(START + 1.2 * HOUR)
+    if how == "sync":
+        bike.sync([("both", "AFTER:second,first")], group="a file")
+    elif how == "while it is paused":
+        bike.pause("both")
+        bike.set("both", "AFTER:second,first")
+        bike.resume("both")
+    else:
+        bike.set("both", "AFTER:second,first")
+    assert bike.tell("both")["schedule"] == "AFTER:second,first"
+    assert bike.tell("both")["waits_for"] == ["second"]
+    assert list(fsck(bike.store)) == []
+    bike.run_due(START + 1.6 * HOUR)
+    assert ran[-1] == ("both", 1.5 * HOUR)
+    assert "skipped" not in bike.tell("both")
+    # Anything else begins to wait anew.
+    bike.run_due(START + 2.2 * HOUR)
+    bike.set("both", "AFTER:first,second any")
+    assert bike.tell("both")["waits_for"] == ["first", "second"]
+
+
 @pytest.mark.parametrize(
     "steps",
     ["set end", "end set end", "other set end", "pause set resume end", "pause set end resume", "pause end resume"],

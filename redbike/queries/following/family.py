@@ -200,7 +200,7 @@ class Family:
             return NEVER
         kept = state.follows if state else None
         # It may be about to be set to others.
-        is_same = kept is not None and tuple(kept["parents"]) == after.parents and kept["when"] == after.ending
+        is_same = kept is not None and set(kept["parents"]) == set(after.parents) and kept["when"] == after.ending
         waits_for = state.waits_for if state and is_same else after.parents
         streams = [self._streams.get(parent, NEVER) for parent in after.parents]
         awaited = [self._streams.get(parent, NEVER) for parent in waits_for]

@@ -1,6 +1,6 @@
 -- A job that is set to follow others, or to be one of a group.
--- keys   statuses, timeline, queued, retry_states, skipped, wakeup, pauses, following, followers,
---        _backfill
+-- keys   schedules, statuses, timeline, queued, retry_states, skipped, wakeup, pauses, following,
+--        followers, _backfill
 
 -- Returns how a job would wait for itself with these links, from it to it; nil if it would not.
 local function find_cycle(job, given)
@@ -49,6 +49,16 @@ end
 local function is_busy(job, run)
   return run or call('HEXISTS', queued, job.id) == 1 or call('ZSCORE', timeline, job.id)
     or job.pause and job.pause.due ~= '-'
+end
+
+-- It stays as it is. If its parents are `turned`, they have this order now: what of them has ended
+-- counts still.
+local function keep_links(job, run, turned)
+  set_member(job, run, is_busy(job, run))
+  if not turned then return end
+  local record = make_follows().record_of(job.id)
+  record.parents, record.is_new = job.follows.parents, true
+  change('HSET', schedules, {job.id, job.schedule})
 end
 
 -- What it follows, and of which group it is one. Returns when it is due, which may be at once, and

@@ -20,6 +20,19 @@ local function has_schedule(job, old)
     and (tail == 0 or old:sub(-tail) == job.schedule:sub(-tail))
 end
 
+-- Whether it follows these jobs already, and only their order is another one.
+local function has_links(job, old, text)
+  local parents, found = job.follows and job.follows.parents, object_of(text)
+  local is_like = parents and old and #old == #job.schedule and job.mode ~= 'keep_schedule'
+  if not is_like or type(found.parents) ~= 'table' or found.when ~= job.follows.when then
+    return false
+  end
+  local missing = {}
+  for _, parent in ipairs(parents) do missing[parent] = true end
+  for _, parent in ipairs(found.parents) do missing[parent] = nil end
+  return #parents == #found.parents and next(missing) == nil
+end
+
 -- Whether a job that has this schedule already stays as it is: in its place, or at rest.
 local function is_kept(job, waits)
   local keeps_place = job.mode == 'keep' or job.mode == 'keep_place'

@@ -37,17 +37,17 @@ end
 -- Phase 2: what becomes of each job.
 for i, job in ipairs(given.jobs) do
   local run, same = run_of(records[i]), has_schedule(job, before[i])
-  local _, home = waiting_of(entries[i])
-  local due = job.due == 'now' and now or job.due
+  local due, _, home = job.due == 'now' and now or job.due, waiting_of(entries[i])
   if paused[i] then job.pause = pause_of(paused[i]) end
   job.is_tried = tried[i] and retry_state_of(tried[i]).due ~= '-'
   local refused, detail = refusal(job, home, stored[i], before[i])
   -- It may have these options already.
   job.new_jitter = job.new_jitter and (stored[i] or false) ~= job.options
+  local turned = not same and has_links(job, before[i], linked[i])
   local kept = before[i] and job.mode == 'keep_schedule'
-    or same and not job.new_jitter and is_kept(job, run or home)
+    or (same or turned) and not job.new_jitter and is_kept(job, run or home)
   if describe and not refused then
-    local said = describe(job, not same and before[i], kept, stored[i])
+    local said = describe(job, not same and before[i], kept and not turned, stored[i])
     if said ~= '' then note(changed, job.id, said) end
   end
   if refused then
@@ -59,7 +59,7 @@ for i, job in ipairs(given.jobs) do
   if not (refused or kept) then
     note(texts, job.id, job.schedule)
     calm[#calm + 1] = job.id
-    if job.follows or linked[i] then due, same = set_links(job, run, due, same) end
+    if job.follows or linked[i] then due, same = set_links(job, run, due, same or turned) end
     if job.paused and not before[i] then pause_at_once(job) end
     local stayed = run and set_in_flight(job, run, due, same)
       or not run and set_idle(job, due, home, same, before[i])
@@ -67,7 +67,7 @@ for i, job in ipairs(given.jobs) do
       count(reason, job.id, number)
     end
   elseif job.follows and not refused then
-    set_member(job, run, is_busy(job, run))
+    keep_links(job, run, turned)
   end
 end
 if is_repeated() then return reply end  -- it must not start a second run

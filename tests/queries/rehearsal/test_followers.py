@@ -107,6 +107,14 @@ def test_a_pause_of_a_follower_ends_by_catchup(redbike, catchup, jobid):
     check(bike, "pause", [jobid], until=START + 5.5 * HOUR)
 
 
+@pytest.mark.parametrize("schedule", ["AFTER:b,a", "AFTER:b,a any"])
+def test_other_parents_have_not_ended_and_the_same_in_another_order_have(redbike, schedule):
+    bike = make(redbike)
+    bike.run_due(START + 1.9 * HOUR)
+    assert bike.tell("both")["waits_for"] == ["b"]
+    check(bike, "set", ["both"], schedule=schedule)
+
+
 @pytest.mark.parametrize("catchup", ["last", "none"])
 @pytest.mark.parametrize(("jobid", "steps"), [("child", "run 60 dispatch"), ("both", "run 60 dispatch pause@19800")])
 def test_a_follower_that_waited_before_its_pause_runs_once_more_for_what_ended_in_it(redbike, catchup, jobid, steps):
