@@ -13,7 +13,7 @@ from redbike.config.file import Config
 from redbike.control.backfilling import MOST_AT_ONCE, Backfill
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
-from redbike.queries.closed import describe_pause
+from redbike.queries.closed import list_paused
 from redbike.schedule.clock import Clock
 from redbike.schedule.moments import join_words
 from redbike.store.backfill import make_jobid
@@ -45,17 +45,16 @@ def backfill_job(arguments: Arguments, config: Config) -> None:
     for line in _explain(found, clock, is_dry):
         complain(line)
     if not is_dry:
-        _note_pauses(bike, found.jobid, clock)
+        _note_pauses(bike, found, clock)
 
 
-def _note_pauses(bike: Redbike, jobid: str, clock: Clock) -> None:
-    """Print that the job, its queue or everything is paused, so that no occurrence runs. It is only advice."""
+def _note_pauses(bike: Redbike, found: Backfill, clock: Clock) -> None:
+    """Print what of the job and its followers is paused, so that no occurrence runs. It is only advice."""
+    jobids = [found.jobid, *found.followers]
     with suppress(RedbikeError):
-        pause = bike.store.questions.inspect([jobid])[0].to_dict().get("paused")
-        if pause:
-            said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
-            complain(f"{jobid} is paused {said}")
-    note_pauses(bike, [jobid], clock.now)
+        for jobid, said in islice(list_paused(bike.store, jobids, clock.zone), SHOWN):
+            complain(f"{jobid} is {said}")
+    note_pauses(bike, jobids, clock.now)
 
 
 def _list_rows(found: Backfill) -> Iterable[SimpleNamespace]:

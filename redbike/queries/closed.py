@@ -5,6 +5,7 @@ from itertools import islice
 
 from redbike.loop.every_host import BY
 from redbike.schedule.clock import Clock
+from redbike.store.namespace import PAGE, split
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
 
@@ -42,6 +43,16 @@ def find_closed(store: Store, jobid: str, zone: str, due: float | None = None) -
     if closed := describe_closed([each for each in limits if each.queue], clock):
         return f"{jobid}: {closed}"
     return describe_closed(limits, clock) or None
+
+
+def list_paused(store: Store, jobids: Sequence[str], zone: str) -> Iterator[tuple[str, str]]:
+    """Yield those of `jobids` that are paused themselves, each with since when, by whom, until when and why."""
+    for page in split(jobids, PAGE):
+        for state in store.questions.inspect(page):
+            if state.pause:
+                pause, clock = state.pause.to_dict(), Clock(state.now, zone)
+                said = describe_pause(pause["since"], pause["until"], pause["by"], pause["reason"], clock)
+                yield state.jobid, f"paused {said}"
 
 
 def describe_closed(found: Iterable[QueueLimits], clock: Clock) -> str:

@@ -26,6 +26,7 @@ from redbike.store.hosts import AT, EVERY
 from redbike.store.namespace import PAGE, Part, split
 from redbike.store.records import decode, encode
 from redbike.store.scripts import Reply
+from redbike.text.parsing import load_object
 
 PARTS = 50  # fields that one script writes
 MOST = 1000  # jobs that follow another one, directly or not
@@ -68,6 +69,11 @@ class Backfills(Part):
             generation = [name for name in dict.fromkeys(names) if name not in found and not _CONTROL.search(name)]
             found |= dict.fromkeys(generation)
         return list(found)[1 : MOST + 2]
+
+    def list_holding(self, jobid: str) -> list[str]:
+        """Return the jobs that hold the backfill of a job while they are paused: itself, and what follows it."""
+        found = load_object(self._read(jobid)[0]) or {}
+        return [jobid, *([] if found.get("alone") else self.list_followers(jobid))]
 
     def read(self, jobid: str) -> tuple[BackfillDetails | None, BackfillDetails | None]:
         """Return how far the backfill of a job is, and how the last one before it has ended; None for none."""

@@ -54,6 +54,15 @@ def test_it_says_what_of_it_is_paused(shell, what):
     assert said.endswith("until somebody resumes it (moving)")
 
 
+@pytest.mark.parametrize("more", [(), ("--alone",)])
+@pytest.mark.usefixtures("bike")
+def test_it_says_which_follower_is_paused(shell, more):
+    shell.run("pause", "report:A")
+    done = shell.run("backfill", "extract:A", *RANGE, *more)
+    said = [line for line in done.stderr.splitlines() if "paused" in line]
+    assert [each.partition(" since ")[0] for each in said] == ([] if more else ["redbike: report:A is paused"])
+
+
 def test_a_dry_run_lists_all_with_what_follows_and_changes_nothing(bike, shell):
     with unchanged(bike.store):
         rows = shell.list_rows("backfill", "load:A", *RANGE, "--dry-run", "--format=csv")

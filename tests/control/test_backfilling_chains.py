@@ -1,11 +1,13 @@
 """Backfills of jobs that others follow: what follows an occurrence runs for the same due time, once."""
 
+import re
 from collections import Counter
 
 import pytest
 
 from redbike import BadConfig, BadJobId
 from redbike.control.backfilling import backfill
+from redbike.queries.why.past import Reasons
 from redbike.store.backfill import make_jobid
 from redbike.store.inspection.fsck import fsck
 from tests.control.test_backfilling import DAY, START, fail_if, make
@@ -179,10 +181,33 @@ def test_while_a_follower_is_paused_nothing_further_begins(redbike, go_on):
     start(bike, 2)
     work_all(bike)
     assert (ran, list(fsck(bike.store))) == ([], [])
+    assert " Its backfill waits, as areport, which follows it, is paused since " in bike.why("extract")
     go_on(bike)
+    assert " Its backfill goes on beside that: 0 of 2 done" in bike.why("extract")
     work_all(bike)
     assert count(ran) == list_nights(2, [jobid for jobid, text in bike.get_schedules() if text != "STOP"])
     assert is_clean_of(bike)
+
+
+def test_why_names_what_holds_a_backfill(redbike):
+    bike, ran = make(redbike)
+    bike.set("areport", "AFTER:orders")
+    bike.pause("areport", reason="secret")
+    start(bike, 2)
+    said = Reasons(bike.store, "UTC", fits=lambda jobid: jobid != "areport").explain("extract")
+    assert " Its backfill waits, as another job, which follows it, is paused since " in said
+    bike.pause_queue(bike.store.name_queue("extract"), reason="disk")
+    assert re.search(r" Its backfill waits, as its queue .* is paused since .* \(disk\): 0 of 2", bike.why("extract"))
+    bike.resume_queue(bike.store.name_queue("extract"))
+    bike.pause("extract")
+    assert " Its backfill waits, as the job is paused: 0 of 2 done" in bike.why("extract")
+    bike.resume("extract")
+    bike.cancel("extract")
+    bike.resume("extract")
+    start(bike, 2, alone=True)
+    assert " Its backfill goes on beside that: " in bike.why("extract")
+    work_all(bike)
+    assert count(ran) == list_nights(2, ["extract"])
 
 
 @pytest.mark.parametrize(("name", "given"), [("range", {"days": 1000}), ("at_once", {"days": 200, "at_once": 100})])

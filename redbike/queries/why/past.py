@@ -6,6 +6,7 @@ from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
 from redbike.loop.every_host import explain_missed
 from redbike.queries.blackouts import find_for, read_for_job, warn_of
+from redbike.queries.closed import describe_closed, list_paused
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.hidden import find_hidden
 from redbike.queries.following.streams import NEVER
@@ -14,7 +15,7 @@ from redbike.queries.hosts import explain_hosts, list_hosts
 from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain_now, explain_pause, explain_waiting
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
-from redbike.store.backfill import describe_backfill
+from redbike.store.backfill import BackfillDetails, describe_backfill
 from redbike.store.blackouts import OF_JOB, Blackout
 from redbike.store.enums import Skip
 from redbike.store.every_host import is_base
@@ -191,7 +192,7 @@ class Reasons:
                 break
             job, situation, clock = again, self._read(again), Clock(again.now, self._timezone)
         if at is None:
-            return f"{explain_now(situation, clock)}{self._explain_backfill(jobid, clock)}"
+            return f"{explain_now(situation, clock)}{self._explain_backfill(situation, clock)}"
         return explain_past(situation, list(self._store.log.list_entries()), at, clock)
 
     def _read(self, job: JobState) -> Situation:
@@ -235,10 +236,27 @@ class Reasons:
             return said
         return f"{said} It is due at {clock.name(due)} at the earliest.{paused}"
 
-    def _explain_backfill(self, jobid: str, clock: Clock) -> str:
-        """Return how far its backfill is, as a further sentence; "" if none is under way."""
-        found, _ = self._store.backfills.read(jobid)
-        return f" Its backfill goes on beside that: {describe_backfill(found, clock)}." if found else ""
+    def _explain_backfill(self, situation: Situation, clock: Clock) -> str:
+        """Return how far its backfill is, and what holds it, as a further sentence; "" if none is under way."""
+        found, _ = self._store.backfills.read(situation.job.jobid)
+        if not found:
+            return ""
+        held = self._find_hold(situation, found, clock)
+        how = f"waits, as {held}" if held else "goes on beside that"
+        return f" Its backfill {how}: {describe_backfill(found, clock)}."
+
+    def _find_hold(self, situation: Situation, found: BackfillDetails, clock: Clock) -> str:
+        """Return why no further occurrence of its backfill runs, as a part of a sentence; "" if one does."""
+        if not found["preparing"] and (closed := describe_closed(situation.queue_limits, clock)):
+            return closed
+        own = situation.job.jobid
+        jobids = self._store.backfills.list_holding(own) if found["left"] and not found["preparing"] else []
+        for jobid, said in list_paused(self._store, jobids, clock.zone):
+            if jobid == own:
+                return "the job is paused"
+            is_shown = self._fits is None or self._fits(jobid)
+            return f"{jobid if is_shown else 'another job'}, which follows it, is {said}"
+        return ""
 
     def _find_queue(self, job: JobState) -> str:
         # Of a damaged job, there may be nothing but the record of its run.

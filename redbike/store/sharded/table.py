@@ -174,6 +174,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "begin": _RUN,
         "end": _ONE,
         "list_followers": linking.list_tree,
+        "list_holding": _ONE,
         "read": _ONE,
         "list_done": _ONE,
         "leave_out": _leave_out,
