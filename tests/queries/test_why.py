@@ -17,7 +17,7 @@ from redbike.store.totals import Depths
 from tests import states
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, LATER, NOW, OLD, QUEUE, START
-from tests.verbs import dispatch, set_job, set_one, take_one
+from tests.verbs import dispatch, run_job, set_job, set_one, take_one
 
 
 def why(store, now=NOW, then=None):
@@ -71,6 +71,15 @@ def test_it_is_paused(store):
     states.timeline(store)
     states.pause(store, until=LATER)
     assert f"until {at(LATER)} (a reason)." in why(store)
+
+
+def test_it_is_paused_but_somebody_has_asked_for_a_run(store):
+    states.timeline(store)
+    states.pause(store)
+    run_job(store.at(START + 1), JOB)
+    waits = f"It has been due since {at(START + 1)} and waits in {QUEUE}, but no worker works this queue."
+    paused = f"it is paused since {at(START)} by somebody@somewhere, until somebody resumes it (a reason)."
+    assert why(store, START + 2) == f"{waits} Besides, {paused}"
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,13 @@ def explain_now(situation: Situation, clock: Clock) -> str:
     job = situation.job
     if job.run:
         return _explain_run(situation, clock)
-    if job.pause:
-        return explain_pause(job, clock)
+    pause = explain_pause(job, clock) if job.pause else ""
     if job.waiting:
-        return explain_waiting(situation, clock)
+        # Somebody has asked for that run: its pause does not hold it.
+        also = f" Besides, {pause[0].lower()}{pause[1:]}" if pause else ""
+        return f"{explain_waiting(situation, clock)}{also}"
+    if pause:
+        return pause
     if situation.awaited and job.timeline is not None and job.due is None:
         return situation.awaited
     if job.timeline is not None:
