@@ -160,9 +160,7 @@ class Queries(Part):
 
         Times are in the setting ``timezone``. Raises `NoSuchJob`, `BadJobId`, and `BadConfig` for an instant to come.
         """
-        return Reasons(self.store.find_shard(jobid), self.settings.timezone, self.settings.grace).explain(
-            jobid, read_instant("at", at)
-        )
+        return Reasons(self.store.find_shard(jobid), self.settings).explain(jobid, read_instant("at", at))
 
     def runs(
         self, *patterns: str, since: InstantLike | None = None, failed: bool = False, limit: int = 100,

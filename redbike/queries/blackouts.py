@@ -23,6 +23,8 @@ from redbike.store.store import Store
 from redbike.store.totals import Queue
 from redbike.text.printable import escape
 
+UNDECIDED = "catchup decides when it runs"
+
 
 class Coming(NamedTuple):
     """The window of a blackout that is on, or else the next one."""
@@ -137,13 +139,19 @@ def make_remark(
     return remark
 
 
-def warn_of(found: Mapping[str, Blackout], due: float, clock: Clock) -> str:
-    """Return that a job is paused when it is due, as a further sentence; "" if it is not."""
+def warn_of(
+    found: Mapping[str, Blackout], due: float, clock: Clock, foretell: Callable[[Window], str] | None = None
+) -> str:
+    """Return that a job is paused when it is due, as a further sentence; "" if it is not.
+
+    `foretell` says what becomes of it then; else it is said that ``catchup`` decides.
+    """
     falls = find_for(found, due)
     if falls is None:
         return ""
     what = "It" if falls.name.startswith(OF_JOB) else describe_name(falls.name)
-    return f" {what[0].upper()}{what[1:]} will be paused then, {falls.describe(clock)}: catchup decides when it runs."
+    then = foretell(falls.window) if foretell else UNDECIDED
+    return f" {what[0].upper()}{what[1:]} will be paused then, {falls.describe(clock)}: {then}."
 
 
 class Held(NamedTuple):
@@ -180,6 +188,20 @@ class Held(NamedTuple):
         number += schedule.next(math.nextafter(window.end, 0)) == window.end
         # The limit counts from the second one on, where the first one waits already.
         return min(number, self.limit + (self.of != "job")), True
+
+    def foretell(self, due: float, schedule: Schedule) -> str:
+        """Return what becomes of an occurrence that is due in one of the windows, as the end of a sentence."""
+        window = next((each for each in self.windows if each.has(due)), None)
+        if window is None or schedule.allows_pause:
+            return UNDECIDED
+        is_left_out = self.catchup == "none" and (self.of == "job" or not schedule.is_awaiting)
+        if not schedule.is_awaiting and window.end - due > self.expires:
+            return "it expires before that ends, and does not run"
+        if not schedule.is_awaiting and self.of != "queue" and window.end - due > self.grace:
+            return "it is late when that ends, by its grace, and does not run"
+        if schedule.runs_once:
+            return "it runs when that ends"
+        return "it does not run, as catchup is none" if is_left_out else UNDECIDED
 
     def _waits_at(self, window: Window, first: float | None, after: float, schedule: Schedule) -> bool:
         """Tell whether one waits in its queue when a window ends: as one expires, the next one that is due follows."""

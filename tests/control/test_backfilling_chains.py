@@ -194,7 +194,7 @@ def test_why_names_what_holds_a_backfill(redbike):
     bike.set("areport", "AFTER:orders")
     bike.pause("areport", reason="secret")
     start(bike, 2)
-    said = Reasons(bike.store, "UTC", fits=lambda jobid: jobid != "areport").explain("extract")
+    said = Reasons(bike.store, bike.settings, lambda jobid: jobid != "areport").explain("extract")
     assert " Its backfill waits, as another job, which follows it, is paused since " in said
     bike.pause_queue(bike.store.name_queue("extract"), reason="disk")
     assert re.search(r" Its backfill waits, as its queue .* is paused since .* \(disk\): 0 of 2", bike.why("extract"))

@@ -174,7 +174,7 @@ def test_a_host_that_is_gone_is_paused_and_resumed_and_forgotten_after_a_day(far
     assert f"until a worker is back ({told['paused']['reason']})" in farm.bike.why(SECOND)
     [state] = farm.store.questions.inspect([BASE])
     assert [each.get("gone", False) for each in list_hosts(farm.store, state)] == [False, True]
-    assert "web2 (gone, no worker of its queue since" in Reasons(farm.store, "UTC").explain(BASE)
+    assert "web2 (gone, no worker of its queue since" in Reasons(farm.store, farm.bike.settings).explain(BASE)
     farm.spread(later=7200, here=["web1", "web2"])
     assert "paused" not in farm.bike.tell(SECOND)
     farm.leave("web2")
@@ -534,13 +534,13 @@ def test_a_one_off_that_was_on_no_host_at_its_time_is_a_problem(farm, caplog, te
     assert [each.text for each in JobsCheck(farm.store).run() if missed in each.text] == [
         f"{other!r}: it {problem.partition(' ')[2]}"
     ]
-    assert Reasons(farm.store, "UTC").explain(other) == f"It {problem.partition(' ')[2]}."
+    assert Reasons(farm.store, farm.bike.settings).explain(other) == f"It {problem.partition(' ')[2]}."
     farm.bike.set(other, text)
     assert farm.bike.tell("clean:B@web5")["status"][:3] == "ENQ"
     farm.bike.unset("clean:B@web5")  # as if it was forgotten
     farm.spread(later=900, here=["web1"])
     assert missed not in str(list_queue_problems(farm))
-    assert missed not in Reasons(farm.store, "UTC").explain(other)
+    assert missed not in Reasons(farm.store, farm.bike.settings).explain(other)
 
 
 def test_a_one_off_does_not_run_again_because_its_options_are_others(farm):

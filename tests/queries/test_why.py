@@ -21,7 +21,7 @@ from tests.verbs import dispatch, run_job, set_job, set_one, take_one
 
 
 def why(store, now=NOW, then=None):
-    return Reasons(store.at(now), "UTC").explain(JOB, then)
+    return Reasons(store.at(now), Settings()).explain(JOB, then)
 
 
 # Now
@@ -90,7 +90,7 @@ def test_it_never_ran_as_its_grace_had_passed(store, own, setting, length):
     set_one(store.at(START), JobToSet(JOB, f"AT:{DUE}", DUE, True, QUEUE, options=options))
     assert store.at(DUE + 901).timeline.skip(JOB, f"{DUE:g}", f"AT:{DUE}", None, 1, Skip.LATE)
     never = f"It never ran: it was due at {at(DUE)}, and its grace{length} had passed before it could run."
-    reasons = Reasons(store.at(DUE + 950), "UTC", setting)
+    reasons = Reasons(store.at(DUE + 950), Settings(grace=setting))
     assert reasons.explain(JOB) == f"{never} redbike run runs it all the same."
     assert (reasons.explain(JOB, DUE + 5), "never" in reasons.explain(JOB, DUE - 5)) == (never, False)
     health = check_health(store.at(DUE + 950), [JOB], 60.0, "UTC", setting)
@@ -393,7 +393,7 @@ def test_what_cannot_be_asked(store):
     ):
         why(store, then=NOW + 1)
     with pytest.raises(BadJobId):
-        Reasons(store, "UTC").explain("a\nb")
+        Reasons(store, Settings()).explain("a\nb")
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,40 @@ def test_next_and_why_say_which_occurrence_falls_into_one(redbike, form):
     resume(bike)
     assert "blackouts" not in bike.tell("job:A")
     assert "paused" not in bike.why("job:A")
+
+
+SOON = f"AT:{START.timestamp() + 1800:.0f}"
+NEVER, LATER = "and does not run", "catchup decides when it runs"
+NONE = "it does not run, as catchup is none"
+
+
+HOURLY = {
+    "job": lambda bike, blackout: bike.pause("job:A", **blackout),
+    "queue": lambda bike, blackout: bike.pause_queue("A", **blackout),
+    "all": lambda bike, blackout: bike.pause_all(**blackout),
+}
+
+
+@pytest.mark.parametrize("form", HOURLY)
+@pytest.mark.parametrize(
+    ("options", "schedule", "said"),
+    [
+        ({"catchup": "none"}, "30 * * * *", dict.fromkeys(("job", "queue", "all"), NONE)),
+        ({"catchup": "last"}, "30 * * * *", dict.fromkeys(("job", "queue", "all"), LATER)),
+        ({"expires": "5m"}, "30 * * * *", dict.fromkeys(("job", "queue", "all"), NEVER)),
+        ({"expires": "30m"}, "30 * * * *", dict.fromkeys(("job", "queue", "all"), LATER)),
+        ({"grace": "5m"}, "30 * * * *", {"job": NEVER, "queue": LATER, "all": NEVER}),
+        ({"catchup": "none"}, SOON, dict.fromkeys(("job", "queue", "all"), "it runs when that ends")),
+        ({"expires": "5m"}, SOON, dict.fromkeys(("job", "queue", "all"), NEVER)),
+        ({"catchup": "none"}, "AFTER:load:B", {"job": NONE, "queue": LATER, "all": LATER}),
+    ],
+)
+def test_why_says_what_becomes_of_an_occurrence_that_falls_into_one(redbike, form, options, schedule, said):
+    bike = redbike(Worker(queues="A:B"), now=START)
+    bike.set("load:B", "30 * * * *")
+    bike.set("job:A", schedule, **options)
+    HOURLY[form](bike, {"every": "25 * * * *", "lasting": "20m"})
+    why = bike.why("job:A")
+    assert why.endswith(f": {said[form]}.") or why.endswith(f", {said[form]}."), why
+    runs = [run.start for run in bike.run_due(timedelta(hours=1)) if run.jobid == "job:A"]
+    assert bool(runs) == (said[form] not in (NEVER, NONE))

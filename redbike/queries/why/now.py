@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from redbike.config.options import find_backfill, parse_options
-from redbike.queries.blackouts import warn_of
+from redbike.config.settings import Settings
+from redbike.queries.blackouts import UNDECIDED, Calendar, warn_of
 from redbike.queries.closed import describe_closed, describe_pause
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.windows import Window
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.history import PastRun
@@ -44,7 +47,7 @@ class Situation:
     processes: Sequence[Process]
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
     flying: int = 0  # runs of its queue
-    grace: float = 0.0  # the setting of this name
+    settings: Settings = field(default_factory=Settings)
     refusal: str = ""  # why the server takes no changes
     awaited: str = ""  # for what a follower waits, as a sentence
     blackouts: Mapping[str, Blackout] = field(default_factory=dict)  # its own, that of its queue, and of everything
@@ -53,6 +56,12 @@ class Situation:
     def schedule(self) -> Schedule | None:
         """The schedule of the job; None if it has none, or a damaged one."""
         return read_schedule(self.job.jobid, self.job.schedule, self.job.options)
+
+    def foretell(self, due: float, window: Window) -> str:
+        """Return what becomes of an occurrence that is due in this window of a blackout, as the end of a sentence."""
+        schedule, calendar = self.schedule, Calendar(self.blackouts, self.settings, due, window.end)
+        held = calendar.find(self.job.jobid, self.queue, self.job.options)
+        return held.foretell(due, schedule) if held and schedule else UNDECIDED
 
     def list_alive(self, kind: str) -> list[Process]:
         """Return the processes of this kind that are alive; of workers, those of its queue."""
@@ -131,9 +140,10 @@ def explain_pause(job: JobState, clock: Clock) -> str:
     return f"It is paused {said}.{again}{held}"
 
 
-def _warn(situation: Situation, due: float, clock: Clock) -> str:
+def _warn(situation: Situation, due: float, clock: Clock, is_try: bool = False) -> str:
     """Return what pauses it, its queue or everything when it is due, as a sentence; "" if nothing does."""
-    if blackout := warn_of(situation.blackouts, due, clock):
+    foretell = None if is_try else partial(situation.foretell, due)
+    if blackout := warn_of(situation.blackouts, due, clock, foretell):
         return blackout
     # A pause that has not ended by then goes on already.
     closed = describe_closed(situation.queue_limits, Clock(due, clock.zone))
@@ -215,7 +225,7 @@ def _explain_timeline(situation: Situation, clock: Clock) -> str:
             waits = f"It has been due since {clock.name(tried.due)}; a worker without a command or function for it"
             return f"{waits} has left it to others; it is offered again at {clock.name(due)}, {clock.measure(due)}."
         if tried.tries and tried.due is not None:
-            when = f"{clock.name(due)}, {clock.measure(due)}.{_warn(situation, due, clock)}"
+            when = f"{clock.name(due)}, {clock.measure(due)}.{_warn(situation, due, clock, is_try=True)}"
             return f"Its occurrence of {clock.name(tried.due)} is tried again at {when}"
         text = situation.schedule.explain(clock.zone) if situation.schedule else ""
         said = f": {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
@@ -241,7 +251,7 @@ def _explain_failure(situation: Situation, clock: Clock) -> str:
 def _explain_stop(situation: Situation, clock: Clock) -> str:
     status = Status.parse(situation.job.status)
     since = f" since {clock.name(status.time)}" if status else ""
-    if dropped := describe_drop(situation.job, situation.grace, clock):
+    if dropped := describe_drop(situation.job, situation.settings.grace, clock):
         return f"It {dropped}. redbike run runs it all the same."
     schedule, last = situation.schedule, next(iter(situation.runs), None)
     if schedule is not None and schedule.never_runs and last:

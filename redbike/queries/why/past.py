@@ -1,7 +1,10 @@
 """Explain why a job did not run at an instant that is past, or does not run now."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
+from redbike.config.settings import Settings
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.loop.blackouts import describe_name
 from redbike.loop.every_host import explain_missed
@@ -16,7 +19,7 @@ from redbike.queries.why.now import ENDS, FAR, Situation, describe_drop, explain
 from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.backfill import BackfillDetails, describe_backfill
-from redbike.store.blackouts import OF_JOB, Blackout
+from redbike.store.blackouts import OF_JOB
 from redbike.store.enums import Skip
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
@@ -41,7 +44,7 @@ def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock
     due = None if schedule is None else find_last(schedule, at)
     if due is None:
         if situation.job.dropped is not None and situation.job.dropped <= at:
-            return f"It {describe_drop(situation.job, situation.grace, clock)}."
+            return f"It {describe_drop(situation.job, situation.settings.grace, clock)}."
         # A schedule that has run out, or was stopped, says nothing of what it was.
         if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
             return _describe_run(run, clock)
@@ -152,17 +155,14 @@ def _is_about(entry: LogEntry, jobid: str, subject: str) -> bool:
 
 
 class Reasons:
-    """Explains jobs of `store`. Times are shown in the IANA zone `timezone`; `grace` is the setting of this name.
+    """Explains jobs of `store`. Times are shown in the zone of `settings`.
 
     With `fits`, nothing is told of what a job waits for unless all of that fits.
     """
 
-    def __init__(
-        self, store: Store, timezone: str, grace: float = 0.0, fits: Callable[[str], bool] | None = None
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, fits: Callable[[str], bool] | None = None) -> None:
         self._store = store
-        self._timezone = timezone
-        self._grace = grace
+        self._settings = settings
         self._fits = fits
 
     def explain(self, jobid: str, at: float | None = None) -> str:
@@ -177,7 +177,7 @@ class Reasons:
         [job] = self._store.questions.inspect([check_known_jobid(jobid)], with_data=True)
         if job.schedule is None and job.status is None and not job.running:
             raise NoSuchJob(f"no such job: {jobid!r}")
-        clock = Clock(job.now, self._timezone)
+        clock = Clock(job.now, self._settings.timezone)
         if at is not None and at > job.now:
             raise BadConfig(
                 f"bad --at: {clock.name(at)} is in the future, {clock.measure(at)}; redbike next shows the future"
@@ -190,7 +190,7 @@ class Reasons:
             [again] = self._store.questions.inspect([jobid], with_data=True)
             if (again.queued, again.running) == (job.queued, job.running):
                 break
-            job, situation, clock = again, self._read(again), Clock(again.now, self._timezone)
+            job, situation, clock = again, self._read(again), Clock(again.now, self._settings.timezone)
         if at is None:
             return f"{explain_now(situation, clock)}{self._explain_backfill(situation, clock)}"
         return explain_past(situation, list(self._store.log.list_entries()), at, clock)
@@ -199,8 +199,7 @@ class Reasons:
         store, queue = self._store, self._find_queue(job)
         runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
         found = {each.queue: each for each in store.depths.list_all(with_rates=False)}
-        blackouts = read_for_job(store, job.jobid, queue)
-        return Situation(
+        situation = Situation(
             job=job,
             runs=runs,
             queue=queue,
@@ -208,11 +207,12 @@ class Reasons:
             processes=store.workers.list_all(),
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
-            grace=self._grace,
-            awaited=self._explain_awaited(job, blackouts) if job.follows else self._explain_hosts(job, queue),
-            blackouts=blackouts,
+            settings=self._settings,
+            blackouts=read_for_job(store, job.jobid, queue),
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",
         )
+        awaited = self._explain_awaited(situation) if job.follows else self._explain_hosts(job, queue)
+        return replace(situation, awaited=awaited)
 
     def _explain_hosts(self, job: JobState, queue: str) -> str:
         """Return where a job for every host runs; "" for any other job."""
@@ -220,19 +220,20 @@ class Reasons:
             return ""
         if missed := explain_missed(job, self._store.hosts.read(job.jobid).began):
             return f"It {missed}."
-        return explain_hosts(job.jobid, list_hosts(self._store, job), queue, Clock(job.now, self._timezone))
+        return explain_hosts(job.jobid, list_hosts(self._store, job), queue, Clock(job.now, self._settings.timezone))
 
-    def _explain_awaited(self, job: JobState, blackouts: Mapping[str, Blackout]) -> str:
+    def _explain_awaited(self, situation: Situation) -> str:
         """Return for what a follower waits, as a sentence, and whether it will be paused when it is due by that."""
+        job, blackouts = situation.job, situation.blackouts
         family = Family(self._store.whole)
         family.add([job])
         family.read_parents([job.jobid], MOST_GENERATIONS)
         if self._fits and job.jobid in find_hidden(family, self._fits):
             return HIDDEN
-        clock = Clock(job.now, self._timezone)
+        clock = Clock(job.now, self._settings.timezone)
         said, due_times = explain_follower(family, job, clock), list_due_times(family, job) if blackouts else NEVER
         due = None if due_times.allows_pause else due_times.next(job.now)
-        if due is None or not (paused := warn_of(blackouts, due, clock)):
+        if due is None or not (paused := warn_of(blackouts, due, clock, partial(situation.foretell, due))):
             return said
         return f"{said} It is due at {clock.name(due)} at the earliest.{paused}"
 

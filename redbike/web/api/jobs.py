@@ -242,5 +242,5 @@ def explain_job(call: Call) -> Answer:
     """Return why a job does not run now, or did not then."""
     jobid, at = call.known_jobid, call.get_time("at", looks_back=True)
     bike, fits = call.site.bike, call.fits if call.permit.jobs else None
-    reasons = Reasons(bike.store.find_shard(jobid), bike.settings.timezone, bike.settings.grace, fits)
+    reasons = Reasons(bike.store.find_shard(jobid), bike.settings, fits)
     return Answer({"jobid": jobid, "why": reasons.explain(jobid, at)})
