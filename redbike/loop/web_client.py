@@ -1,4 +1,4 @@
-"""Calls of other services over HTTP. They follow redirections, but to nothing else than HTTP."""
+"""Calls of other services over HTTP. A GET follows redirections, but to nothing else than HTTP; a POST follows none."""
 
 import urllib.error
 import urllib.request
@@ -13,6 +13,9 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: urllib.request.Request, fp: IO[bytes], *more: Any) -> urllib.request.Request | None:
         fp.close()
+        if req.data is not None:
+            # What urllib makes of it is a GET, whose answer would say that the data had come.
+            return None
         return super().redirect_request(req, fp, *more)
 
 

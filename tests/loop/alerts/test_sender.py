@@ -89,12 +89,18 @@ def test_a_damaged_line_is_sent_as_it_is(pinged, line):
 
 @pytest.mark.parametrize(
     ("answer", "how"),
-    [(500, "the answer is 500"), (404, "the answer is 404"), ("file:///etc/passwd", "the answer is 302")],
+    [
+        (500, "the answer is 500"),
+        (404, "the answer is 404"),
+        ("file:///etc/passwd", "the answer is 302"),
+        ("/there", "the answer is 302"),
+    ],
 )
-def test_a_url_that_refuses(pinged, answer, how):
+def test_a_url_that_refuses_or_leads_elsewhere(pinged, answer, how):
     pinged.answers = [answer]
     sent = Sender(f"{pinged.url}/secret", "app").send(LINES)
     assert (sent.is_sent, "secret" in sent.how, sent.how) == (False, False, how)
+    assert pinged.called == ["/secret"]
 
 
 def test_a_service_that_does_not_answer_is_given_up(pinged, monkeypatch):
