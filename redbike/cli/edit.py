@@ -51,6 +51,9 @@ def edit_jobs(arguments: Arguments, config: Config) -> int:
     session = _Session(bike, exported, folder / "jobs.csv", editor, is_sure=arguments["--yes"])
     try:
         return session.run()
+    except BaseException:
+        session.is_kept = session.is_edited
+        raise
     finally:
         if session.is_kept:
             complain(f"your edits are in {session.path}")
@@ -73,22 +76,30 @@ class _Session:
 
     def __init__(self, bike: Redbike, exported: Mapping[str, Cells], path: Path, editor: str, is_sure: bool) -> None:
         self.path, self.is_kept = path, False
+        self._written: bytes | None = None  # what was in the file before somebody edited it
         self._exported, self._is_sure, self._editor = exported, is_sure, editor
         self._editing = Editing(bike.store.noted_as(name_operator()), bike.settings, exported)
 
     def run(self) -> int:
         """Edit until it is right, and change what is wanted; return the exit status."""
         self._write()
-        before = self.path.read_bytes()
+        self._written = self.path.read_bytes()
         while True:
             _run_editor(self._editor, self.path)
-            after = self.path.read_bytes() if self.path.exists() else b""
-            if after == before or not after.strip():
-                complain(UNCHANGED if after.strip() else f"the file is empty: {UNCHANGED}")
+            if not self.is_edited:
+                complain(UNCHANGED if self._read().strip() else f"the file is empty: {UNCHANGED}")
                 return DONE
             status = self._try_to_apply()
             if status is not None:
                 return status
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the file has anything that it did not have at first."""
+        return self._written is not None and self._read() != self._written and bool(self._read().strip())
+
+    def _read(self) -> bytes:
+        return self.path.read_bytes() if self.path.exists() else b""
 
     def _write(self) -> None:
         with open(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", **AS_TEXT) as file:
@@ -132,7 +143,6 @@ class _Session:
         return BAD
 
     def _apply(self, edited: Edited, has_conflicts: bool) -> int:
-        self.is_kept = True
         # It may have been some time ago that a person was asked.
         late = self._editing.find_conflicts(edited)
         self._name_conflicts(late)

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 
+from redbike import Redbike, RoundRobin
 from redbike.config.options import ALL_COLUMNS
 from tests.cli.refused import check_refused
 from tests.states import dump, unchanged
@@ -355,3 +356,49 @@ def test_on_a_terminal_it_asks_and_leads_back_to_the_editor(desk, bike, shell):
         assert terminal.end() == 0
         assert "nothing was changed" in terminal.shown
     assert list_left(shell) == []
+
+
+def check_kept(shell, said):
+    """The edits are kept, and named; return them."""
+    [left] = list_left(shell)
+    assert f"redbike: your edits are in {left}" in said
+    return left.read_text()
+
+
+BREAKING = """
+echo begun >> turns
+[ "$(grep -c begun turns)" = 1 ] || exit 1
+sed -i 's/^report:A,EVERY:1h@0/report:A,nonsense/' "$1"
+"""
+
+
+def test_what_was_edited_is_kept_if_the_next_editor_fails_or_somebody_interrupts_it(desk, bike, shell):
+    desk.use(BREAKING)
+    with Terminal(shell, "edit") as terminal, unchanged(bike.store):
+        terminal.read_until("Edit it again? [y]es, [n]o: ")
+        terminal.write("y\n")
+        assert terminal.end() == 1
+        assert "report:A,nonsense" in check_kept(shell, terminal.shown)
+    list_left(shell)[0].unlink()
+    desk.use("sed -i 's/^report:A,EVERY:1h@0/report:A,@daily/' \"$1\"")
+    with Terminal(shell, "edit") as terminal, unchanged(bike.store):
+        terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
+        terminal.write("\x03")
+        assert terminal.end() == 130
+        assert "report:A,@daily" in check_kept(shell, terminal.shown)
+
+
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_what_was_edited_is_kept_if_the_server_has_gone_away(own, is_edited):
+    own.environment["TMPDIR"] = str(own.folder)
+    own.server.start()
+    with Redbike(RoundRobin("A"), redis_config=own.server.url) as bike:
+        bike.set("report:A", HOURLY)
+    change = "s/^report:A,EVERY:1h@0/report:A,@daily/" if is_edited else ""
+    Desk(own, None).use(f"sed -i '{change}' \"$1\"; kill -9 {own.server.status()['pid']}; exit {not is_edited:d}")
+    done = own.run("edit", "--yes")
+    assert (done.returncode, "cannot reach Redis" in done.stderr) == (1, is_edited), done.stderr
+    if is_edited:
+        assert "report:A,@daily" in check_kept(own, done.stderr)
+    else:
+        assert list_left(own) == []
