@@ -146,10 +146,13 @@ class _Session:
         # It may have been some time ago that a person was asked.
         late = self._editing.find_conflicts(edited)
         self._name_conflicts(late)
-        changes = self._editing.apply(edited.leave_out(late))
+        edited = edited.leave_out(late)
+        changes = self._editing.apply(edited)
         bad = [change for change in changes if change.difference == Difference.BAD]
         for change in bad:
             complain(_describe_bad(change))
+        for jobid in edited.removed if bad else ():
+            complain(f"{jobid}: it is not removed, as a row is bad")
         complain(describe_counts(_count(changes)))
         self.is_kept = bool(bad or late or has_conflicts)
         return BAD if bad else FAILED if self.is_kept else DONE

@@ -402,3 +402,20 @@ def test_what_was_edited_is_kept_if_the_server_has_gone_away(own, is_edited):
         assert "report:A,@daily" in check_kept(own, done.stderr)
     else:
         assert list_left(own) == []
+
+
+def test_no_job_goes_if_somebody_has_made_the_row_with_its_new_id_a_bad_one(desk, bike, shell):
+    bike.set("other:A", "EVERY:1h")
+    desk.use("sed -i 's/^report:A,EVERY:1h@0/daily:A,AFTER:other:A/' \"$1\"")
+    with Terminal(shell, "edit", "report:A") as terminal:
+        terminal.read_until("Change that? [y]es, [n]o, [e]dit again: ")
+        bike.set("other:A", "AFTER:daily:A")
+        terminal.write("y\n")
+        assert terminal.end() == 2
+        said = terminal.shown
+    assert "'daily:A': bad schedule" in said
+    assert "redbike: report:A: it is not removed, as a row is bad" in said
+    assert "redbike: 1 bad" in said
+    assert "daily:A,AFTER:other:A" in check_kept(shell, said)
+    found = bike.tell("report:A")
+    assert (found["schedule"], found["options"]) == (HOURLY, {"retries": 3, "tags": "billing"})

@@ -144,8 +144,12 @@ class Editing:
         return self._sync(edited, dry_run=True)
 
     def apply(self, edited: Edited) -> list[Change]:
-        """Change the jobs, and return what became of each."""
+        """Change the jobs, and return what became of each. If a row is refused after all, no job is removed."""
         changes = self._sync(edited, dry_run=False)
+        if refused := [change.jobid for change in changes if change.difference == Difference.BAD]:
+            # One that is to go may be the same as one that was refused, which has a new id.
+            edited = edited.leave_out([*refused, *edited.removed])
+            changes = [change for change in changes if change.difference != Difference.REMOVED]
         if edited.resumed:
             resume_jobs(self._store, edited.resumed, self._settings)
         if edited.opened:
