@@ -246,28 +246,30 @@ class Alerting:
         self._store.alerts.alert(_add_labels(self._store, changes), gather=max(GATHER, SPACING - since))
 
     def _send(self, store: Store) -> None:
-        """Send the messages of a shard whose time has come."""
+        """Send the message of a shard whose time came first. There is a look before the next one: it may take long."""
         known = store.alerts.read()
-        for name, record in known.told.items():
-            message = Message.parse(record) if name.startswith((WAITING, SENDING)) else None
-            if message is not None and message.at <= known.now:
-                self._send_one(store, name, record, message, known)
+        found = ((name, Message.parse(known.told[name])) for name in known.told if name.startswith((WAITING, SENDING)))
+        due = [(message.at, name, message) for name, message in found if message and message.at <= known.now]
+        for _, name, message in sorted(due):
+            if self._send_one(store, name, message, known):
+                return
 
-    def _send_one(self, store: Store, name: str, record: str, message: Message, known: Known) -> None:
+    def _send_one(self, store: Store, name: str, message: Message, known: Known) -> bool:
+        """Send a message, unless another process does; return whether this one did."""
         assert self._sender is not None
-        claimed = f"{SENDING}{make_tag()}" if name == WAITING else name
+        claimed, record = f"{SENDING}{make_tag()}" if name == WAITING else name, known.told[name]
         mine = replace(message, at=known.now + CLAIM_TIMEOUT, tries=message.tries + 1)
         changes = [Change(claimed, record if claimed == name else None, mine.format())]
         if claimed != name:
             changes += [Change(name, record, None), Change(SENT, known.told.get(SENT), format_time(known.now))]
         if not all(store.alerts.alert(changes, together=True)):
-            # Another process sends it.
-            return
+            return False
         began = time.monotonic()
         sent = self._sender.send(_list_lines(mine, known.now))
         self._sending += time.monotonic() - began
-        left = None if sent.is_sent else self._put_off(mine, known.now, sent.how)
+        left = None if sent.is_sent else self._put_off(mine, store.timeline.read_clock(), sent.how)
         store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
+        return True
 
     def _put_off(self, message: Message, now: float, problem: str) -> Message | None:
         """Return a message that was not sent, to be tried again; None if it was tried often enough."""

@@ -8,8 +8,9 @@ from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
 from redbike.loop.alerts.conditions import MOST_FAILING
-from redbike.store.alerts import MOST_LINES, Change
-from redbike.store.enums import Skip
+from redbike.loop.alerts.sender import format_alert
+from redbike.store.alerts import MOST_LINES, Change, Message
+from redbike.store.enums import Alert, Skip
 from redbike.store.inspection.fsck import fsck
 from redbike.store.next_state import NextState
 from redbike.store.store import Store
@@ -374,6 +375,55 @@ def test_a_message_of_a_process_that_died_is_sent_by_another(world, bike, pinged
     world.at(NOON + CLAIM_TIMEOUT, 1).look()
     world.at(NOON + CLAIM_TIMEOUT + 100, 1).look()
     assert told(pinged) == [[("failed", "a:A")]]
+
+
+@pytest.fixture
+def slow(world, monkeypatch):
+    """A dispatcher that has three messages to send, to a receiver that takes 29 s; `slow.then` are called meanwhile."""
+    dispatcher, clock = world._made[0], [NOON]
+    dispatcher._store = dispatcher._missed._store = world.store.follow(lambda: clock[0])
+    dispatcher.then = []
+    send = dispatcher._sender.send
+
+    def send_slowly(lines):
+        clock[0] += 29
+        if dispatcher.then:
+            dispatcher.then.pop(0)(clock[0])
+        return send(lines)
+
+    monkeypatch.setattr(dispatcher._sender, "send", send_slowly)
+    messages = [
+        Message(NOON - number, [format_alert(Alert.LATE, "x", NOON, jobid=f"{number}:B")]) for number in (3, 2, 1)
+    ]
+    changes = [Change(f"sending:{number}", None, message.format()) for number, message in enumerate(messages)]
+    assert all(world.store.alerts.alert(changes))
+    return dispatcher
+
+
+def test_a_message_that_waits_for_a_slow_receiver_is_sent_once(world, pinged, slow):
+    slow.then = [lambda now: None, lambda now: None, lambda now: world.at(now, 1).look()]
+    for _ in range(3):
+        slow.look()
+    assert told(pinged) == [[("late", f"{number}:B")] for number in (3, 2, 1)]
+
+
+def test_a_job_that_fails_and_is_well_again_while_a_slow_receiver_is_told_is_told(world, bike, pinged, slow):
+    bike.set("a:A", "EVERY:1h")
+
+    def end(now):
+        bike.run("a:A")
+        end_well(bike, "a:A", now)
+
+    slow.then = [lambda now: fail(bike, "a:A", now=now), end]
+    for _ in range(5):
+        slow.look()
+    assert ("failed", "a:A") in [each for message in told(pinged) for each in message]
+
+
+def test_a_message_that_a_slow_receiver_refuses_is_tried_again_a_while_after_that(pinged, slow, world):
+    pinged.answers = [500]
+    slow.look()
+    assert Message.parse(world.store.alerts.read().told["sending:0"]).at == NOON + 29 + PAUSES[0]
 
 
 def test_a_change_is_made_by_one_of_those_who_ask_for_it(store):
