@@ -131,12 +131,16 @@ class Known:
 
 
 class Change(NamedTuple):
-    """What is to become of a field, if it has the record `was` still; None for none. `lines` are sent then."""
+    """What is to become of a field, if it has the record `was` still; None for none.
+
+    `lines` are sent then, and `more` are counted besides.
+    """
 
     field: str
     was: str | None
     record: str | None
     lines: Sequence[str] = ()
+    more: int = 0
 
 
 class Alerts(Part):
@@ -192,14 +196,12 @@ class Alerts(Part):
     def alert(self, changes: Iterable[Change], gather: float = 0.0, together: bool = False) -> list[bool]:
         """Make changes, each only if nobody has made another one; return which were made.
 
-        The lines are sent from `gather` seconds after the first one that waits. With `together`, all or none are made.
+        The lines are sent from `gather` seconds on, or with those that wait for less time. With `together`, all or none
+        are made.
         """
         made = list[bool]()
         for page in [list(changes)] if together else split(changes, PAGE):
-            given = [
-                {"field": each.field, "was": each.was or False, "record": each.record or False, "lines": each.lines}
-                for each in page
-            ]
+            given = [each._asdict() | {"was": each.was or False, "record": each.record or False} for each in page]
             more: dict[str, Any] = {"together": True} if together else {}
             reply = self._namespace.run("alert", changes=given, gather=gather, most=MOST_LINES, **more)
             made += [word == "made" for word in decode(reply[1]).split()]

@@ -46,7 +46,7 @@ SPACING = 30.0  # seconds between two messages
 AWAY = 60.0  # seconds after which people are told that a shard does not answer
 NO_DISPATCHER = 60.0  # seconds without a dispatcher after which people are told: a restart takes less
 CLAIM_TIMEOUT = TIMEOUT + 30.0  # seconds for which others leave a message to whoever sends it
-PAUSES = (10.0, 60.0, 300.0, 900.0)  # seconds before each further try
+PAUSES = (10.0, 60.0, 300.0, 900.0)  # seconds before each further try; the last one counts again
 UPKEEP = 3600.0  # seconds between two looks for jobs that alert, and that nobody has noted
 STOP_TIMEOUT = 5.0  # seconds for which a process that ends waits for the message that it sends
 
@@ -267,21 +267,21 @@ class Alerting:
         began = time.monotonic()
         sent = self._sender.send(_list_lines(mine, known.now))
         self._sending += time.monotonic() - began
-        left = None if sent.is_sent else self._put_off(mine, store.timeline.read_clock(), sent.how)
-        store.alerts.alert([Change(claimed, mine.format(), left.format() if left else None)])
+        done = Change(claimed, mine.format(), None)
+        left = done if sent.is_sent else self._put_off(done, mine, store.timeline.read_clock(), sent.how)
+        store.alerts.alert([left], gather=PAUSES[-1])
         return True
 
-    def _put_off(self, message: Message, now: float, problem: str) -> Message | None:
-        """Return a message that was not sent, to be tried again; None if it was tried often enough."""
+    def _put_off(self, change: Change, message: Message, now: float, problem: str) -> Change:
+        """Return what becomes of a message that was not sent; after many tries, its lines wait with the next ones."""
         assert self._sender is not None
         number = len(message.lines) + message.more
         what = f"{number} alerts" if number > 1 else "an alert"
-        if message.tries > len(PAUSES):
-            log.error("could not send %s to %s, and gave up: %s", what, self._sender.name, problem)
-            return None
-        pause = PAUSES[message.tries - 1]
+        pause = PAUSES[min(message.tries, len(PAUSES)) - 1]
         log.warning("could not send %s to %s, and tries again in %g s: %s", what, self._sender.name, pause, problem)
-        return replace(message, at=now + pause)
+        if message.tries > len(PAUSES):
+            return change._replace(lines=message.lines, more=message.more)
+        return change._replace(record=replace(message, at=now + pause).format())
 
 
 def _add_labels(store: Store, changes: list[Change]) -> list[Change]:

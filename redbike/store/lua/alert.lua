@@ -3,10 +3,11 @@
 --        that are to be sent; each change only if nobody has made another one.
 -- keys   alerts, _write
 -- given  changes: of each field: the record that it has, and that which it gets, false for none;
---        lines: what is to be sent of it; together: whether all are made, or none; gather: seconds
---        for which the first line waits for others; most: lines that wait, further ones are counted
+--        lines: what is to be sent of it; more: how many lines are only counted; together: whether
+--        all are made, or none; gather: seconds for which a line waits for others, unless others
+--        go sooner; most: lines that wait, further ones are counted
 -- returns {'ok', a word for each change: 'made' or 'stale'}
-local words, gone, new, lines, stale = {}, {}, {}, {}, false
+local words, gone, new, lines, more, stale = {}, {}, {}, {}, 0, false
 for i, each in ipairs(given.changes) do
   -- A job that is looked at, and one that is not, have been told as much.
   local before = call('HGET', alerts, each.field) or '{}'
@@ -19,15 +20,17 @@ for i, each in ipairs(given.changes) do
   if words[i] == 'made' then
     if each.record then note(new, each.field, each.record) else gone[#gone + 1] = each.field end
     for _, line in ipairs(each.lines or {}) do lines[#lines + 1] = line end
+    more = more + (each.more or 0)
   end
 end
 if #lines > 0 then
   local waiting = object_of(call('HGET', alerts, 'waiting:'))
-  local all, more = object_of(cjson.encode(waiting.lines)), tonumber(waiting.more) or 0
+  local all = object_of(cjson.encode(waiting.lines))
+  more = more + (tonumber(waiting.more) or 0)
   for _, line in ipairs(lines) do
     if #all < given.most then all[#all + 1] = line else more = more + 1 end
   end
-  local at = tonumber(waiting.at) or now + given.gather
+  local at = math.min(tonumber(waiting.at) or math.huge, now + given.gather)
   note(new, 'waiting:', cjson.encode({at = at, lines = all, more = more}))
 end
 if #new > 0 then change('HSET', alerts, new) end

@@ -343,21 +343,43 @@ def test_after_an_outage_a_dispatcher_may_be_seen_before_anybody_is_told(world, 
     assert store.alerts.read().told == {}, "nothing is told"
 
 
-def test_a_message_that_is_not_sent_is_tried_again_by_anybody_and_then_given_up(world, bike, pinged, caplog):
-    pinged.answers = [500] * 9
+def test_a_message_that_is_not_sent_is_tried_again_by_anybody_until_it_is(world, bike, pinged, caplog):
+    pinged.answers = [500] * (len(PAUSES) + 1)
     bike.set("a:A", "EVERY:1h")
     fail(bike, "a:A")
     world.look(NOON)
-    moments = [NOON + GATHER]
-    for pause in PAUSES:
-        for early in (1, 0):
-            moments.append(moments[-1] + pause - early if early else moments[-1] + 1)
-            world.at(moments[-1], len(moments) % 2).look()
-    assert len(pinged.called) == len(PAUSES) + 1
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * len(PAUSES) + ["ERROR"]
+    moment = NOON + GATHER
+    for number, pause in enumerate((*PAUSES, PAUSES[-1])):
+        assert len(pinged.called) == number + 1
+        world.at(moment + pause - 1, number % 2).look()
+        assert len(pinged.called) == number + 1
+        moment += pause
+        world.at(moment, (number + 1) % 2).look()
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * (len(PAUSES) + 1)
     assert "/alert" not in caplog.text
-    world.at(moments[-1] + 5000, 0).look()
-    assert len(pinged.called) == len(PAUSES) + 1
+    assert told(pinged) == [[("failed", "a:A")]] * (len(PAUSES) + 2)
+    world.look(moment + DAY)
+    assert told(pinged) == []
+
+
+def test_what_was_not_sent_for_long_waits_with_what_is_new_and_only_so_much_of_it(world, bike, pinged):
+    line = format_alert(Alert.LATE, "x", NOON)
+    changes = [
+        Change(f"sending:{number}", None, Message(NOON + number, [line] * MOST_LINES, 7, len(PAUSES)).format())
+        for number in (0, 1)
+    ]
+    assert all(world.store.alerts.alert(changes))
+    pinged.answers = [500, 500]
+    world.at(NOON + 1, 0).look()
+    world.at(NOON + 1, 0).look()
+    bike.set("a:A", "EVERY:1h")
+    fail(bike, "a:A", now=NOON + 1)
+    pinged.posted.clear()
+    world.look(NOON + 2)
+    [(_, body)] = pinged.posted
+    assert body.decode().count("\n") == MOST_LINES + 1
+    assert "and 1,015 more alerts" in body.decode()
+    assert world.store.alerts.read().told.keys() == {"job:a:A", "sent:"}
 
 
 def test_a_message_of_a_process_that_died_is_sent_by_another(world, bike, pinged):
