@@ -13,6 +13,7 @@ import tempfile
 import threading
 import urllib.request
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import IO, NamedTuple
 
 from redbike.config.alert_targets import read_target
@@ -77,8 +78,9 @@ class Sender:
         return answers[0] if answers else Sent(False, f"no answer within {TIMEOUT:g} s")
 
     def describe(self, lines: Sequence[str]) -> str:
-        """Return a message for people, a line for each alert."""
-        texts = [f"{self._prefix}: {_read(line, 'text')}" for line in lines]
+        """Return a message for Slack, a line for each alert."""
+        # What is between < and > there is a link, or calls people.
+        texts = [escape(f"{self._prefix}: {_read(line, 'text')}", quote=False) for line in lines]
         more = [f"and {len(texts) - MOST_TEXTS} more"] if len(texts) > MOST_TEXTS else []
         return "\n".join([*texts[:MOST_TEXTS], *more])
 

@@ -81,6 +81,15 @@ def test_slack_gets_the_texts(pinged):
     assert text.splitlines()[::40] == ["app: é:A has failed", "and 20 more"]
 
 
+def test_slack_takes_no_text_for_a_link_or_a_call_of_people(pinged):
+    lines = [format_alert(Alert.FAILED, 'a:A has failed: "x" & <!channel> <https://evil|docs>', 2.5)]
+    assert Sender(f"slack+{pinged.url}/secret", "<app>").send(lines).is_sent
+    said = 'a:A has failed: "x" &amp; &lt;!channel&gt; &lt;https://evil|docs&gt;'
+    assert json.loads(pinged.posted[0][1]) == {"text": f"&lt;app&gt;: {said}"}
+    assert Sender(f"{pinged.url}/secret", "app").send(lines).is_sent
+    assert pinged.posted[1][1].decode() == f"{lines[0]}\n"
+
+
 @pytest.mark.parametrize("line", ["x", "[]", "5", "{}"])
 def test_a_damaged_line_is_sent_as_it_is(pinged, line):
     assert Sender("true", "app").send([line]).is_sent
