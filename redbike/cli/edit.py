@@ -157,9 +157,9 @@ class _Session:
         self.is_kept = bool(bad or late or has_conflicts)
         return BAD if bad else FAILED if self.is_kept else DONE
 
-    def _name_conflicts(self, jobids: Sequence[str]) -> None:
-        for jobid in jobids:
-            complain(f"{jobid}: somebody has changed it meanwhile, so it stays as it is now")
+    def _name_conflicts(self, conflicts: Mapping[str, str]) -> None:
+        for jobid, reason in conflicts.items():
+            complain(f"{jobid}: {reason}, so it stays as it is now")
             self.is_kept = True
 
 

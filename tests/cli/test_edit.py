@@ -419,3 +419,20 @@ def test_no_job_goes_if_somebody_has_made_the_row_with_its_new_id_a_bad_one(desk
     assert "daily:A,AFTER:other:A" in check_kept(shell, said)
     found = bike.tell("report:A")
     assert (found["schedule"], found["options"]) == (HOURLY, {"retries": 3, "tags": "billing"})
+
+
+def test_no_job_goes_if_somebody_has_made_one_with_its_new_id(desk, bike, shell, monkeypatch):
+    def edit_late(_, path):
+        bike.set("daily:A", "@hourly")
+        path.write_text(desk.wanted.read_text())
+
+    desk.write(lambda rows: (rows["report:A"].update(jobid="daily:A"), rows["paused:A"].update(owner="Bob")))
+    desk.use("true")
+    monkeypatch.setattr("redbike.cli.edit._run_editor", edit_late)
+    done = shell.run("edit", "--yes")
+    assert (done.returncode, done.stdout) == (1, "changed,paused:A,owner: default -> Bob\n"), done.stderr
+    stays = "so it stays as it is now"
+    assert f"redbike: daily:A: somebody has changed it meanwhile, {stays}\n" in done.stderr
+    assert f"redbike: report:A: somebody has set the job of a new row meanwhile, {stays}\n" in done.stderr
+    assert check_kept(shell, done.stderr) == desk.wanted.read_text()
+    assert dict(bike.get_schedules()).items() >= {"report:A": HOURLY, "daily:A": "@hourly"}.items()

@@ -127,10 +127,15 @@ class Editing:
     def __init__(self, store: Store, settings: Settings, exported: Mapping[str, Cells]) -> None:
         self._store, self._settings, self._exported = store, settings, exported
 
-    def find_conflicts(self, edited: Edited) -> list[str]:
-        """Return the jobs that are not what they were when they were exported: somebody else has changed them."""
+    def find_conflicts(self, edited: Edited) -> dict[str, str]:
+        """Return the jobs that are to stay as they are, each with the reason: mostly, somebody else has changed it."""
         now = {cells[0]: cells for cells in self._store.rows.list_all(filter(None, edited.jobids))}
-        return [jobid for jobid in edited.jobids if jobid and now.get(jobid) != self._exported.get(jobid)]
+        changed = [jobid for jobid in edited.jobids if jobid and now.get(jobid) != self._exported.get(jobid)]
+        found = dict.fromkeys(changed, "somebody has changed it meanwhile")
+        if found.keys() - self._exported.keys():
+            # One that is to go may be the same as one that is new, which has a new id.
+            found = dict.fromkeys(edited.removed, "somebody has set the job of a new row meanwhile") | found
+        return found
 
     def find_owners(self, edited: Edited) -> dict[str, str]:
         """Return of which file or program the jobs are rows, of those that are."""
