@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from redbike.config.settings import Settings, override
 from redbike.errors import BadSchedule
+from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
-from redbike.queries.following.held import follow_paused, gather, keeps_run
-from redbike.queries.following.streams import JUST_BEFORE, NEVER, Closed, Latest, Stream
+from redbike.queries.following.held import follow_paused, gather, hold_back, keeps_run, leave_out
+from redbike.queries.following.streams import JUST_BEFORE, NEVER, ClosedFollower, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
@@ -156,23 +157,24 @@ class Family:
         self.is_cut |= jobid not in self.states or level >= MOST_LEVELS
         if state is None or state.schedule is None or level >= MOST_LEVELS:
             return NEVER
-        return self.close(state, self.make_own_stream(state))
+        # Of runs that end together, a follower runs for the first one, and once more for the last.
+        return self.close(state, self.make_own_stream(state), most=2)
 
     def _find_now(self) -> float:
         """Return the instant at which the jobs were read."""
         return next((state.now for state in self.states.values() if state), 0.0)
 
-    def close(self, state: JobState, stream: Schedule) -> Schedule:
-        """Return when a job ends whose `stream` is that without blackouts."""
+    def close(self, state: JobState, stream: Schedule, most: int = COUNT_LIMIT) -> Schedule:
+        """Return when a job ends whose `stream` is that without blackouts: up to `most` times as one is over."""
         queue = state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
         held = self.calendar.find(state.jobid, queue, state.options) if self.calendar else None
         if held is None:
             return stream
         if not is_follower(state.schedule):
-            return Closed(stream, held.windows, 0 if held.catchup == "none" else 1)
+            return hold_back(stream, held, state, most)
         # Of what comes while a follower is paused, the latest is held. In a queue it waits, and is due once more.
-        most = 2 if held.of != "job" else 0 if held.catchup == "none" else 1
-        return Closed(stream, held.windows, most, is_follower=True, is_held=held.of == "job")
+        kept = 2 if held.of != "job" else 0 if held.catchup == "none" else 1
+        return ClosedFollower(stream, held.windows, kept, is_held=held.of == "job")
 
     def make_own_stream(self, state: JobState) -> Schedule:
         """Return when a job ends an occurrence whose parents are known."""
@@ -227,6 +229,7 @@ class Family:
             course = follow_paused(state, settings)
             firsts = course.runs
             if not isinstance(base, Latest):
+                firsts = leave_out(firsts)
                 return ([*firsts, course.due], base, course.due) if course.due is not None else (firsts, None, 0.0)
             if state.pause.until is None:
                 return firsts, None, 0.0

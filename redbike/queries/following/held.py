@@ -1,14 +1,19 @@
-"""What a job runs that is paused: what somebody has asked for, and what its pause leaves when it ends by itself."""
+"""What a job runs that is paused: what somebody has asked for, and what its pause leaves when it ends by itself.
+
+So also what blackouts leave that are to come, or are on.
+"""
 
 import math
 from collections.abc import Sequence
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule
+from redbike.queries.blackouts import Held
 from redbike.queries.courses import Course, follow
-from redbike.queries.following.streams import AGAIN, JUST_BEFORE
+from redbike.queries.following.streams import AGAIN, JUST_BEFORE, Closed, Stream
 from redbike.queries.outlook import Outlook
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.windows import Window
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
 from redbike.store.records import RetryState
@@ -35,6 +40,13 @@ def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:
     return is_busy and any(first >= end for first in firsts)
 
 
+def leave_out(runs: Sequence[float]) -> list[float]:
+    """Return these runs without those for which no follower runs: between the first and the last that come at once."""
+    between = zip(runs, runs[2:], strict=False)
+    kept = [True, *(last - first > 3 * AGAIN for first, last in between), True]
+    return [moment for moment, is_kept in zip(runs, kept, strict=False) if is_kept]
+
+
 def gather(
     base: Schedule, firsts: Sequence[float], now: float, end: float, is_held: bool = False, drops: bool = False
 ) -> tuple[list[float], float]:
@@ -54,3 +66,25 @@ def gather(
     if not is_held and number > (0 if end in firsts else 1):
         due = base.next(end)  # what has ended meanwhile is used up then
     return (runs, max(end, runs[-1] if runs else end)) if due is None else ([*runs, due], due)
+
+
+def hold_back(stream: Schedule, held: Held, state: JobState, most: int) -> Schedule:
+    """Return when a job ends that follows no other, and would end by `stream` if nothing held it.
+
+    When a window is over, it does so `most` times at most.
+    """
+    waits = state.waiting.due if state.waiting else state.due
+
+    def count(window: Window) -> tuple[int, bool]:
+        is_on = window.has(state.now) and waits is not None and stream.next(state.now - JUST_BEFORE) == state.now
+        if is_on and isinstance(stream, Stream) and stream.base is not None:
+            # The job waits already: what came due since then has not run either.
+            first = max(waits or 0.0, window.start)
+            number, is_among = held.count_after(window, first, first, stream.base)
+        else:
+            number, is_among = held.count_after(window, None, state.now if state.run else 0.0, stream)
+        return min(number, most), is_among
+
+    closed = Closed(stream, held.windows, count)
+    # A run in flight goes on.
+    return Stream([state.now], closed, state.now) if state.run else closed

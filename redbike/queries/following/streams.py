@@ -5,7 +5,7 @@ The first one is that of a job, the second that of a follower, whose parents hav
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window
@@ -19,31 +19,31 @@ class Stream(Schedule):
     """A job that runs at each of `firsts`, which are in order, and then by `base`, if it has one, after `after`."""
 
     def __init__(self, firsts: Sequence[float] = (), base: Schedule | None = None, after: float = 0.0) -> None:
-        self._firsts, self._base = firsts, base
+        self._firsts, self.base = firsts, base
         self._after = max([after, *firsts])
         if base is not None:
             self.text, self.timezone, self.allows_pause = base.text, base.timezone, base.allows_pause
-            self.period, self.anchor = base.period, base.anchor
+            self.period, self.anchor, self.runs_once = base.period, base.anchor, base.runs_once
         else:
             self.text, self.never_runs = "", not firsts
 
     def next(self, after: float) -> float | None:
         """Return the first instant strictly after `after`, both in epoch seconds; None when there is none."""
         first = next((moment for moment in self._firsts if moment > after), None)
-        if first is not None or self._base is None:
+        if first is not None or self.base is None:
             return first
-        return self._base.next(max(after, self._after))
+        return self.base.next(max(after, self._after))
 
     def count(self, after: float, until: float, limit: int) -> int:
         """Count the instants in (after, until], up to `limit`."""
         number = sum(after < moment <= until for moment in self._firsts)
-        if self._base is not None and until > self._after:
-            number += self._base.count(max(after, self._after), until, limit)
+        if self.base is not None and until > self._after:
+            number += self.base.count(max(after, self._after), until, limit)
         return min(number, limit)
 
     def explain(self, timezone: str = "UTC") -> str:
         """Return a sentence in plain English that says when it runs."""
-        return "" if self._base is None else self._base.explain(timezone)
+        return "" if self.base is None else self.base.explain(timezone)
 
 
 NEVER = Stream()
@@ -99,43 +99,70 @@ def _find_latest(parents: Sequence[Schedule], after: float, least: float) -> flo
 class Closed(Schedule):
     """A job that ends by `base`, and is held in `windows`: what falls into one comes when that ends.
 
-    Of all in a window, `most` come. If it `is_follower`, what comes in a window depends on what came before, as one
-    parent of several may end before it, and the others in it. If it `is_held`, the latest takes the place of others.
+    `count` returns for a window how many come then, and whether one that is due in that instant is among them.
     """
 
-    def __init__(
-        self, base: Schedule, windows: Sequence[Window], most: int, is_follower: bool = False, is_held: bool = False
-    ) -> None:
-        self.text, self._base, self._windows = base.text, base, windows
-        self._most, self._walks = most, is_follower and base.period is None
-        self._is_held = is_held and self._walks
-        self._passed: list[tuple[list[float], float | None]] = []  # for each window, what comes, and what is due then
+    def __init__(self, base: Schedule, windows: Sequence[Window], count: Callable[[Window], tuple[int, bool]]) -> None:
+        self.text, self._base, self._windows, self._count = base.text, base, windows, count
+        # For each window, what comes when it ends, and what is due then; the latter ends the former if no other window
+        # comes before it.
+        self._passed: list[tuple[list[float], float | None]] = []
         self.timezone, self.allows_pause = base.timezone, base.allows_pause
 
     def next(self, after: float) -> float | None:
         """Return the first instant strictly after `after`, both in epoch seconds; None when there is none."""
         index = bisect_right(self._windows, after, key=lambda window: window.start)
-        if index and (found := next((moment for moment in self._list_runs(index - 1) if moment > after), None)):
-            return found
-        due = self._base.next(after)
+        runs, due = self._find_passed(index - 1) if index else ([], None)
+        if (place := bisect_right(runs, after)) < len(runs):
+            return runs[place]
+        if not index or after >= self._windows[index - 1].end:
+            due = self._base.next(after)
         for each in range(index, len(self._windows)):
             if due is None or due < self._windows[each].start:
                 return due
-            if runs := self._list_runs(each):
+            runs, due = self._find_passed(each)
+            if runs:
                 return runs[0]
-            due = self._passed[each][1]
         return due
 
-    def _list_runs(self, index: int) -> list[float]:
-        """Return what comes when a window ends, and the first one after that, if it is before the next window."""
+    def _find_passed(self, index: int) -> tuple[list[float], float | None]:
         while len(self._passed) <= index:
-            self._passed.append(self._pass(self._windows[len(self._passed)]))
-        runs, due = self._passed[index]
-        is_open = index + 1 == len(self._windows) or (due is not None and due < self._windows[index + 1].start)
-        return [*runs, due] if is_open and due is not None else runs
+            following = len(self._passed) + 1
+            runs, due = self._pass(self._windows[following - 1])
+            is_open = following == len(self._windows) or (due is not None and due < self._windows[following].start)
+            self._passed.append(([*runs, due] if is_open and due is not None else runs, due))
+        return self._passed[index]
 
     def _pass(self, window: Window) -> tuple[list[float], float | None]:
         """Return what comes when a window ends, and when it is due then."""
+        number, is_among = self._count(window)
+        runs = [window.end + AGAIN * each for each in range(number)]
+        due = self._base.next(window.end if is_among else math.nextafter(window.end, 0))
+        return runs, _pass_runs(self._base, runs, due)
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        return self._base.explain(timezone)
+
+
+def _pass_runs(base: Schedule, runs: Sequence[float], due: float | None) -> float | None:
+    """Return when it is due first after these runs."""
+    return base.next(runs[-1]) if runs and due is not None and due <= runs[-1] else due
+
+
+class ClosedFollower(Closed):
+    """A follower of which `most` come of all in a window.
+
+    What comes in a window depends on what came before, as one parent of several may end before it, and the others in
+    it. If it `is_held`, the latest takes the place of others.
+    """
+
+    def __init__(self, base: Schedule, windows: Sequence[Window], most: int, is_held: bool) -> None:
+        super().__init__(base, windows, lambda window: (most, False))
+        self._most, self._walks = most, base.period is None
+        self._is_held = is_held and self._walks
+
+    def _pass(self, window: Window) -> tuple[list[float], float | None]:
         due, number = self._enter(window), 0
         limit = MOST_STEPS if self._is_held else max(2, self._most)
         while due is not None and due < window.end and number < limit:
@@ -143,9 +170,7 @@ class Closed(Schedule):
         runs = [window.end + AGAIN * each for each in range(min(self._most, number))]
         if not self._is_held and (number > 1 or not self._walks):
             due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
-        if runs and due is not None and due <= runs[-1]:
-            due = self._base.next(runs[-1])
-        return runs, due
+        return runs, _pass_runs(self._base, runs, due)
 
     def _enter(self, window: Window) -> float | None:
         """Return when it is due first from the beginning of a window on."""
@@ -157,7 +182,3 @@ class Closed(Schedule):
                 return due
             due = self._base.next(due)
         return self._base.next(window.start - JUST_BEFORE)
-
-    def explain(self, timezone: str = "UTC") -> str:
-        """Return a sentence in plain English that says when it runs."""
-        return self._base.explain(timezone)

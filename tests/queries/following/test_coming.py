@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from redbike.queries.counting import QUARTER
 from redbike.queries.following.family import Family, list_due_times
 from redbike.schedule.moments import AWAITED
 from tests.testing.worker import Worker
+from tests.verbs import Quiet
 
 START = 1_790_000_000.0 // 86400 * 86400
 HOUR = 3600.0
@@ -42,9 +44,11 @@ def make(redbike, world, **settings):
 def check(bike, hours):
     """The agenda has as many runs in each quarter as there are."""
     agenda = bike.agenda(hours=hours)
+    foretold = Counter[float]()
+    for quarter in agenda:
+        foretold[quarter.start] += quarter.runs
     runs = bike.run_due(agenda.end - 1)
-    found = Counter(math.floor(run.start / QUARTER) * QUARTER for run in runs if run.start < agenda.end)
-    assert found == Counter({quarter.start: quarter.runs for quarter in agenda})
+    assert Counter(math.floor(run.start / QUARTER) * QUARTER for run in runs if run.start < agenda.end) == foretold
     return agenda
 
 
@@ -139,6 +143,28 @@ def test_what_a_blackout_holds_makes_followers_due_when_it_is_over(redbike, catc
     bike = make(redbike, {"a": "EVERY:1h@0", "b": "AFTER:a", "c": "AFTER:b"}, catchup=catchup)
     bike.pause(jobid, every="30 2 * * *", lasting="3h")
     check(bike, 30)
+
+
+@pytest.mark.parametrize(("of", "asked"), [("job", 75), ("queue", 0), ("everything", 75)])
+@pytest.mark.parametrize("schedule", ["0 * * * *", "*/10 * * * *", f"AT:{START + 2 * HOUR + 60:.0f}"])
+@pytest.mark.parametrize("options", [{"expires": "6m"}, {"grace": "6m"}, {"catchup": "none"}, {"catchup": "all"}])
+def test_followers_know_what_a_blackout_leaves_of_their_parents(redbike, options, schedule, of, asked):
+    bike = redbike(Quiet("A:B"), now=START)
+    bike.set("a:A", schedule, **options)
+    for jobid, parent in (("b:B", "a:A"), ("c:B", "b:B")):
+        bike.set(jobid, f"AFTER:{parent}")
+    pause = {"job": partial(bike.pause, "a:A"), "queue": partial(bike.pause_queue, "A"), "everything": bike.pause_all}
+    pause[of](every="0 * * * *", lasting="25m")
+    bike.run_due(START + asked * 60)
+    check(bike, 3)
+
+
+@pytest.mark.parametrize("schedule", ["*/10 * * * *", "EVERY:10m"])
+def test_one_that_is_paused_by_a_blackout_makes_up_for_all_of_a_later_one_too(redbike, schedule):
+    bike = make(redbike, {"a": schedule, "b": "AFTER:a"}, catchup="all")
+    bike.pause("a", every="0 * * * *", lasting="25m")
+    assert bike.agenda("a", hours=2).runs == 11
+    check(bike, 5)
 
 
 def test_a_blackout_holds_a_follower_whose_parents_end_before_it_and_in_it(redbike):
