@@ -254,14 +254,20 @@ class Calendar:
             if any(window.start <= start and window.end > end for window in windows)
         )
 
-    def find(self, jobid: str, queue: str, options: str) -> Held | None:
-        """Return when a job of this queue with these options is held; None for never."""
+    def find(self, jobid: str, queue: str, options: str, is_paused: bool = False) -> Held | None:
+        """Return when a job of this queue with these options is held; None for never.
+
+        If it `is_paused`, its own blackout that is on does not count: its pause says what that holds.
+        """
         names = tuple(name for name in name_all(jobid, queue) if name in self._windows) if self._windows else ()
         if not names:
             return None
         windows = self._joined.get(names)
         if windows is None:
-            windows = tuple(join_windows([window for name in names for window in self._windows[name]]))
+            least = self._span[0] if is_paused else -math.inf
+            found = ((name, window) for name in names for window in self._windows[name])
+            kept = [window for name, window in found if not name.startswith(OF_JOB) or window.start > least]
+            windows = tuple(join_windows(kept))
             if not names[0].startswith(OF_JOB):
                 self._joined[names] = windows
         own = override(self.settings, options) if options else self.settings

@@ -128,7 +128,9 @@ class Counting:
         """Return the jobs that run in the same minutes as this one, which is not counted; None if it does not run."""
         queue = self.name_queue(job)
         cycle = self._find_cycle(job)
-        held = self.calendar.find(job.jobid, queue, job.options) if self.calendar and not job.known else None
+        held = None
+        if self.calendar and not job.known:
+            held = self.calendar.find(job.jobid, queue, job.options, job.is_paused)
         key = (queue, held, *self._find_key(job, cycle))
         group = self.groups.get(key)
         if group is None:

@@ -167,7 +167,7 @@ class Family:
     def close(self, state: JobState, stream: Schedule, most: int = COUNT_LIMIT) -> Schedule:
         """Return when a job ends whose `stream` is that without blackouts: up to `most` times as one is over."""
         queue = state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
-        held = self.calendar.find(state.jobid, queue, state.options) if self.calendar else None
+        held = self.calendar.find(state.jobid, queue, state.options, bool(state.pause)) if self.calendar else None
         if held is None:
             return stream
         if not is_follower(state.schedule):

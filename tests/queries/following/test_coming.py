@@ -180,3 +180,13 @@ def test_a_blackout_of_who_follows_what_is_very_often_due_takes_no_long_time(red
     bike = make(redbike, {"a": "EVERY:0.3s", "b": "EVERY:0.5s", "d": "AFTER:a,b"})
     bike.pause("d", every="30 2 * * *", lasting="2h")
     assert bike.agenda("d", hours=6).runs > 20_000
+
+
+@pytest.mark.parametrize("jobid", ["a", "b"])
+@pytest.mark.parametrize("catchup", ["last", "none", "all"])
+def test_a_run_that_somebody_asks_for_does_not_wait_for_the_end_of_the_blackout_that_is_on(redbike, catchup, jobid):
+    bike = make(redbike, {"a": "*/10 * * * *", "b": "AFTER:a"}, catchup=catchup)
+    bike.pause(jobid, every="0 * * * *", lasting="35m")
+    bike.run(jobid)
+    assert bike.agenda(jobid, hours=0.25).runs == 1
+    check(bike, 3)
