@@ -89,7 +89,7 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
     due_times = kin.due_times if kin else None
     if kin and due_times and goes_on:
         lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock, limits)
-        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], remark)
+        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], kin.extend(remark))
         runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
     elif schedule and goes_on:

@@ -171,3 +171,15 @@ def test_a_server_that_goes_away_when_a_follower_is_set_is_no_failure(own_server
         assert capsys.readouterr().err.startswith("redbike: load:A: it is set; for what it waits cannot be read: ")
         own_server.start()
         assert bike.tell("load:A")["schedule"] == "AFTER:extract:A"
+
+
+def test_the_times_of_a_parent_that_is_paused_then_say_so(bike, shell):
+    # Far from now, as it would be paused already.
+    hour = int(bike.store.timeline.read_clock() // 3600 + 8)
+    bike.set("extract:A", f"0 {hour % 24} * * *")
+    bike.pause("extract:A", every=f"30 {(hour - 1) % 24} * * *", lasting="2h")
+    bike.pause("alarm:A", every=f"30 {(hour - 1) % 24} * * *", lasting="1h")
+    for what in (("next", "load:A"), ("next", "AFTER:load:A"), ("show", "load:A")):
+        told = shell.run(*what).stdout
+        assert told.count("  extract:A: paused then until ") == 5, what
+        assert ", and paused then until " in told

@@ -9,6 +9,7 @@ from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
 from redbike.queries.following.held import follow_paused, gather, hold_back, keeps_run, leave_out
+from redbike.queries.following.holds import Holds
 from redbike.queries.following.streams import JUST_BEFORE, NEVER, ClosedFollower, Latest, Stream
 from redbike.schedule.after import After
 from redbike.schedule.kinds import Schedule
@@ -50,6 +51,7 @@ class Family:
         self.states: dict[str, JobState | None] = {}  # by job id; None for one that is not there
         self.groups: dict[str, GroupState] = {}  # those among the parents
         self.calendar: Calendar | None = None  # the blackouts, if they are to be known
+        self.holds: Holds | None = None  # so that people are told of them
         self._streams: dict[str, Schedule] = {}
         self._coming: dict[tuple[str | None, ...], Stream] = {}
         self.is_cut = False  # whether a job is followed that is beyond those that are looked at

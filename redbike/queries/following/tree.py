@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from redbike.queries.following.family import Family, find_after
+from redbike.queries.following.holds import read_holds
 from redbike.queries.following.words import describe_place
 from redbike.schedule.clock import Clock
 from redbike.store.store import Store
@@ -101,6 +102,7 @@ def look_around(store: Store, jobid: str, clock: Clock, family: Family | None = 
     family.read_followers([jobid], LEVELS, MOST_NODES)
     if not family.list_parents(jobid) and not family.list_followers(jobid):
         return None
+    family.holds = read_holds(store, family.states)
     found = Neighbourhood(jobid)
     _add_node(found, family, jobid, 0, clock)
     up = _walk(found, family, family.list_parents, -1, clock)

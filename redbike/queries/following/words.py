@@ -110,7 +110,8 @@ def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: 
         tried = RetryState.parse(state.retry_state)
         at = "is tried again at" if tried.tries and tried.due is not None else "is due at"
         since = at if state.due > clock.now else "is due since"
-        return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}"
+        held = family.holds.describe(jobid, state.due, clock) if family.holds else ""
+        return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}{f', and {held}' if held else ''}"
     if state.timeline is not None:
         return _describe_awaiting(family, state, clock, (*path, jobid))
     return _describe_end(state, ending)

@@ -12,6 +12,7 @@ from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.closed import describe_closed, list_paused
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.hidden import find_hidden
+from redbike.queries.following.holds import read_holds
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
 from redbike.queries.hosts import explain_hosts, list_hosts
@@ -230,6 +231,7 @@ class Reasons:
         family.read_parents([job.jobid], MOST_GENERATIONS)
         if self._fits and job.jobid in find_hidden(family, self._fits):
             return HIDDEN
+        family.holds = read_holds(self._store.whole, family.states)
         clock = Clock(job.now, self._settings.timezone)
         said, due_times = explain_follower(family, job, clock), list_due_times(family, job) if blackouts else NEVER
         due = None if due_times.allows_pause else due_times.next(job.now)

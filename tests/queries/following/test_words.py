@@ -43,6 +43,26 @@ def test_why_says_what_each_parent_does(redbike, world, prepare, jobid, said):
     assert bike.why(jobid).endswith(said.replace("{}", TODAY))
 
 
+@pytest.mark.parametrize(
+    ("hold", "said"),
+    [
+        (lambda bike: bike.pause("extract:etl", every="0 2 * * *", lasting="2h"), "paused then until {} 04:00:00 UTC."),
+        (lambda bike: bike.pause_queue("A"), "its queue is paused then until somebody resumes it."),
+        (lambda bike: bike.pause_all(until=START + 4 * HOUR), "everything is paused then until {} 04:00:00 UTC."),
+        (lambda bike: bike.pause("extract:etl", every="0 1 * * *", lasting="2h"), None),
+        (lambda bike: bike.pause_queue("A", until=START + 3 * HOUR), None),
+        (lambda bike: bike.pause_queue("B"), None),
+    ],
+)  # fmt: skip
+def test_why_says_that_a_parent_is_held_when_it_is_due(redbike, hold, said):
+    bike = make(redbike, ETL | {"end": "AFTER:load:etl"})
+    hold(bike)
+    due = f"extract:etl, which is due at {TODAY} 03:00:00 UTC, in 3 h"
+    held = f", and {said.replace('{}', TODAY)}" if said else "."
+    assert bike.why("load:etl") == f"It waits for {due}{held}"
+    assert bike.why("end") == f"It waits for load:etl, which waits for {due}{held}"
+
+
 def test_a_parent_that_failed_for_good_is_told_of(redbike):
     bike = redbike(One(raising(OSError("it broke"))), now=START, on_error="stop")
     for jobid, schedule in (ETL | {"rescue": "AFTER:extract:etl failed"}).items():
