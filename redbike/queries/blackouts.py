@@ -169,9 +169,10 @@ class Held(NamedTuple):
 
         The job is due at `first`, and then by its schedule after `after`.
         """
-        # What waits in a queue that is paused was in time for that.
-        bound = self.expires if self.of == "queue" else min(self.grace, self.expires)
-        begin = max(window.start, window.end - bound)
+        # What waits in a queue that is paused was in time for that. What is as old as ``expires`` has expired.
+        begin = max(window.start, math.nextafter(window.end - self.expires, math.inf))
+        if self.of != "queue":
+            begin = max(begin, window.end - self.grace)
         number = _count_due(begin, window.end, first, after, schedule)
         if not number or schedule.runs_once:
             return int(number > 0), False
@@ -182,7 +183,7 @@ class Held(NamedTuple):
             return int(waits), waits
         if self.of == "queue":
             # The one that waits is followed by those that are not late.
-            later = max(begin, window.end - self.grace)
+            later = max(begin, math.nextafter(window.end - self.grace, math.inf))
             further = number if later > begin else number - 1
             number = 1 + min(further, _count_due(later, window.end, first, after, schedule))
         number += schedule.next(math.nextafter(window.end, 0)) == window.end

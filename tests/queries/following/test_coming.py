@@ -159,6 +159,16 @@ def test_followers_know_what_a_blackout_leaves_of_their_parents(redbike, options
     check(bike, 3)
 
 
+@pytest.mark.parametrize("of", ["job", "queue", "everything"])
+@pytest.mark.parametrize(("option", "catchup"), [("expires", "last"), ("expires", "all"), ("grace", "all")])
+def test_what_is_just_as_old_as_it_may_be_when_a_blackout_ends_is_counted_as_it_runs(redbike, option, catchup, of):
+    bike = redbike(Quiet("A"), now=START, catchup=catchup)
+    bike.set("a:A", "*/10 * * * *", **{option: "5m"})
+    pause = {"job": partial(bike.pause, "a:A"), "queue": partial(bike.pause_queue, "A"), "everything": bike.pause_all}
+    pause[of](every="0 * * * *", lasting="25m")
+    check(bike, 3)
+
+
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "EVERY:10m"])
 def test_one_that_is_paused_by_a_blackout_makes_up_for_all_of_a_later_one_too(redbike, schedule):
     bike = make(redbike, {"a": schedule, "b": "AFTER:a"}, catchup="all")
