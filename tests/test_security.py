@@ -37,7 +37,9 @@ from redbike.store.next_state import NextState
 from redbike.store.outputs import pack_output
 from redbike.store.past_runs import RunSearch
 from redbike.store.processes import ProcessRecord
+from redbike.store.quotas import Whole
 from redbike.store.run import LEASE
+from redbike.store.sharded import quotas
 from tests.commandline import ROOT, Shell
 from tests.loops import beside
 from tests.proc import arguments_below
@@ -201,6 +203,34 @@ def is_limited(store, other):
     assert take_one(other, [("work-B", 500.0)], "rest").jobid == "limited3:B"
 
 
+def divides(store, other):
+    """The limits of a queue in which a job waits are divided among shards, and it is looked at a job that is gone."""
+    set_job(other, "waits:D", "NOW", "now", once=True)
+    quotas._set([other], "work-D", lambda _: Whole(rate=(5, 60.0)), "rate 5/m")
+    quotas.divide_anew([store], "work-D")
+    assert json.loads(other.client.hget(other.keys.queue_limits, "work-D"))["epoch"] == 2
+    other.queue_limits.limit("work-D", rate=False)
+    other.jobs.unset("waits:D")
+    other.client.delete(other.keys.queue("work-D"), other.keys.timers)
+    other.client.hset(other.keys.history, "gone:D", "")
+    assert store.questions.inspect(["gone:D"])[0].schedule is None
+    other.client.hdel(other.keys.history, "gone:D")
+
+
+def expires(bike, helper):
+    """Two jobs in a queue expire, the last one in line first."""
+    for jobid, seconds in (("first:D", 20), ("last:D", 10)):
+        assert helper.set(jobid, "NOW", expires=seconds)
+    now = helper.store.timeline.read_clock()
+    for later in (15, 25):
+        bike.dispatch_due(now + later)
+    assert helper.client.lrange(helper.store.keys.queue("work-D"), 0, -1) == [b"last:D"]
+    assert {helper.tell(jobid)["skipped"]["expired"] for jobid in ("first:D", "last:D")} == {1}
+    for jobid in ("first:D", "last:D"):
+        helper.unset(jobid)
+    helper.client.delete(helper.store.keys.queue("work-D"), helper.store.keys.tombstones("work-D"))
+
+
 def signs(store, other):
     """Registers, is seen, and ends; one that was lost long ago is forgotten then."""
     other.at(1000.0).workers.register("OwnerOf0", ENTRY)
@@ -312,6 +342,8 @@ def dispatches(bike, helper):
     assert bike.dispatch_due(1100.0) == 1
     spreads(store, helper)
     opens(bike, other)
+    divides(store, other)
+    expires(bike, helper)
     moves(bike, other)
     recovers_strays(bike, other)
     waits(store, helper.client)
@@ -337,6 +369,7 @@ def works(bike, helper):
     again = take_many(store, [("work-A", 500.0)], [1], "tag", 2, repeated=True)
     assert sorted(again, key=lambda run: run.jobid) == runs
     assert store.runs.heartbeat(runs) == ["ok", "ok"]
+    assert store.questions.inspect(["again:A"])[0].running
     assert not store.live.is_watched()
     for text in ("5", ""):
         store.runs.save(runs[0], text)
@@ -355,6 +388,7 @@ def works(bike, helper):
     crowd(helper)
     assert [bike.work_one() for _ in range(2)] == ["again:A", "crowd1:A"]
     is_limited(store, other)
+    divides(store, other)
     waits(store, helper.client)
     names_a_wrong_type(store, helper.client, bike.work_one)
 

@@ -8,13 +8,13 @@ by all means, and neither is `PUBLISHING`.
 
 DISPATCHER = (
     "script|load time blpop hlen zcard scard llen type exists pttl psetex get hget hgetall hmget hexists hset hdel "
-    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem zremrangebyrank del lrange lpush rpush "
-    "ltrim sadd smembers srem smismember"
+    "hincrby zrange zrevrange zrangebyscore zscore zmscore zlexcount zadd zrem zremrangebyrank zremrangebylex del "
+    "lrange lindex lpos lpush rpush rpop ltrim sadd smembers srem smismember"
 )
 WORKER = (
-    "script|load time blpop hlen zcard scard llen strlen type exists get set mget del hget hmget hexists hset hdel "
-    "hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lpush rpush ltrim rpop "
-    "sadd srem smismember sismember smembers"
+    "script|load time blpop hlen zcard scard llen strlen type exists pttl get set mget del hget hmget hexists hset "
+    "hdel hscan hincrby zrange zrevrange zscore zlexcount zadd zrem zremrangebylex lrange lindex lpos lpush rpush "
+    "ltrim rpop sadd srem smismember sismember smembers"
 )
 # A client that runs neither ``fsck`` nor ``tail``.
 CLIENT = (
