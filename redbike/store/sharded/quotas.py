@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from redbike.errors import ServerError, Unreachable
+from redbike.errors import RedbikeError, ServerError, Unreachable
 from redbike.store.queue_limits import Unlimited, describe_limit
 from redbike.store.quotas import Held, Late, Quota, Whole
 from redbike.store.sharded.dividing import Parts, divide, find_pause, is_wanting
@@ -98,7 +98,7 @@ def _divide(shards: Sequence[Store], name: str, change: Change | None = None, de
         if change is not None and whole.at_once is not None:
             ask_all(found, lambda number: shards[number].queue_limits.count_flying(name))
         held = {} if whole.is_open else ask_all(found, lambda number: shards[number].quotas.look(name, epoch))
-    except (Late, Unreachable):
+    except (Late, RedbikeError):
         _free(shards, name, epoch, found)
         raise
     if whole.is_open:
@@ -151,7 +151,7 @@ def _free(shards: Sequence[Store], name: str, epoch: int, held: Mapping[int, Hel
     """Let shards go on with the parts that they had before they were held, if they had any."""
     for number, each in held.items():
         if not each.moving and not each.whole.is_open:
-            with suppress(Late, Unreachable):
+            with suppress(Late, RedbikeError):
                 shards[number].quotas.free(name, epoch)
 
 

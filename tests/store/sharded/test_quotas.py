@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from redbike import Redbike, RoundRobin, Unreachable
+from redbike.errors import ServerError
 from redbike.store.next_state import NextState
 from redbike.store.quotas import Held, Whole
 from redbike.store.sharded.dividing import divide, find_pause, is_wanting
@@ -329,6 +330,17 @@ def test_a_shard_that_goes_away_while_another_one_is_does_not_stop_the_rest(worl
         with suppress(Unreachable):
             world.divide()
         assert not any(shard.quotas.read(QUEUE).moving for shard in list(world.shards)[:2]), stops
+
+
+def test_a_shard_that_refuses_leaves_none_of_the_others_held(world):
+    """As where a right is missing on one master."""
+    world.bike.limit("A", at_once=4)
+    world.before = lambda shard: None
+    for stops in range(3 * NUMBER):
+        refuse = at_request(stops, raising(ServerError("no permissions")))
+        with pytest.raises(ServerError, match="no permissions"):
+            divide_anew(world.watch(refuse), QUEUE)
+        assert not any(shard.quotas.read(QUEUE).moving for shard in world.shards), stops
 
 
 def test_one_place_goes_to_each_shard_in_turn(world):
