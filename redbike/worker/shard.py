@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 from redbike.connection.client import is_in_cluster
-from redbike.connection.refusals import translate_errors
 from redbike.errors import RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, Loop
 from redbike.loop.wakeup import Wakeup
@@ -47,10 +46,10 @@ class Shard:
         return self.wakeup.begin()
 
     def pass_on(self) -> None:
-        """Give the token back that this worker has had: nothing was taken for it. Raise `Unreachable`."""
+        """Let another worker have the token that this one has had: nothing was taken for it. Raise `Unreachable`."""
         if self.token in self.queues:
-            with translate_errors():
-                self.store.client.lpush(self.token, "1")
+            # A script, as a server without memory refuses a push, and runs this.
+            self.store.queue_limits.open(self.queues[self.token])
 
     def give_up(self) -> None:
         """Give back the connection on which it waits."""

@@ -85,3 +85,22 @@ def test_a_shard_that_was_not_asked_lately_does_not_make_the_jobs_of_others_stal
     assert [run.jobid for run in source.take(1)] == [jobids[1]]
     assert source.fresh_until > time.monotonic()
     source.close()
+
+
+def test_a_full_server_takes_the_token_back_that_is_not_used(make, jobids, client):
+    bike = make(RoundRobin("A"))
+    source = Worker(bike.store, RoundRobin("A"), Settings()).source
+    assert source.take(1) == []
+    for shard in source._shards:
+        shard.begin_to_wait(source._queues.list_awaited())
+    for jobid in jobids[:2]:
+        bike.set(jobid, "NOW")
+    client.config_set("maxmemory", 1)
+    try:
+        [run] = source.wait()
+    finally:
+        client.config_set("maxmemory", 0)
+    assert not any(shard.is_away for shard in source._shards)
+    others = [shard.keys.wake("work-A") for shard in bike.store.shards[:2] if shard != bike.store.find_shard(run.jobid)]
+    assert [client.llen(key) for key in others] == [1]
+    source.close()
