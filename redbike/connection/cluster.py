@@ -119,22 +119,24 @@ class Router:
             self._found = None
 
     def _ask_nodes(self) -> Address:
-        errors = []
+        errors, refusals = list[str](), list[RedisError]()
         # In any order, as some may be gone, and others not know yet what has changed.
         known = random.sample(self._known, len(self._known))
         for node in sorted(dict.fromkeys([*known, *self.given]), key=lambda node: node in (self.silence or ())):
             try:
                 found = self._read_slots(node, self._request_slots(node))
-            except (AuthenticationError, NoPermissionError):
-                raise
             except (ConnectionError, TimeoutError, OSError, ResponseError, InvalidResponse) as error:
                 hint = " (the url of a single server is redis://)" if "cluster support disabled" in str(error) else ""
                 errors.append(f"{node[0]}:{node[1]}: {error!s:.200}{hint}")
+                # Each node has users of its own: others may know this one.
+                if isinstance(error, (AuthenticationError, NoPermissionError)):
+                    refusals.append(type(error)(errors[-1]))
             else:
                 if found:
                     return found
                 errors.append(f"{node[0]}:{node[1]} knows no master of slot {self.slot}")
-        raise ConnectionError("; ".join(errors))
+        # To wait helps if any other one may answer later.
+        raise refusals[0] if refusals and len(refusals) == len(errors) else ConnectionError("; ".join(errors))
 
     def _request_slots(self, node: Address) -> list[Any]:
         return list(self._request(node, "CLUSTER", "SLOTS"))

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from redbike import Redbike
-from redbike.errors import ServerError
+from redbike.errors import ServerError, Unreachable
 from redbike.store.inspection import listing
 from redbike.store.inspection.fsck import fsck
 from tests.commandline import Shell, make_module
@@ -17,6 +17,16 @@ from tests.verbs import Quiet
 from tests.waiting import SLOWNESS, wait_until
 
 pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def guests(cluster):
+    """The nodes that do not serve the slot; all have a user, and afterwards none has it."""
+    for node in cluster.nodes:
+        node.client.acl_setuser("guest", enabled=True, passwords=["+word"], categories=["+@all"], keys=["*"])
+    yield [node for node in cluster.nodes if node is not cluster.master_of("{guests}")]
+    for node in cluster.nodes:
+        node.client.acl_deluser("guest")
 
 
 @pytest.fixture
@@ -195,3 +205,25 @@ def test_the_least_rights_of_the_three_users_are_enough_with_one_for_the_cluster
     assert "cluster|slots" in refused.stderr
     for shell in shells.values():
         shell.close()
+
+
+@pytest.mark.parametrize("refuses", ["login", "question"])
+def test_nodes_without_the_user_or_its_right_do_not_matter_where_another_one_answers(cluster, guests, refuses):
+    """ACLs are not replicated."""
+    for node in guests[:2]:
+        if refuses == "login":
+            node.client.acl_deluser("guest")
+        else:
+            node.client.acl_setuser("guest", enabled=True, commands=["-cluster|slots"])
+    url = f"redis+cluster://guest:word@{','.join(f'127.0.0.1:{node.port}' for node in guests[:3])}"
+    with Redbike(Quiet(), prefix="{guests}", redis_config=url) as bike:
+        assert bike.set("job:A", "NOW")
+        assert bike.work_one() == "job:A"
+        bike.flush()
+
+
+def test_a_login_that_all_nodes_refuse_is_an_error_that_names_one_of_them(guests):
+    place = f"127.0.0.1:{guests[0].port}"
+    with pytest.raises(ServerError, match=f"refuses the login: {place}: invalid username-password pair") as found:
+        Redbike(Quiet(), prefix="{guests}", redis_config=f"redis+cluster://guest:wrong@{place}")
+    assert not isinstance(found.value, Unreachable)
