@@ -11,8 +11,9 @@ import redis
 from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
 from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
-from redbike.connection.cluster import SlotConnection
+from redbike.connection.cluster import Router, SlotConnection
 from redbike.connection.refusals import describe_login, describe_outage
+from redbike.connection.silence import Address
 from redbike.errors import ServerError, Unreachable
 
 # By the class of connections without TLS.
@@ -66,12 +67,42 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
 
 
 def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -> list[str]:
-    """`check_server` for the first of the servers that answers: others may be away. Raise what the last one does."""
-    *others, last = clients
-    for client in others:
-        with suppress(Unreachable):
-            return check_server(client, needs_durability)
-    return check_server(last, needs_durability)
+    """`check_server` for each server that these reach and that answers: others may be away.
+
+    A warning that is not about all of them names the servers. If none answers, raise what the last one does. The first
+    ones that answer have to be usable; whoever needs another one finds out whether it is.
+    """
+    if len(clients) == 1:
+        return check_server(clients[0], needs_durability)
+    found, asked, error = dict[str, list[str]](), set[Address](), Unreachable("no server was asked")
+    answered = 0
+    for client in clients:
+        address = _find_server(client)
+        if address in asked or (address is None and answered):
+            continue
+        asked |= {address} if address else set()
+        try:
+            warnings = check_server(client, needs_durability)
+        except Unreachable as silent:
+            error = silent
+        except ServerError:
+            if not answered:
+                raise
+        else:
+            answered += 1
+            for warning in warnings:
+                found.setdefault(warning, []).append(f"{address[0]}:{address[1]}" if address else "")
+    if not answered:
+        raise error
+    return [text if len(places) == answered else f"{', '.join(places)}: {text}" for text, places in found.items()]
+
+
+def _find_server(client: "redis.Redis") -> Address | None:
+    """Return the address of the master that a client of a cluster uses; None without a cluster, or if nobody knows."""
+    router: Router | None = client.connection_pool.connection_kwargs.get("router")
+    with suppress(RedisError, OSError):
+        return router.recall() if router else None
+    return None
 
 
 def _is_wrong_address(error: BaseException | None) -> bool:

@@ -130,3 +130,17 @@ def test_a_forked_process_uses_none_of_its_parents_connections(bike, cluster, pr
     assert os.waitpid(child, 0)[1] == 0
     ask_all(bike)
     wait_until(lambda: list_connections(cluster, prefix) == before)
+
+
+def test_a_master_that_may_evict_keys_is_warned_of_at_the_start_whichever_it_is(cluster, prefix, caplog):
+    for node in cluster.nodes:
+        caplog.clear()
+        node.client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            with Redbike(RoundRobin("A"), prefix, cluster.url, shards=SHARDS) as bike:
+                masters = {cluster.master_of(shard.keys.prefix).port for shard in bike.store.shards}
+        finally:
+            node.client.config_set("maxmemory-policy", "noeviction")
+        warned = [record.message.partition(": it may")[0] for record in caplog.records]
+        warning = f"127.0.0.1:{node.port}: the server's maxmemory-policy is 'allkeys-lru'"
+        assert warned == ([warning] if node.port in masters else [])
