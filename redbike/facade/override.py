@@ -55,7 +55,7 @@ class Overridable(ABC):
     def place(self) -> object:
         """Where its jobs are; itself if it has not connected yet."""
 
-    def shares_jobs(self, other: "Overridable") -> bool:
+    def _shares_jobs(self, other: "Overridable") -> bool:
         """Tell whether another one has the same jobs. Before both have connected, what they were given tells it."""
         is_known = self.place is not self and other.place is not other
         return self.place == other.place if is_known else self._given == other._given

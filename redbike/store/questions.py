@@ -74,12 +74,9 @@ class Questions(Part):
     """Reads what is kept of jobs and tags."""
 
     def inspect(
-        self,
-        jobids: Iterable[str],
-        queues: Mapping[str, Sequence[str]] | None = None,
-        tags: Mapping[str, str] | None = None,
-        with_data: bool = False,
-    ) -> list[JobState]:
+        self, jobids: Iterable[str], queues: Mapping[str, Sequence[str]] | None = None,
+        tags: Mapping[str, str] | None = None, with_data: bool = False,
+    ) -> list[JobState]:  # fmt: skip
         """Return all that is kept of each of `jobids`, each at one instant, in one round trip.
 
         `queues` names, by job id, those in whose lists it is looked for too: that takes the longer the longer they are.

@@ -52,7 +52,7 @@ class AnyRedbike(Protocol):
     def is_closed(self) -> bool:
         """Tell whether it was closed."""
 
-    def shares_jobs(self, other: Any) -> bool:
+    def _shares_jobs(self, other: Any) -> bool:
         """Tell whether another one has the same jobs."""
 
     @property
@@ -145,7 +145,7 @@ class Bikes:
         Raise `RedbikeError` if there is none, or if there are several for different jobs.
         """
         found = [bike for each in self._all if (bike := each()) is not None]
-        if is_in_run() and any(bike.shares_jobs(current_run().bike) for bike in found):
+        if is_in_run() and any(bike._shares_jobs(current_run().bike) for bike in found):
             return cast(AnyRedbike, current_run().bike)
         opened = [bike for bike in found if not bike.is_closed]
         awaited = [bike for bike in opened if inspect.iscoroutinefunction(bike.set)]
@@ -156,7 +156,7 @@ class Bikes:
             raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
         if not chosen:
             raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or it is closed: Redbike(jobs) makes one")
-        if not all(bike.shares_jobs(chosen[-1]) for bike in chosen):
+        if not all(bike._shares_jobs(chosen[-1]) for bike in chosen):
             raise RedbikeError(f"several Redbikes were made with the Jobs of {name}: say which, by options(bike=…)")
         return chosen[-1]
 
