@@ -72,8 +72,15 @@ def leave(last: Callable[[], object], begins_again: bool = False) -> NoReturn:
 
     # In a thread: whoever goes on may hold a lock that is needed.
     thread = threading.Thread(target=finish, name="redbike-last", daemon=True)
-    thread.start()
-    thread.join(LAST_WORDS)
+    try:
+        thread.start()
+    except RuntimeError:
+        # From 3.12 on, Python starts none while it ends. A thread of the system sees to it that this one ends.
+        with contextlib.suppress(RuntimeError, ValueError, OSError):
+            faulthandler.dump_traceback_later(LAST_WORDS, file=_error_output, exit=True)
+        finish()
+    else:
+        thread.join(LAST_WORDS)
     if begins_again and _begin_again:
         with contextlib.suppress(OSError):
             _begin_again()
