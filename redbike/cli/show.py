@@ -158,16 +158,7 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
             yield name, _show(text)
     if options:
         yield "options", ", ".join(f"{name}={value}" for name, value in options.items())
-    if is_of_shell(jobid) and not find_problem(job.get("data")):
-        # Its environment may hold secrets. tell prints all.
-        yield "command", _show(shlex.join(job["data"]["argv"]))
-        yield "folder", _show(job["data"]["cwd"])
-    elif "data" in job:
-        yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
-    if "result" in job:
-        yield "result", _show(json.dumps(job["result"], ensure_ascii=False))
-    if refused := _find_refused(job):
-        yield "newer result" if "result" in job else "result", f"not kept: {_show(refused)}"
+    yield from _list_data(jobid, job)
     if group := job.get("group"):
         yield "group", _show(group)
     if "expires_at" in job:
@@ -180,6 +171,20 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
             yield f"{name} in a row", str(job[name])
     if skipped := job.get("skipped"):
         yield "skipped", ", ".join(f"{number} {reason}" for reason, number in skipped.items())
+
+
+def _list_data(jobid: str, job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what a job is given, and what it has returned."""
+    if is_of_shell(jobid) and not find_problem(job.get("data")):
+        # Its environment may hold secrets. tell prints all.
+        yield "command", _show(shlex.join(job["data"]["argv"]))
+        yield "folder", _show(job["data"]["cwd"])
+    elif "data" in job:
+        yield "data", _show(json.dumps(job["data"], ensure_ascii=False))
+    if "result" in job:
+        yield "result", _show(json.dumps(job["result"], ensure_ascii=False))
+    if refused := _find_refused(job):
+        yield "newer result" if "result" in job else "result", f"not kept: {_show(refused)}"
 
 
 def _find_refused(job: Job) -> str:
