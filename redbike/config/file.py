@@ -175,11 +175,17 @@ def explain_ini(error: configparser.Error, shows: bool = False) -> str:
     if isinstance(error, configparser.DuplicateOptionError):
         return f"line {error.lineno}: {error.option!r:.80} is there already in the section {error.section!r:.80}"
     # An error of a line before the first section has no list of lines.
-    found = getattr(error, "errors", None) or [(getattr(error, "lineno", 0), repr(getattr(error, "line", "")))]
+    found = getattr(error, "errors", None) or [(getattr(error, "lineno", 0), getattr(error, "line", ""))]
     numbers = ", ".join(str(number) for number, _ in found)
     lines = f"line {numbers} is" if len(found) == 1 else f"the lines {numbers} are"
-    quoted = f": {found[0][1][:80]}" if shows else ""
+    quoted = f": {_quote(found[0][1])[:80]}" if shows else ""
     return f"{lines} neither a [section] nor a 'key: value' in one{quoted}"
+
+
+def _quote(line: str) -> str:
+    """Return a bad line in quotes; before Python 3.13 a `ParsingError` has it so already."""
+    is_quoted = line[:1] in ("'", '"') and line[-1] == line[0] and line.isprintable()
+    return line if is_quoted else repr(line)
 
 
 def _list_warnings(parser: configparser.ConfigParser, environ: Mapping[str, str]) -> list[str]:
