@@ -41,7 +41,8 @@ class Problem(Exception):
 
     def answer(self) -> Response:
         """Return it as an answer."""
-        title = HTTPStatus(self.status).phrase
+        # Before Python 3.13, the standard library has an earlier name for 422.
+        title = "Unprocessable Content" if self.status == 422 else HTTPStatus(self.status).phrase
         kind = f"urn:redbike:problem:{self.name}" if self.name else "about:blank"
         found = {"type": kind, "title": title, "status": self.status, "detail": self.detail}
         return Response(dump(found), self.status, self.headers, KIND)
