@@ -16,7 +16,14 @@ from redbike.errors import BadConfig, RedbikeError
 from redbike.loop.naming import NoWorker, open_store
 from redbike.queries.check.findings import Finding, note
 from redbike.queries.check.jobs import JobsCheck
-from redbike.queries.check.surroundings import ServerCheck, WorkerCheck, check_running, check_settings, check_shared
+from redbike.queries.check.surroundings import (
+    ServerCheck,
+    WorkerCheck,
+    check_running,
+    check_settings,
+    check_shared,
+    check_zones,
+)
 from redbike.text.printable import name_number
 from redbike.worker.loader import load_worker
 
@@ -77,6 +84,7 @@ class _Check:
                 return
             processes = store.workers.list_all()
             yield from check_shared(settings, processes)
+            yield from check_zones(processes)
             checks = [JobsCheck(shard, **given) for shard in store.shards]
             yield from chain.from_iterable(check.run(report) for check in checks)
             number = sum(check.number for check in checks)

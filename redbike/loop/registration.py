@@ -23,10 +23,11 @@ from typing import Any, Literal, Protocol
 from redbike.config.settings import Settings, describe_shared
 from redbike.errors import OtherProtocol, RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, Loop
+from redbike.schedule.zones import find_release
 from redbike.store.agreed import Naming
 from redbike.store.keys import NOTIFIES
 from redbike.store.namespace import make_owner, make_tag
-from redbike.store.processes import CUT, ProcessRecord, compute_checksum
+from redbike.store.processes import CUT, ZONES, ProcessRecord, compute_checksum
 from redbike.store.sharded.steering import note_end
 from redbike.store.store import Store
 from redbike.store.workers import INTERVAL, REFRESH
@@ -81,7 +82,7 @@ class Presence:
         self.has_left = False  # whether it has ended in order, and the server knows
         self._loop = loop
         self._kind = kind
-        self._settings = tuple(describe_shared(settings).items())
+        self._settings = tuple((describe_shared(settings) | {ZONES: find_release()}).items())
         self._host = settings.host or name_host()
         self._describe = describe
         self._describe_naming = describe_naming

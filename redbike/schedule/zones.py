@@ -4,10 +4,15 @@ A local time is the number of seconds since 1970-01-01T00:00 on the wall clock. 
 local time is an instant plus the offset, and a day is a quotient by 86,400.
 """
 
+import zoneinfo
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import date, datetime
 from functools import lru_cache
+from pathlib import Path
 from zoneinfo import ZoneInfo
+
+import tzdata
 
 from redbike.errors import BadSchedule
 from redbike.text.parsing import load_zone
@@ -122,3 +127,14 @@ def load_zone_info(name: str) -> ZoneInfo:
     if info is None:
         raise BadSchedule(f"unknown time zone {name!r:.80}")
     return info
+
+
+def find_release() -> str:
+    """Return the release of the IANA database that this process uses, such as "2026b"; "unknown" if none is named."""
+    for folder in map(Path, zoneinfo.TZPATH):
+        if not (folder / "UTC").is_file():
+            continue
+        with suppress(OSError), open(folder / "tzdata.zi", "rb") as rules:
+            return rules.readline(80).decode(errors="replace").removeprefix("# version ").strip()
+        return "unknown"
+    return tzdata.IANA_VERSION

@@ -28,6 +28,7 @@ TOLD = 60.0  # seconds in which `MOST` different reasons are told
 MOST = 10
 
 CUT = "…"  # what the last one of `queues` begins with if there are others
+ZONES = "tzdata"  # the name among its settings of the release of the IANA database that it uses
 CHECKSUMS = re.compile("(?:[0-9a-f]{8})*")
 PROCESS = re.compile(rf"({MOMENT}) (\{{.*\}})", re.ASCII | re.DOTALL)
 

@@ -1,8 +1,11 @@
 """``redbike check``: each kind of problem, on a real server; what is only a remark; and that nothing changes."""
 
 import shlex
+import shutil
 import sys
 import time
+import zoneinfo
+from importlib import resources
 
 import pytest
 
@@ -11,6 +14,7 @@ from redbike.cli import main
 from redbike.cli.messages import DONE, FAILED
 from redbike.commands import Commands
 from redbike.queries.check.findings import MOST_GROUPS
+from redbike.schedule.zones import find_release
 from redbike.store import agreed
 from redbike.store.agreed import STOCK, Naming
 from redbike.store.keys import Keys
@@ -562,4 +566,20 @@ def test_a_process_that_places_jobs_by_other_settings_is_named(check, shell, ser
         f"the dispatcher {process.id} has {name}: {other}, this config has {own}: "
         "so what happens to a job depends on which process schedules it"
         for name, other, own in (("catchup", "none", "last"), ("grace", "300.0", "0.0"))
+    ]
+
+
+def test_a_process_that_has_the_zones_of_another_release_is_named(check, shell, server_url):
+    zones = shell.folder / "zones"
+    zones.mkdir()
+    (zones / "tzdata.zi").write_text("# version 2001a\n# redo posix_only\n")
+    shutil.copy(resources.files("tzdata") / "zoneinfo" / "UTC", zones)
+    shell.environment["PYTHONTZPATH"] = ":".join([str(zones), *zoneinfo.TZPATH])
+    shell.start("dispatch")
+    with Redbike(RoundRobin("A"), redis_config=server_url) as bike:
+        wait_until(bike.workers)
+        [process] = bike.workers()
+    assert [line for line in check()[1] if "tzdata" in line] == [
+        f"note: the dispatcher {process.id} has the time zones of tzdata 2001a, this host those of {find_release()}: "
+        "in a zone that has changed, the due time of a job depends on which process schedules it"
     ]

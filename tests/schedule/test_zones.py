@@ -1,13 +1,15 @@
 """Time zones: stretches of constant offset, and the instants of local times."""
 
+import zoneinfo
 from datetime import UTC, datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+import tzdata
 
 from redbike.errors import BadSchedule
-from redbike.schedule.zones import Zone, find_zone, resolve
+from redbike.schedule.zones import Zone, find_release, find_zone, resolve
 from tests.cases import instant
 
 
@@ -61,3 +63,16 @@ def test_a_local_time_becomes_an_instant(wall, expected):
 def test_an_unknown_zone_is_quoted(name):
     with pytest.raises(BadSchedule, match="unknown time zone"):
         find_zone(name)
+
+
+def test_the_release_is_that_of_the_rules_in_use(tmp_path):
+    before = zoneinfo.TZPATH
+    try:
+        zoneinfo.reset_tzpath([tmp_path])
+        assert find_release() == tzdata.IANA_VERSION
+        (tmp_path / "UTC").write_bytes(b"")
+        assert find_release() == "unknown"
+        (tmp_path / "tzdata.zi").write_text("# version 2001a\n# This zic input file is in the public domain.\n")
+        assert find_release() == "2001a"
+    finally:
+        zoneinfo.reset_tzpath(before)

@@ -29,7 +29,8 @@ from redbike.loop.timefile import Timefile
 from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
 from redbike.queries.check.findings import Finding, Needed, note
 from redbike.queries.health import describe_refusal
-from redbike.store.processes import Process
+from redbike.schedule.zones import find_release
+from redbike.store.processes import ZONES, Process
 from redbike.store.rights import PUBLISHING, ROLES, describe_missing
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
@@ -75,6 +76,21 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
         more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
         yield Finding(
             f"the {ids[0]}{more} has {differs}: so what happens to a job depends on which process schedules it"
+        )
+
+
+def check_zones(processes: Sequence[Process]) -> Iterator[Finding]:
+    """Yield which processes have another release of the rules of time zones than this host."""
+    own, found = find_release(), dict[str, list[str]]()
+    for process in processes:
+        other = dict(process.settings or ()).get(ZONES, own)
+        if process.state != "lost" and other != own:
+            found.setdefault(other, []).append(f"{process.kind} {process.id}")
+    for other, ids in found.items():
+        more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
+        yield note(
+            f"the {ids[0]}{more} has the time zones of tzdata {other}, this host those of {own}: "
+            "in a zone that has changed, the due time of a job depends on which process schedules it"
         )
 
 
