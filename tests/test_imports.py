@@ -23,15 +23,15 @@ FLOORS = [
     {"cli"},
 ]
 ENTRANCES = {"__init__", "__main__"}  # to all of it
-# What is installed with the package, and what of it is imported: the data of time zones are only read, and the objects
-# of croniter are taken where a program has imported these.
+# What is installed with the package, and what of it is imported: the objects of croniter are taken where a program has
+# imported these.
 REQUIRED = {
     "croniter": None,
     "docopt-ng": "docopt",
     "python-dateutil": "dateutil",
     "redis": "redis",
     "rich": "rich",
-    "tzdata": None,
+    "tzdata": "tzdata",
 }
 # For each extra, what is imported of the packages that it installs, and the module, or the room, that needs it.
 EXTRAS = {
@@ -120,8 +120,8 @@ def test_the_listing_of_the_package_is_short():
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():
     for module, others in FOREIGN.items():
         if module.startswith("redbike.schedule"):
-            allowed = {"dateutil"} if module == "redbike.schedule.times" else set()
-            assert others <= {*sys.stdlib_module_names} | allowed
+            allowed = {"redbike.schedule.times": "dateutil", "redbike.schedule.zones": "tzdata"}.get(module)
+            assert others <= {*sys.stdlib_module_names, allowed}
         assert "docopt" not in others or module.startswith("redbike.cli.")
 
 
