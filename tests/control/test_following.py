@@ -228,6 +228,26 @@ def test_unset_of_a_parent_names_its_followers(redbike, caplog):
     assert bike.tell("child")["runs"]
 
 
+def test_a_run_whose_job_is_unset_meanwhile_is_followed(redbike):
+    foretold = []
+
+    def work(run):
+        if run.jobid == "parent":
+            bike.unset("parent")
+            foretold.append(bike.agenda(hours=1).runs)
+
+    bike, ran = make(redbike, work)
+    bike.set("parent", HOURLY)
+    for name, schedule in ENDINGS.items():
+        bike.set(name, schedule)
+    bike.run("parent")
+    bike.run_due(START)
+    assert sorted(ran) == [("any", 0.0), ("ok", 0.0), ("parent", 0.0)]
+    assert foretold == [2]
+    assert bike.tell("ok")["waits_for"] == ["parent"]
+    assert list(fsck(bike.store)) == []
+
+
 @pytest.mark.parametrize("setting", ["grace", "catchup"])
 def test_a_follower_is_not_late_because_its_parent_took_long(redbike, setting):
     """Nobody could enqueue it before."""

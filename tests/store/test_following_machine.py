@@ -114,8 +114,8 @@ class Followers(World):
     def end(self, how):
         if (ended := self.finish(how)) is None:
             return
-        run, known, answer, ending = ended
-        if answer.word == "ok" and known.schedule is not None and ending:
+        run, _, answer, ending = ended
+        if answer.word == "ok" and ending:
             self.note_end(run.jobid, ending, run.due)
         if answer.detail == "unset":
             self.forget(run.jobid)

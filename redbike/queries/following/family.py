@@ -157,7 +157,8 @@ class Family:
             self.is_cut |= ends is None
             return ends or NEVER
         self.is_cut |= jobid not in self.states or level >= MOST_LEVELS
-        if state is None or state.schedule is None or level >= MOST_LEVELS:
+        # A run of one that was unset meanwhile still ends.
+        if state is None or (state.schedule is None and not state.run) or level >= MOST_LEVELS:
             return NEVER
         # Of runs that end together, a follower runs for the first one, and once more for the last.
         return self.close(state, self.make_own_stream(state), most=2)

@@ -19,12 +19,12 @@ end
 
 -- Notes what the end of each run comes to for others. `hows`: see end.lua; `stops`: jobs whose
 -- schedule is STOP from now on.
-local function note_ends(jobs, words, texts, records, hows, stops)
+local function note_ends(jobs, words, records, hows, stops)
   local ENDED = {timeline = true, queue = true, held = true, stopped = true, unset = true}
   local follows = make_follows()
   for i, job in ipairs(jobs) do
     local ended = (hows[job] or {}).ended or 'ok'
-    local run = ENDED[words[i]] and texts[i] and ended ~= 'none' and run_of(records[i])
+    local run = ENDED[words[i]] and ended ~= 'none' and run_of(records[i])
     if run then follows.note_end(job, ended, tonumber(run.due)) end
     if ENDED[words[i]] then end_member(job, words[i], hows[job] or {}, run_of(records[i])) end
     if words[i] == 'unset' then follows.leave(job) end

@@ -65,7 +65,7 @@ end
 if given.whole and #changed > 0 then return {'kept', table.concat(words, ' '), unpack(changed)} end
 
 -- Phase 3: what changes.
-if linked or follows then note_ends(jobs, words, texts, records, given.how, stops) end
+if linked or follows then note_ends(jobs, words, records, given.how, stops) end
 local entry = (forgotten or #gone < #jobs) and marks_of(words) .. ARGV[2] or ARGV[2]
 if #gone > 0 then
   if tells(tag) then
