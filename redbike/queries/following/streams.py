@@ -154,23 +154,39 @@ class ClosedFollower(Closed):
     """A follower of which `most` come of all in a window.
 
     What comes in a window depends on what came before, as one parent of several may end before it, and the others in
-    it. If it `is_held`, the latest takes the place of others.
+    it. If it `is_held`, the latest takes the place of others. What is older than `expires` seconds does not run.
     """
 
-    def __init__(self, base: Schedule, windows: Sequence[Window], most: int, is_held: bool) -> None:
+    def __init__(
+        self, base: Schedule, windows: Sequence[Window], most: int, is_held: bool, expires: float = math.inf
+    ) -> None:
         super().__init__(base, windows, lambda window: (most, False))
         self._most, self._walks = most, base.period is None
+        self._replaces, self._expires = is_held, expires
         self._is_held = is_held and self._walks
 
     def _pass(self, window: Window) -> tuple[list[float], float | None]:
-        due, number = self._enter(window), 0
-        limit = MOST_STEPS if self._is_held else max(2, self._most)
+        due, number, waits = self._enter(window), 0, list[float]()
+        limit = MOST_STEPS if self._is_held or self._expires < math.inf else max(2, self._most)
         while due is not None and due < window.end and number < limit:
+            waits = self._wait_for(due, waits)
             due, number = self._base.next(due), number + 1
-        runs = [window.end + AGAIN * each for each in range(min(self._most, number))]
+        kept = [moment for moment in waits if moment + self._expires > window.end][: self._most]
+        runs = [window.end + AGAIN * each for each in range(len(kept))]
+        if runs and self._base.next(math.nextafter(window.end, 0)) == window.end:
+            # What waits begins first, and then it is due once more.
+            runs.append(runs[-1] + AGAIN)
         if not self._is_held and (number > 1 or not self._walks):
             due = self._base.next(math.nextafter(window.end, 0))  # what has ended meanwhile is used up then
         return runs, _pass_runs(self._base, runs, due)
+
+    def _wait_for(self, due: float, waits: list[float]) -> list[float]:
+        """Return for what it waits when a window is over, as it comes due in it once more: two due times at most."""
+        if self._replaces:
+            return [due]
+        while waits and waits[0] + self._expires <= due:
+            waits = waits[1:]
+        return [*waits[:1], due]
 
     def _enter(self, window: Window) -> float | None:
         """Return when it is due first from the beginning of a window on."""

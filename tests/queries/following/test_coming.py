@@ -200,3 +200,35 @@ def test_a_run_that_somebody_asks_for_does_not_wait_for_the_end_of_the_blackout_
     bike.run(jobid)
     assert bike.agenda(jobid, hours=0.25).runs == 1
     check(bike, 3)
+
+
+class Two(One):
+    """The same, but what follows is in another one."""
+
+    def queue_for(self, jobid):
+        return "work-A" if jobid == "a" else "work-B"
+
+    def queue_names(self):
+        return ["work-A", "work-B"]
+
+
+HELD = {
+    "up to a due time": ("30 1 * * *", "90m", {}),
+    "up to a due time, for longer": ("30 0 * * *", "150m", {}),
+    "expires at once": ("30 1 * * *", "2h15m", {"expires": "30m"}),
+    "expires but the last": ("30 1 * * *", "2h15m", {"expires": "90m"}),
+}
+
+
+@pytest.mark.parametrize("of", ["job", "queue"])
+@pytest.mark.parametrize("catchup", ["last", "all", "none"])
+@pytest.mark.parametrize(("every", "lasting", "options"), HELD.values(), ids=HELD)
+def test_the_agenda_knows_what_a_blackout_of_a_follower_leaves(redbike, every, lasting, options, catchup, of):
+    bike = redbike(Two(), now=START)
+    bike.set("a", "0 * * * *")
+    bike.set("b", "AFTER:a", catchup=catchup, **options)
+    if of == "job":
+        bike.pause("b", every=every, lasting=lasting)
+    else:
+        bike.pause_queue("work-B", every=every, lasting=lasting)
+    check(bike, 12)
