@@ -142,7 +142,11 @@ class Loops(Part):
             log.info("in a cluster all keys must be in one slot: the prefix is %r", self.settings.prefix)
 
     def dispatch_due(self, now: InstantLike | None = None) -> int:
-        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved."""
+        """One pass of the dispatcher: move everything due by `now` (default: Redis' clock); how many jobs moved.
+
+        It also ends lost runs, at once: only `dispatch` knows of an outage of the server, in which no worker can send a
+        heartbeat, and gives them 4 s after it. So after an outage, wait as long until you call this.
+        """
         moment = read_instant("now", now)
         with self.calls.run(), self._passing:
             passes = self.passes = self.passes or Dispatchers(self.store, self.settings)
