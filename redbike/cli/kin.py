@@ -1,9 +1,10 @@
 """What is shown on a terminal of who follows whom."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
 from redbike.queries.following.holds import read_holds
+from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import Neighbourhood, look_around
 from redbike.queries.following.words import describe_group, describe_place, explain_follower, explain_parents
@@ -36,29 +37,9 @@ def list_parent_times(
     if note := _explain_lack(family, schedule, clock):
         return _show(said), note, []
     start = start - JUST_BEFORE if start <= clock.now else start
-    remark = _remark_parents(family, [jobid] if state else after.parents, clock, remark)
-    return _show(said), "", list(list_runs(schedule, start, clock.now, count, zone, None, remark))
-
-
-def _remark_parents(
-    family: Family, jobids: Sequence[str], clock: Clock, remark: Callable[[float], str]
-) -> Callable[[float], str]:
-    """Return what also tells of an instant which of the jobs above these, or of these, is due and paused then."""
-    found, waiting = dict.fromkeys(jobids), list(jobids)
-    while waiting:
-        fresh = [each for each in family.list_parents(waiting.pop()) if each not in found]
-        found |= dict.fromkeys(fresh)
-        waiting += fresh
-
-    def remark_all(due: float) -> str:
-        own, holds = remark(due), family.holds
-        if own or holds is None:
-            return own
-        ending = (each for each in found if family.find_stream(each).next(due - JUST_BEFORE) == due)
-        held = ((each, holds.describe(each, due, clock)) for each in ending)
-        return next((f"  {_show(each)}: {said}" for each, said in held if said), "")
-
-    return remark_all
+    remark_all = remark_parents(family, [jobid] if state else after.parents, clock, remark)
+    lines = list_runs(schedule, start, clock.now, count, zone, None, lambda due: _show(remark_all(due)))
+    return _show(said), "", list(lines)
 
 
 def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
@@ -92,7 +73,8 @@ class Kin:
 
     def extend(self, remark: Callable[[float], str]) -> Callable[[float], str]:
         """Return what tells the same of a due time, or else which of its parents is paused then."""
-        return _remark_parents(self._family, [self._jobid], self._clock, remark)
+        remark_all = remark_parents(self._family, [self._jobid], self._clock, remark)
+        return lambda due: _show(remark_all(due))
 
     def explain(self, place: str) -> str:
         """Return for what it waits, or its `place` if it does not wait for its parents."""

@@ -205,6 +205,16 @@ def test_runs_that_come_while_the_queue_is_paused_are_marked(page, bike):
     assert show(page, "job:A").words.count("paused then") == 10
 
 
+def test_runs_of_a_follower_whose_parent_is_held_then_are_marked(page, bike):
+    bike.set("job:A", "EVERY:1h")
+    bike.set("after:B", "AFTER:job:A")
+    bike.pause_queue("A", until=bike.store.timeline.read_clock() + 5400)
+    assert show(page, "after:B").words.count("job:A: its queue is paused then until ") == 1
+    # Also the first one, if the parent waits already.
+    bike.run("job:A")
+    assert show(page, "after:B").words.count("job:A: its queue is paused then until ") == 2
+
+
 def test_blackouts_are_shown_before_they_come(page, bike):
     """With the runs that fall into them; those of queues and of everything are shown with the queues, too."""
     bike.set("job:A", "EVERY:1h")

@@ -104,14 +104,16 @@ def describe_place(family: Family, jobid: str, ending: str, clock: Clock, path: 
     if state.pause:
         until = "until somebody resumes it" if state.pause.until is None else f"until {clock.name(state.pause.until)}"
         return f"is paused {until}"
+    due = state.waiting.due if state.waiting else state.due
+    held = family.holds.describe(jobid, due, clock) if family.holds and due is not None else ""
+    held = f", and {held}" if held else ""
     if state.waiting:
-        return f"is due since {clock.name(state.waiting.due)} and waits in {state.waiting.queue}"
+        return f"is due since {clock.name(state.waiting.due)} and waits in {state.waiting.queue}{held}"
     if state.due is not None:
         tried = RetryState.parse(state.retry_state)
         at = "is tried again at" if tried.tries and tried.due is not None else "is due at"
         since = at if state.due > clock.now else "is due since"
-        held = family.holds.describe(jobid, state.due, clock) if family.holds else ""
-        return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}{f', and {held}' if held else ''}"
+        return f"{since} {clock.name(state.due)}, {clock.measure(state.due)}{held}"
     if state.timeline is not None:
         return _describe_awaiting(family, state, clock, (*path, jobid))
     return _describe_end(state, ending)

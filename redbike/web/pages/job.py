@@ -12,7 +12,8 @@ from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.closed import read_limits
-from redbike.queries.following.family import foresee_follower
+from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
 from redbike.queries.hosts import describe_host, find_timed, list_hosts
@@ -62,7 +63,8 @@ def show_job(site: Site, request: Request) -> Response:
     zone = (schedule.timezone if schedule else None) or clock.zone
     hosts = list_hosts(site.bike.store, state)
     seen = site.bike.store.overview.read_named([jobid])
-    status = Status.parse(state.status)
+    status, family = Status.parse(state.status), Family(site.bike.store, presumes_success=False)
+    kin = _read_kin(site, state, clock, family)
     return site.answer(
         request,
         "job.html",
@@ -86,20 +88,21 @@ def show_job(site: Site, request: Request) -> Response:
         data=indent_data(state.data) if site.show_data else "",
         hosts=[(each, describe_host(each, clock)) for each in hosts],
         is_cancellable=_is_cancellable(state, hosts),
-        **_read_blackouts(site, state, clock, zone),
-        **_read_kin(site, state, clock),
+        **_read_blackouts(site, state, clock, zone, family),
+        **kin,
         **_read_past(site, state, clock),
-        **_list_coming(site, *_find_timed(site, state, schedule, hosts), zone, clock),
+        **_list_coming(site, *_find_timed(site, state, schedule, hosts), zone, clock, family),
     )
 
 
-def _read_blackouts(site: Site, state: JobState, clock: Clock, zone: str) -> dict[str, Any]:
-    """Return the blackouts of a job, and what marks the due times, in `zone`, that are in one."""
+def _read_blackouts(site: Site, state: JobState, clock: Clock, zone: str, family: Family) -> dict[str, Any]:
+    """Return the blackouts of a job, and what marks the due times, in `zone`, at which it or a parent is held."""
     [blackouts] = list_details(site.bike.store, [state])
+    own = make_remark(blackouts, Clock(clock.now, zone), read_limits(site.bike.store, state.jobid))
     return {
         "blackouts": [f"{each['of']}: {describe_details(each, clock)}" for each in blackouts],
         "has_blackout": any(each["of"] == "job" for each in blackouts),
-        "remark": make_remark(blackouts, Clock(clock.now, zone), read_limits(site.bike.store, state.jobid)),
+        "remark": remark_parents(family, [state.jobid], clock, own) if is_follower(state.schedule) else own,
     }
 
 
@@ -131,10 +134,10 @@ def _describe_backfills(state: JobState, clock: Clock) -> list[tuple[str, str]]:
     return [(name, describe_backfill(each, clock)) for name, each in found if each]
 
 
-def _read_kin(site: Site, state: JobState, clock: Clock) -> dict[str, Any]:
-    """Return who follows whom, if the job follows others or is followed, and a picture of that."""
+def _read_kin(site: Site, state: JobState, clock: Clock, family: Family) -> dict[str, Any]:
+    """Return who follows whom, if the job follows others or is followed, and a picture of that; read the family."""
     has_kin = state.followers or state.member_of or is_follower(state.schedule)
-    around = look_around(site.bike.store, state.jobid, clock) if has_kin else None
+    around = look_around(site.bike.store, state.jobid, clock, family) if has_kin else None
     branches = list(islice(around.list_branches(), MOST_LINES)) if around else []
     return {"around": around, "branches": branches, "tree": draw_tree(around) if around else ""}
 
@@ -168,7 +171,9 @@ def _find_timed(
     return (state, None) if runs_as == state.jobid else (site.bike.store.questions.inspect([runs_as])[0], timed)
 
 
-def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock) -> dict[str, Any]:
+def _list_coming(
+    site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock, family: Family
+) -> dict[str, Any]:
     """Return what is to come: the next runs, and the calendar."""
     nothing: dict[str, Any] = {"coming": [], "weeks": []}
     if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:
@@ -179,7 +184,7 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: s
     if is_dead:
         return nothing
     if schedule.is_awaiting:
-        return nothing | {"coming": _list_parent_times(site, state)}
+        return nothing | {"coming": _list_parent_times(state, family)}
     now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
     due = state.due if state.due is not None and state.due > now else None
     if state.pause:
@@ -197,9 +202,12 @@ def _list_coming(site: Site, state: JobState, schedule: Schedule | None, zone: s
     }
 
 
-def _list_parent_times(site: Site, state: JobState) -> list[float]:
-    """Return the next due times of the parents of a follower."""
-    return list(islice(foresee_follower(site.bike.store, state).list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
+def _list_parent_times(state: JobState, family: Family) -> list[float]:
+    """Return the next due times of the parents of a follower; none if one of them runs all the time."""
+    times = list_due_times(family, family.states.get(state.jobid) or state)
+    if times.allows_pause:
+        return []
+    return list(islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:

@@ -63,6 +63,14 @@ def test_why_says_that_a_parent_is_held_when_it_is_due(redbike, hold, said):
     assert bike.why("end") == f"It waits for load:etl, which waits for {due}{held}"
 
 
+def test_why_says_that_a_parent_waits_in_a_queue_that_is_paused(redbike):
+    bike = make(redbike, ETL)
+    bike.run("extract:etl")
+    bike.pause_queue("A", until=START + HOUR)
+    waits = f"extract:etl, which is due since {TODAY} 00:00:00 UTC and waits in work-A"
+    assert bike.why("load:etl") == f"It waits for {waits}, and its queue is paused until {TODAY} 01:00:00 UTC."
+
+
 def test_a_parent_that_failed_for_good_is_told_of(redbike):
     bike = redbike(One(raising(OSError("it broke"))), now=START, on_error="stop")
     for jobid, schedule in (ETL | {"rescue": "AFTER:extract:etl failed"}).items():
