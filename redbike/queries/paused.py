@@ -7,7 +7,7 @@ from dataclasses import replace
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.family import Family
-from redbike.queries.following.held import follow_paused
+from redbike.queries.following.held import follow_first, follow_paused
 from redbike.queries.following.streams import JUST_BEFORE, Stream
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
@@ -20,21 +20,21 @@ MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
 def follow_pauses(
     store: Store, jobs: Sequence[ComingJob], now: float, end: float, calendar: Calendar | None
 ) -> Iterator[ComingJob]:
-    """Yield jobs, those that are paused with what they run up to `end`, in one round trip; it is `now`."""
-    paused = [job for job in jobs if job.is_paused]
-    yield from (job for job in jobs if not job.is_paused)
+    """Yield jobs up to `end`, as it is `now`: what those run that are paused or tried again, in one round trip."""
+    paused = [job for job in jobs if job.is_paused or job.is_tried]
+    yield from (job for job in jobs if not (job.is_paused or job.is_tried))
     if not paused:
         return
     family, settings = Family(store), calendar.settings if calendar else Settings()
     family.calendar = calendar
     for job, state in zip(paused, store.questions.inspect([job.jobid for job in paused]), strict=True):
         schedule = read_schedule(job.jobid, job.schedule, job.options)
-        if schedule is None or not state.pause or schedule.allows_pause:
+        course = follow_first(store, replace(state, now=now), settings, calendar, end)
+        if schedule is None or course is None or schedule.allows_pause:
             yield job  # it has been resumed meanwhile, or has no due times
             continue
-        course = follow_paused(replace(state, now=now), settings, end)
         after = math.inf if course.due is None else course.due - JUST_BEFORE
-        if len(course.runs) > 1 or (course.runs and schedule.runs_once):
+        if len(course.runs) > 1 or (course.runs and (schedule.runs_once or not state.pause)):
             firsts = [*course.runs, *([] if course.due is None else [course.due])]
             base = None if course.due is None or schedule.runs_once else schedule
             known = family.close(state, Stream(firsts, base))

@@ -8,7 +8,7 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.moments import AWAITED
 from redbike.store.archived import read_duration
 from redbike.store.namespace import Part, split
-from redbike.store.records import Pause, RunRecord, Waiting, decode, encode
+from redbike.store.records import Pause, RetryState, RunRecord, Waiting, decode, encode
 from redbike.text.group_names import is_jobid
 
 PAGE = 1000  # jobs in one request
@@ -26,6 +26,7 @@ class ComingJob(NamedTuple):
     duration: float | None  # seconds that its last runs took on average; None if none is kept
     waits: float | None = None  # the due time of the occurrence that is due already, or is held
     is_paused: bool = False  # what it runs then is for policies to say: `first` and `after` are roughly that
+    is_tried: bool = False  # its occurrence is to be tried again, and what comes due until then is for policies, too
     known: Schedule | None = None  # when it runs, if that is not what its text says alone: its parents say so
 
 
@@ -96,7 +97,8 @@ class Coming(Part):
                 continue
             jobid, due = found[0]
             lowest = (due, jobid)
-            schedules, options, histories = self._fetch([jobid for jobid, _ in found])
+            schedules, options, histories, retry_states = self._fetch([jobid for jobid, _ in found])
+            columns = zip(found, schedules, options, histories, retry_states, strict=True)
             yield [
                 ComingJob(
                     decode(jobid),
@@ -107,8 +109,9 @@ class Coming(Part):
                     max(due, now),
                     read_duration(history or b""),
                     due if due <= now else None,
+                    is_tried=_is_tried(state),
                 )
-                for (jobid, due), schedule, own, history in zip(found, schedules, options, histories, strict=True)
+                for (jobid, due), schedule, own, history, state in columns
                 if schedule is not None
             ]
             end = self._find_rank(jobid, due)
@@ -132,9 +135,9 @@ class Coming(Part):
         keys = self._namespace.keys
         places = keys.queued, keys.running, keys.pauses
         names = [encode(jobid) for jobid in jobids]
-        schedules, options, histories, *records, dues = self._fetch(names, *places)
-        columns = zip(jobids, schedules, options, histories, *records, dues, strict=True)
-        for jobid, schedule, own, history, *record, due in columns:
+        schedules, options, histories, retry_states, *records, dues = self._fetch(names, *places)
+        columns = zip(jobids, schedules, options, histories, retry_states, *records, dues, strict=True)
+        for jobid, schedule, own, history, state, *record, due in columns:
             found = find_moments(now, due, *map(decode, record))
             if record[-1] is not None and schedule is not None and only in ("", keys.pauses):
                 note_paused(jobid)
@@ -144,15 +147,23 @@ class Coming(Part):
             waits = _find_waiting(now, due, record)
             if (after if first is None else first) <= until:
                 duration, is_paused = read_duration(history or b""), bool(record[-1])
-                yield ComingJob(jobid, decode(schedule), decode(own), queue, first, after, duration, waits, is_paused)
+                tried = due is not None and not is_paused and _is_tried(state)
+                told = decode(schedule), decode(own), queue, first, after, duration, waits, is_paused, tried
+                yield ComingJob(jobid, *told)
 
     def _fetch(self, names: Sequence[bytes], *places: str) -> list[Any]:
-        """Return schedules, options and histories of jobs; with `places`, also the records there, and due times."""
+        """Return schedules, options, histories and retry states; with `places`, also the records there, and dues."""
         keys = self._namespace.keys
-        asked = [("hmget", key, names) for key in (keys.schedules, keys.options, keys.history, *places)]
+        asked = [
+            ("hmget", key, names) for key in (keys.schedules, keys.options, keys.history, keys.retry_states, *places)
+        ]
         if places:
             asked.append(("zmscore", keys.timeline, names))
         return self._namespace.ask_all(*asked, at_once=bool(places))
+
+
+def _is_tried(record: bytes | None) -> bool:
+    return record is not None and RetryState.parse(decode(record)).due is not None
 
 
 def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None]) -> float | None:

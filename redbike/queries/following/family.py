@@ -8,7 +8,7 @@ from redbike.errors import BadSchedule
 from redbike.loop.occurrences import COUNT_LIMIT
 from redbike.queries.blackouts import Calendar
 from redbike.queries.following.gathering import make_group_stream, read_groups, waits_for_group
-from redbike.queries.following.held import follow_paused, gather, hold_back, keeps_run, leave_out
+from redbike.queries.following.held import find_held, follow_first, gather, hold_back, keeps_run, leave_out
 from redbike.queries.following.holds import Holds
 from redbike.queries.following.streams import JUST_BEFORE, NEVER, ClosedFollower, Latest, Stream
 from redbike.schedule.after import After
@@ -169,9 +169,7 @@ class Family:
 
     def close(self, state: JobState, stream: Schedule, most: int = COUNT_LIMIT) -> Schedule:
         """Return when a job ends whose `stream` is that without blackouts: up to `most` times as one is over."""
-        queue = state.waiting.queue if state.waiting else self._store.name_queue(state.jobid)
-        held = self.calendar.find(state.jobid, queue, state.options, bool(state.pause)) if self.calendar else None
-        if held is None:
+        if (held := find_held(self.calendar, self._store, state)) is None:
             return stream
         if not is_follower(state.schedule):
             return hold_back(stream, held, state, most)
@@ -227,14 +225,15 @@ class Family:
     ) -> tuple[list[float], Schedule | None, float]:
         """Return when a job runs first, by what it goes on, and after when."""
         firsts, is_held, drops = [] if first is None else [first], False, False
-        if state.pause:
-            settings = self.calendar.settings if self.calendar else Settings()
-            course = follow_paused(state, settings)
+        settings = self.calendar.settings if self.calendar else Settings()
+        is_own = state.pause is not None or not (base.allows_pause or isinstance(base, Latest))
+        course = follow_first(self._store, state, settings, self.calendar) if is_own else None
+        if course is not None:
             firsts = course.runs
             if not isinstance(base, Latest):
                 firsts = leave_out(firsts)
                 return ([*firsts, course.due], base, course.due) if course.due is not None else (firsts, None, 0.0)
-            if state.pause.until is None:
+            if state.pause and state.pause.until is None:
                 return firsts, None, 0.0
             is_held = not keeps_run(state, firsts, after)
             drops = is_held and override(settings, state.options).catchup == "none"

@@ -5,10 +5,11 @@ So also what blackouts leave that are to come, or are on.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.errors import BadSchedule
-from redbike.queries.blackouts import Held
+from redbike.queries.blackouts import Calendar, Held
 from redbike.queries.courses import Course, follow
 from redbike.queries.following.streams import AGAIN, JUST_BEFORE, Closed, Stream
 from redbike.queries.outlook import Outlook
@@ -16,7 +17,8 @@ from redbike.schedule.kinds import Schedule
 from redbike.schedule.windows import Window
 from redbike.store.enums import Event
 from redbike.store.inspected import JobState
-from redbike.store.records import RetryState
+from redbike.store.records import Pause, RetryState
+from redbike.store.store import Store
 
 MOST_GATHERED = 100_000  # ends of parents that are looked at one by one
 
@@ -32,6 +34,37 @@ def follow_paused(state: JobState, settings: Settings, end: float = math.inf, mo
         return Course()
     course.runs = [moment + AGAIN * number for number, moment in enumerate(course.runs)]
     return course
+
+
+def find_held(calendar: Calendar | None, store: Store, state: JobState) -> Held | None:
+    """Return when a job of `store` is held by what is in the calendar; None for never."""
+    if calendar is None:
+        return None
+    queue = state.waiting.queue if state.waiting else store.name_queue(state.jobid)
+    return calendar.find(state.jobid, queue, state.options, bool(state.pause))
+
+
+def follow_first(
+    store: Store, state: JobState, settings: Settings, calendar: Calendar | None, end: float = math.inf
+) -> Course | None:
+    """Return what a job of `store` runs that is paused, or is to be tried again; None for another one.
+
+    While one waits for a further try of its occurrence, others may come due.
+    """
+    if state.pause:
+        return follow_paused(state, settings, end)
+    if state.due is None or RetryState.parse(state.retry_state).due is None:
+        return None
+    return follow_paused(_await_retry(state, find_held(calendar, store, state)), settings, end)
+
+
+def _await_retry(state: JobState, held: Held | None) -> JobState:
+    """Return a job as it is when its occurrence is tried again; a window that holds it then is as a pause for it."""
+    at = max(state.now, state.due or 0.0)
+    window = next((each for each in held.windows if each.has(at)), None) if held else None
+    if window is None:
+        return replace(state, now=at)
+    return replace(state, now=at, timeline=None, paused=Pause(state.due, window.start, window.end, "").format())
 
 
 def keeps_run(state: JobState, firsts: Sequence[float], end: float) -> bool:

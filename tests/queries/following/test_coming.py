@@ -232,3 +232,24 @@ def test_the_agenda_knows_what_a_blackout_of_a_follower_leaves(redbike, every, l
     else:
         bike.pause_queue("work-B", every=every, lasting=lasting)
     check(bike, 12)
+
+
+@pytest.mark.parametrize("hold", ["nothing", "job", "queue"])
+@pytest.mark.parametrize("catchup", ["last", "all", "none"])
+@pytest.mark.parametrize("backoff", ["10m", "2h30m"])
+def test_the_agenda_knows_what_comes_due_until_a_further_try(redbike, backoff, catchup, hold):
+    tries = iter([OSError("it broke")])
+
+    def work(run):
+        if run.jobid == "a" and (error := next(tries, None)):
+            raise error
+
+    bike = redbike(One(work), now=START, max_backoff=4 * HOUR)
+    bike.set("a", "0 * * * *", on_error="retry", retries=3, backoff=backoff, catchup=catchup)
+    bike.set("b", "AFTER:a")
+    bike.run_due(START + HOUR, reraise=False)
+    pause = {"job": partial(bike.pause, "a"), "queue": partial(bike.pause_queue, "A")}
+    if hold in pause:
+        pause[hold](every="10 1 * * *", lasting="3h")
+    assert bike.agenda("a", hours=6).runs + bike.agenda("b", hours=6).runs == bike.agenda(hours=6).runs
+    check(bike, 12)
