@@ -29,6 +29,10 @@ class Unreachable(ServerError):
     """The Redis server cannot be reached, or went away in the middle of a request."""
 
 
+class LoginRefused(ServerError):
+    """The Redis server does not know the user or the password; with several masters, none of them does."""
+
+
 class NoSuchJob(RedbikeError, LookupError):
     """No job of that id has been set."""
 

@@ -12,9 +12,9 @@ from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, Time
 from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from redbike.connection.cluster import Router, SlotConnection
-from redbike.connection.refusals import describe_login, describe_outage
+from redbike.connection.refusals import describe_outage, make_login_refusal
 from redbike.connection.silence import Address
-from redbike.errors import ServerError, Unreachable
+from redbike.errors import LoginRefused, ServerError, Unreachable
 
 # By the class of connections without TLS.
 TLS_SCHEMES = {
@@ -38,7 +38,7 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         if isinstance(answer, Exception) and not str(answer).startswith("MISCONF"):
             raise answer
     except redis.AuthenticationError as error:
-        raise ServerError(describe_login(error)) from None
+        raise make_login_refusal(error) from None
     except BusyLoadingError:
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
@@ -67,15 +67,16 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
 
 
 def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -> list[str]:
-    """`check_server` for each server that these reach and that answers: others may be away.
+    """`check_server` for each server that these reach and that answers: others may be away, or refuse the login.
 
-    A warning that is not about all of them names the servers. If none answers, raise what the last one does. The first
-    ones that answer have to be usable; whoever needs another one finds out whether it is.
+    A warning that is not about all of them names the servers. If none answers, raise what the last one does; but where
+    it helps to wait for one, what that one does. The first ones that answer have to be usable; whoever needs another
+    one finds out whether it is.
     """
     if len(clients) == 1:
         return check_server(clients[0], needs_durability)
-    found, asked, error = dict[str, list[str]](), set[Address](), Unreachable("no server was asked")
-    answered = 0
+    found, asked, answered = dict[str, list[str]](), set[Address](), 0
+    silent, refusal = None, ServerError("no server was asked")
     for client in clients:
         address = _find_server(client)
         if address in asked or (address is None and answered):
@@ -83,17 +84,19 @@ def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -
         asked |= {address} if address else set()
         try:
             warnings = check_server(client, needs_durability)
-        except Unreachable as silent:
-            error = silent
-        except ServerError:
-            if not answered:
+        except Unreachable as error:
+            silent = error
+        except ServerError as error:
+            refusal = error
+            # Where nobody knows the address, all nodes have refused the login.
+            if not answered and not (address and isinstance(error, LoginRefused)):
                 raise
         else:
             answered += 1
             for warning in warnings:
                 found.setdefault(warning, []).append(f"{address[0]}:{address[1]}" if address else "")
     if not answered:
-        raise error
+        raise silent or refusal
     return [text if len(places) == answered else f"{', '.join(places)}: {text}" for text, places in found.items()]
 
 

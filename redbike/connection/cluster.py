@@ -30,7 +30,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from redbike.connection.forks import begin_in_forks
-from redbike.connection.silence import Address, Silence
+from redbike.connection.silence import Address, Logins, Silence
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
@@ -62,7 +62,9 @@ class Router:
         }
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
-        self.silence: Silence | None = None  # the nodes that have not answered, if programs are to know that
+        # If the program uses several masters: the nodes that have not answered, and those that refuse the login.
+        self.silence: Silence | None = None
+        self.logins: Logins | None = None
         begin_in_forks(self)
 
     def _begin(self) -> None:
@@ -71,12 +73,13 @@ class Router:
     def copy(self) -> "Router":
         """Return a router of the same cluster, without a slot."""
         copy = Router([*self._known, *self.given], self._connection_class, self._arguments)
-        copy.silence = self.silence
+        copy.silence, copy.logins = self.silence, self.logins
         return copy
 
     def note_silence(self) -> None:
-        """Note from now on which nodes do not answer, here and in all copies."""
+        """Note from now on which nodes do not answer, or refuse the login, here and in all copies."""
         self.silence = self.silence or Silence(self._answers)
+        self.logins = self.logins or Logins()
 
     def aim_at(self, key: str) -> None:
         """Find the master of the slot of `key` from now on."""
@@ -172,6 +175,11 @@ class Router:
         return master
 
 
+def explain_login(error: Exception) -> str:
+    """Return why a server refuses a login."""
+    return "it needs a password" if "HELLO must be called" in str(error) else str(error)
+
+
 def _read_address(node: Address, host: bytes | None, port: int, *details: Any) -> Address | None:
     """Return an address in a reply of `node`, which does not name itself if it does not know its own name.
 
@@ -199,15 +207,28 @@ class SlotConnection(redis.Connection):
         self._greets = False  # while it logs in at one of several masters: a suspended one accepts connections
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
-        """Log in. At one of several masters, each reply must begin within `ANSWER` seconds."""
+        """Log in. At one of several masters, each reply must begin within `ANSWER` seconds.
+
+        Each master has users of its own: one that refuses the login counts as away, unless all of them refuse it.
+        """
+        logins, address = self.router.logins, (self.host, self.port)
         self._greets = self.router.silence is not None
         try:
             super().on_connect_check_health(check_health)
+        except AuthenticationError as error:
+            why = explain_login(error)
+            if logins is None or logins.refuse(address, why):
+                raise
+            raise ConnectionError(f"{self.host}:{self.port} refuses the login: {why}") from error
         finally:
             self._greets = False
+        if logins is not None:
+            logins.accept(address)
 
     def _connect(self) -> Any:
         self.host, self.port = self.router.find()
+        if self.router.logins is not None:
+            self.router.logins.begin(self.router.slot, (self.host, self.port))
         timeouts = self.socket_timeout, self.socket_connect_timeout
         if self.router.silence is not None:
             # A host that is gone rejects nothing, and a suspended master says nothing to a handshake of TLS.

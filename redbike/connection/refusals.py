@@ -2,8 +2,8 @@
 
 from redis import exceptions
 
-from redbike.connection.cluster import MOVING
-from redbike.errors import ServerError, Unreachable
+from redbike.connection.cluster import MOVING, explain_login
+from redbike.errors import LoginRefused, ServerError, Unreachable
 
 ON_THE_MOVE = "the keys are moving to another server of the cluster"
 # What a server says while it starts, fails over, saves or is full: it may be asked again later. UNBLOCKED is what
@@ -40,7 +40,7 @@ class translate_errors:
         if isinstance(error, exceptions.MaxConnectionsError):
             raise ServerError(f"max_connections is too low for what this process does: {error}") from error
         if isinstance(error, exceptions.AuthenticationError):
-            raise ServerError(describe_login(error)) from None
+            raise make_login_refusal(error) from None
         if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
             raise Unreachable(f"cannot reach Redis: {describe_outage(error)}") from error
         if isinstance(error, exceptions.InvalidResponse):
@@ -68,10 +68,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).startswith("OOM")
 
 
-def describe_login(error: Exception) -> str:
-    """Return what is wrong with a login."""
-    reason = "it needs a password" if "HELLO must be called" in str(error) else str(error)
-    return f"Redis refuses the login: {reason}"
+def make_login_refusal(error: Exception) -> LoginRefused:
+    """Return our error for a login that the server has refused."""
+    return LoginRefused(f"Redis refuses the login: {explain_login(error)}")
 
 
 def describe_outage(error: Exception) -> str:

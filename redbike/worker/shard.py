@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from redbike.connection.client import is_in_cluster
-from redbike.errors import RedbikeError, Unreachable
+from redbike.errors import LoginRefused, RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, Loop
 from redbike.loop.wakeup import Wakeup
 from redbike.store.next_state import EndedRun
@@ -29,6 +29,7 @@ class Shard:
         self.owed: list[EndedRun] = []  # the ends that it is to be told of once it answers
         self._changing = threading.Lock()  # of these two
         self._telling = threading.Lock()
+        self._refusal: LoginRefused | None = None  # if no master lets the user in any more
         self.wakeup: Wakeup | None = None
         self._patience = PATIENCE if is_in_cluster(self.store.client) else None
         source.hurry(self._patience)
@@ -71,6 +72,12 @@ class Shard:
             log.exception("no thread can ask the shard %s, so this worker ends", self.store.keys.prefix)
             self._loop.stopping.set()
 
+    def must_wait(self) -> bool:
+        """Tell whether it is away. Raise `LoginRefused` if waiting does not help."""
+        if self._refusal is not None:
+            raise self._refusal
+        return self.is_away
+
     def owe(self, ended: Sequence[EndedRun]) -> bool:
         """Keep these ends if it is away, and tell whether it is. In any thread."""
         with self._changing:
@@ -90,6 +97,9 @@ class Shard:
         while not self._loop.stopping.wait(RETRY):
             try:
                 self.store.timeline.read_clock()
+            except LoginRefused as refusal:
+                self._refusal = refusal
+                return
             except RedbikeError:
                 continue
             try:
