@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,18 @@ TLS_PROGRAMS = [program for program in map(shutil.which, ("redis-server", "valke
 
 
 def make_certificates(folder: Path, **hosts: list[str]) -> None:
-    """Files of an authority, of another authority, and of certificates of the first one for `hosts`, by their names."""
+    """Files of an authority, of another authority, and of certificates of the first one for `hosts`, by their names.
+
+    One that is named ``expired`` has expired.
+    """
     import trustme  # only the second tier needs it
 
     authority, other = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     other.cert_pem.write_to_path(folder / "other.pem")
     for name, names in hosts.items():
-        certificate = authority.issue_cert(*names)
+        until = datetime.now(UTC) - timedelta(days=1) if name == "expired" else None
+        certificate = authority.issue_cert(*names, not_after=until)
         certificate.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
         certificate.private_key_pem.write_to_path(folder / f"{name}.key")
 

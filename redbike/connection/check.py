@@ -67,11 +67,11 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
 
 
 def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -> list[str]:
-    """`check_server` for each server that these reach and that answers: others may be away, or refuse the login.
+    """`check_server` for each server that these reach and that answers.
 
-    A warning that is not about all of them names the servers. If none answers, raise what the last one does; but where
-    it helps to wait for one, what that one does. The first ones that answer have to be usable; whoever needs another
-    one finds out whether it is.
+    Others may be away, refuse the login, or have an invalid certificate. A warning that is not about all of them names
+    the servers. If none answers, raise what the last one does; but where it helps to wait for one, what that one does.
+    The first ones that answer have to be usable; whoever needs another one finds out whether it is.
     """
     if len(clients) == 1:
         return check_server(clients[0], needs_durability)
@@ -89,7 +89,7 @@ def check_any(clients: "Sequence[redis.Redis]", needs_durability: bool = True) -
         except ServerError as error:
             refusal = error
             # Where nobody knows the address, all nodes have refused the login.
-            if not answered and not (address and isinstance(error, LoginRefused)):
+            if not answered and not (address and _is_of_this_master(error)):
                 raise
         else:
             answered += 1
@@ -106,6 +106,11 @@ def _find_server(client: "redis.Redis") -> Address | None:
     with suppress(RedisError, OSError):
         return router.recall() if router else None
     return None
+
+
+def _is_of_this_master(error: ServerError) -> bool:
+    """Tell whether it is the users, the certificate or the name of one master that are wrong: others may be well."""
+    return isinstance(error, LoginRefused) or _is_wrong_address(error.__context__)
 
 
 def _is_wrong_address(error: BaseException | None) -> bool:

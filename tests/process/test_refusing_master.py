@@ -1,4 +1,4 @@
-"""One of several masters refuses the user: it stops its shards alone."""
+"""One of several masters refuses the user, or has an expired certificate: it stops its shards alone."""
 
 from contextlib import suppress
 
@@ -6,7 +6,7 @@ import pytest
 
 from redbike import Redbike, RoundRobin, ServerError, Unreachable
 from tests.commandline import Shell, make_module
-from tests.servers import Cluster
+from tests.servers import TLS_PROGRAMS, Cluster, make_certificates
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -113,3 +113,28 @@ def test_processes_start_beside_a_master_with_another_password(site):
     site.check_that_others_run(f"127.0.0.1:{site.first.port} refuses the login: invalid username-password pair")
     let_in(site.first)
     site.check_that_all_run()
+
+
+@pytest.mark.skipif(not TLS_PROGRAMS, reason="no server here speaks TLS")
+def test_processes_start_beside_a_master_whose_certificate_has_expired(tmp_path):
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    make_certificates(folder, server=["127.0.0.1"], expired=["127.0.0.1"])
+    cluster = Cluster(tmp_path / "cluster", masters=2, replicas=0, certificates=folder, program=TLS_PROGRAMS[0])
+    site = Site(tmp_path, cluster.url, cluster)
+    try:
+        show_certificate(site.first, folder, "expired")
+        site.begin()
+        site.check_that_others_run("certificate has expired")
+        show_certificate(site.first, folder, "server")
+        site.check_that_all_run()
+    finally:
+        site.shell.close()
+        cluster.stop()
+
+
+def show_certificate(node, folder, name):
+    """Show new connections this certificate."""
+    node.client.execute_command(
+        *("CONFIG", "SET", "tls-cert-file", str(folder / f"{name}.pem"), "tls-key-file", str(folder / f"{name}.key"))
+    )
