@@ -18,13 +18,14 @@ from redis.cluster import RedisCluster
 from redis.connection import parse_url
 from redis.exceptions import ConnectionError, RedisError
 from redis.retry import Retry
-from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
+from redis.sentinel import SentinelConnectionPool
 
 from redbike.connection.cluster import Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
 from redbike.connection.embedded import EmbeddedServer
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
 from redbike.connection.silence import Address
+from redbike.connection.tls import SentinelTLSConnection, TLSConnection
 from redbike.connection.urls import (
     check_host,
     check_login,
@@ -162,7 +163,7 @@ def _connect_sentinel(url: str) -> "redis.Redis":
     shared = {name: value for name, value in common.items() if name in TIMEOUTS or name.startswith("ssl_")}
     if parts.scheme == "rediss+sentinel":
         shared["ssl"] = True
-        common["connection_class"] = SentinelManagedSSLConnection
+        common["connection_class"] = SentinelTLSConnection
     sentinels = parse_addresses(parts.netloc.rpartition("@")[2], 26379)
     own = shared | login | _make_fixed_settings()
     sentinel: Any = Sentinels(sentinels, sentinel_kwargs=own)
@@ -192,7 +193,7 @@ def _copy_cluster(client: RedisCluster) -> "redis.Redis":
 
 def _make_cluster_client(nodes: Iterable[Address], is_encrypted: bool, arguments: dict[str, Any]) -> "redis.Redis":
     limit = arguments.pop("max_connections", None)
-    plain_class = redis.SSLConnection if is_encrypted else redis.Connection
+    plain_class = TLSConnection if is_encrypted else redis.Connection
     router = Router(nodes, plain_class, arguments | _make_fixed_settings())
     return _make_client(SlotSSLConnection if is_encrypted else SlotConnection, limit, router=router, **arguments)
 
@@ -280,9 +281,9 @@ def _make_client(
     arguments |= _make_fixed_settings() | ({"retry": make_retry()} if "router" in arguments else {})
     if max_connections is not None and not (isinstance(max_connections, int) and max_connections > 0):
         raise BadConfig(f"bad connection setting max_connections {max_connections!r}: 1 or more is needed")
-    pool: redis.ConnectionPool
+    connection_class = TLSConnection if connection_class is redis.SSLConnection else connection_class
     if max_connections is None or max_connections > ENOUGH:
-        pool = Pool(connection_class, max_connections or NO_LIMIT, **arguments)
+        pool: redis.ConnectionPool = Pool(connection_class, max_connections or NO_LIMIT, **arguments)
     else:
         pool = LimitedPool(max_connections, CONNECTION_TIMEOUT, connection_class, **arguments)
     _check_arguments(pool)

@@ -31,6 +31,7 @@ from redis.retry import Retry
 
 from redbike.connection.forks import begin_in_forks
 from redbike.connection.silence import Address, Logins, Silence
+from redbike.connection.tls import TLSConnection
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
 FRESH = 1.0  # seconds for which the address of a master is reused
@@ -268,7 +269,7 @@ class SlotConnection(redis.Connection):
             self.router.silence.note((self.host, self.port))
 
 
-class SlotSSLConnection(SlotConnection, redis.SSLConnection):
+class SlotSSLConnection(SlotConnection, TLSConnection):
     """The same with TLS."""
 
 

@@ -66,7 +66,7 @@ NAMES = sorted({*_TYPES, *_PARSED})
 _NOT_IN_URLS = {"host", "port", "ssl", "timeout", "unix_socket_path"}
 # Ignored and not refused, as other programs may use the same URL. Only the loops retry.
 _IGNORED = {"retry_on_error", "retry_on_timeout"}
-# They are opened at each connection, perhaps in another folder: a job may have changed that.
+# They are opened at later connections, too, perhaps in another folder: a job may have changed that.
 _PATHS = {
     "ssl_ca_certs": make_absolute,
     "ssl_ca_path": make_absolute,

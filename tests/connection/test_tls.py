@@ -1,10 +1,15 @@
 """TLS with a server, a Cluster and Sentinels, by certificates of an authority that the tests make."""
 
 import json
+import shutil
+import ssl
 
 import pytest
+import redis
 
 from redbike import Redbike
+from redbike.connection import tls
+from redbike.connection.client import connect
 from redbike.errors import ServerError
 from tests.commandline import Shell, make_module
 from tests.servers import TLS_PROGRAMS, Cluster, Node, Sentinels, free_ports, make_certificates
@@ -92,6 +97,32 @@ def test_a_client_shows_its_certificate(server, folder, shell_of):
 )
 def test_what_does_not_fit_the_server_is_refused(server, folder, shell_of, url, said):
     is_refused(shell_of(url.format(server.port, folder)), said)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What each reading of certificates has made; but for those that are replaced, it is to be read once."""
+    monkeypatch.setattr(tls, "FRESH", 1e9)
+    contexts, make = [], ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: contexts.append(make()) or contexts[-1])
+    return contexts
+
+
+def test_certificates_are_read_once_and_again_when_a_file_is_replaced(server, folder, tmp_path, made):
+    trusted = tmp_path / "ca.pem"
+    shutil.copy(folder / "ca.pem", trusted)
+    with connect(f"rediss://127.0.0.1:{server.port}/0?ssl_ca_certs={trusted}") as client:
+        for _ in range(3):
+            assert client.ping()
+            client.connection_pool.disconnect()
+        assert len(made) == 1
+        shutil.copy(folder / "other.pem", trusted)
+        for _ in range(2):
+            with pytest.raises(redis.ConnectionError, match="certificate verify failed"):
+                client.ping()
+        assert len(made) == 2
+        shutil.copy(folder / "ca.pem", trusted)
+        assert client.ping()
 
 
 @pytest.mark.acceptance

@@ -1,0 +1,71 @@
+"""Connections with TLS that share what they have read: redis-py reads all certificates again for each connection.
+
+That takes tens of milliseconds each time, so a command that reaches several masters took seconds on a busy machine.
+"""
+
+import os
+import ssl
+import time
+from functools import lru_cache
+from typing import Any
+
+import redis
+from redis.sentinel import SentinelManagedSSLConnection
+
+FRESH = 60.0  # seconds after which the authorities that the system trusts are read again
+MOST = 8  # contexts that are kept
+
+
+class TLSConnection(redis.SSLConnection):
+    """A connection to one server. It shares the `ssl.SSLContext` of others with the same settings and files."""
+
+    def _wrap_socket_with_ssl(self, sock: Any) -> Any:
+        if self.ssl_validate_ocsp or self.ssl_validate_ocsp_stapled:
+            return super()._wrap_socket_with_ssl(sock)  # type: ignore[no-untyped-call]
+        context = _make_context(
+            (self.check_hostname, self.cert_reqs, self.ssl_min_version, self.ssl_ciphers),
+            (tuple(self.ssl_include_verify_flags or ()), tuple(self.ssl_exclude_verify_flags or ())),
+            (self.certfile, self.keyfile, self.certificate_password),
+            (self.ca_certs, self.ca_path, self.ca_data),
+            (*map(_read_state, (self.certfile, self.keyfile, self.ca_certs)), time.monotonic() // FRESH),
+        )
+        return context.wrap_socket(sock, server_hostname=self.host)
+
+
+class SentinelTLSConnection(TLSConnection, SentinelManagedSSLConnection):
+    """A connection to the master that the Sentinels name."""
+
+
+def _read_state(path: str | None) -> object:
+    """Return what differs once a file has been replaced, as by a new certificate."""
+    try:
+        found = os.stat(path) if path else None
+    except OSError:
+        return None
+    return found and (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(MOST)
+def _make_context(
+    checks: tuple[Any, ...],
+    flags: tuple[tuple[ssl.VerifyFlags, ...], ...],
+    own: tuple[Any, ...],
+    trusted: tuple[Any, ...],
+    _state: tuple[object, ...],
+) -> ssl.SSLContext:
+    """Return what redis-py makes of the same settings. `_state` changes once their files are to be read again."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode, least, ciphers = checks
+    for flag in flags[0]:
+        context.verify_flags |= flag
+    for flag in flags[1]:
+        context.verify_flags &= ~flag
+    if any(own[:2]):
+        context.load_cert_chain(*own)
+    if any(each is not None for each in trusted):
+        context.load_verify_locations(*trusted)
+    if least is not None:
+        context.minimum_version = least
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context
