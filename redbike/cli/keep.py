@@ -6,6 +6,7 @@ import time
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import check_embedded_server, find_embedded_server, open_bike
 from redbike.cli.messages import DONE, FAILED, complain
+from redbike.cli.missing import names_missing
 from redbike.config.file import Config
 from redbike.errors import BadConfig
 from redbike.loop.alerts.sender import Sender, format_alert
@@ -14,6 +15,7 @@ from redbike.store.enums import Alert
 from redbike.text.printable import name_host
 
 
+@names_missing
 def check_jobs(arguments: Arguments, config: Config) -> int:
     """Print what is wrong with the jobs, or with ``--repair`` what was repaired; fail if any problem is left."""
     if not arguments["--repair"]:

@@ -27,7 +27,7 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.inspection.links import list_uncounted, list_unknown, repair_uncounted, repair_unknown
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
-from redbike.store.sharded.missing import name_if_silent
+from redbike.store.sharded.routes import chain_all
 from redbike.store.store import Store, has_new_halt
 
 T = TypeVar("T")
@@ -144,7 +144,10 @@ class Maintenance(Part):
         self._noted, self._setter = noted, setter
 
     def fsck(self) -> Iterator[str]:
-        """Whatever is wrong with the jobs, a line for each thing; nothing is changed."""
+        """Whatever is wrong with the jobs, a line for each thing; nothing is changed.
+
+        Raise `Unreachable`, after the lines of all other shards, if one does not answer.
+        """
         unknown = (each.describe() for each in list_unknown(self.store))
         uncounted = (each.describe() for each in list_uncounted(self.store))
         return chain(_ask_each(self.store, fsck), unknown, uncounted)
@@ -175,7 +178,5 @@ class Maintenance(Part):
 
 
 def _ask_each(store: Store, ask: Callable[[Store], Iterable[T]]) -> Iterator[T]:
-    """Yield what each shard of a store answers, one after the other; an error names that which does not."""
-    for shard in store.shards:
-        with name_if_silent(shard):
-            yield from ask(shard)
+    """Yield what each shard of a store answers, one after the other; then an error names one that does not."""
+    return iter(ask(store)) if len(store.shards) == 1 else chain_all(store.shards, ask)

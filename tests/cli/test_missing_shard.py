@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from redbike import Redbike, ServerError
+from redbike import Redbike, ServerError, Unreachable
 from redbike.cli.desk import Desk
 from redbike.cli.keep import check_jobs
 from redbike.cli.list import (
@@ -63,7 +63,13 @@ def bike(server_url, prefix, own_server, monkeypatch):
         bike.run(*JOBS)
         while bike.work_one():
             pass
-        for name in ("list.open_to_look", "look.open_to_look", "bike.open_to_look", "keep.open_bike"):
+        for name in (
+            "list.open_to_look",
+            "look.open_to_look",
+            "show.open_to_look",
+            "bike.open_to_look",
+            "keep.open_bike",
+        ):
             monkeypatch.setattr(f"redbike.cli.{name}", lambda *given, **named: bike)
         yield bike
 
@@ -108,16 +114,46 @@ def test_lists_have_what_the_others_have_and_name_it(bike, near, capsys, command
         assert found
 
 
-@pytest.mark.parametrize("command", [explain_job, print_next, check_jobs])
-@pytest.mark.parametrize("repairs", [None, True])
-def test_what_needs_it_names_it(bike, near, own_server, command, repairs):
+@pytest.mark.parametrize("command", [explain_job, print_next])
+def test_what_needs_it_names_it(bike, near, own_server, command):
     gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == AWAY)
-    arguments = Arguments({"<JOBID>": gone, "<SCHEDULE>": gone, "--repair": repairs})
+    arguments = Arguments({"<JOBID>": gone, "<SCHEDULE>": gone})
     name = bike.store.shards[AWAY].keys.prefix
     # No invalid input, which ends with another status.
     with pytest.raises(ServerError, match=re.escape(f"the shard {name} is missing: ")) as found:
         command(arguments, Config(Settings(), own_server.url))
     assert str(found.value).count("is missing: ") == 1
+
+
+@pytest.mark.parametrize("repairs", [None, True])
+def test_fsck_looks_at_the_others_and_names_it(bike, own_server, capsys, repairs):
+    shards = bike.store.shards
+    gone = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == AWAY)
+    last = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 3)
+    here, other = (f"{name}{{{last}}}:A" for name in ("then", "also"))
+    near = next(jobid for jobid in JOBS if bike.store.number_shard(jobid) == 2)
+    bike.enter(here, f"AFTER:{gone}")
+    bike.enter(other, f"AFTER:{near}")
+    bike.group("load", [(each, "EVERY:1h") for each in JOBS], then=f"end{{{last}}}:A")
+    for key in ("followers", "timeline"):
+        shards[2].client.delete(getattr(shards[2].keys, key))
+    own_server.stop()
+    assert check_jobs(Arguments({"--repair": repairs}), Config(Settings(), own_server.url)) == 1
+    said = capsys.readouterr()
+    [line] = said.err.splitlines()
+    assert line.startswith(f"redbike: the shard {shards[AWAY].keys.prefix} is missing: ")
+    assert re.search(rf"^'{near}': .*but it is nowhere", said.out, re.MULTILINE)
+    unknown = f"{other!r}: the shard {shards[2].keys.prefix} does not know that it follows {near!r}"
+    assert unknown + " -- repaired: it does now" * bool(repairs) in said.out.splitlines()
+    assert gone not in said.out
+    # A program has the lines of all others before the error.
+    found = []
+    with pytest.raises(Unreachable, match=f"^{re.escape(f'the shard {shards[AWAY].keys.prefix} is missing: ')}"):
+        found.extend(bike.fsck())
+    if repairs:
+        assert found == []
+        own_server.start()
+        assert list(bike.fsck()) == []
 
 
 def test_why_names_the_shard_of_a_parent(bike, own_server):

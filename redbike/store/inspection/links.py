@@ -4,14 +4,19 @@ And does the shard of each group know which others have jobs of it? Otherwise th
 That may be so after its server has lost its last writes.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
+from redbike.errors import Unreachable
 from redbike.store.groups import GroupState
 from redbike.store.namespace import PAGE, split
 from redbike.store.sharded.mail import deliver
+from redbike.store.sharded.missing import pass_over
 from redbike.store.store import Store
 from redbike.text.group_names import MARK, is_group, name_parent
+
+T = TypeVar("T")
 
 LOOKS = 3  # at a group that changes meanwhile
 
@@ -29,28 +34,43 @@ class Unknown(NamedTuple):
         return f"{self.jobid!r}: the shard {self.prefix} does not know that it follows {name}"
 
 
+def _ask(store: Store, numbers: Iterable[int], ask: Callable[..., T], *given: Any) -> dict[int, T]:
+    """Return what shards answer, by their numbers; without those that are missing, if the caller tolerates that."""
+    answers = dict[int, T]()
+    for number in numbers:
+        try:
+            answers[number] = ask(store.shards[number], *given)
+        except Unreachable as error:
+            pass_over(store.shards[number], error)
+    return answers
+
+
 def list_unknown(store: Store) -> Iterator[Unknown]:
     """Yield the followers of jobs of other shards that are not known there."""
     for number, shard in enumerate(store.shards if len(store.shards) > 1 else ()):
-        for page in shard.coming.list_followers():
-            found = list(_list_unknown(store, number, page))
-            # What is unset meanwhile is known nowhere any more.
-            still = shard.links.read_parents([each.jobid for each in found])
-            yield from (each for each in found if each.parent in still.get(each.jobid, ()))
+        try:
+            for page in shard.coming.list_followers():
+                found = list(_list_unknown(store, number, shard.links.read_parents(page)))
+                # What is unset meanwhile is known nowhere any more.
+                still = shard.links.read_parents([each.jobid for each in found])
+                yield from (each for each in found if each.parent in still.get(each.jobid, ()))
+        except Unreachable as error:
+            pass_over(shard, error)
 
 
-def _list_unknown(store: Store, number: int, jobids: list[str]) -> Iterator[Unknown]:
+def _list_unknown(store: Store, number: int, parents_of: Mapping[str, Sequence[str]]) -> Iterator[Unknown]:
     wanted: dict[int, dict[str, list[str]]] = {}  # by the shard of a parent: its followers
-    for jobid, parents in store.shards[number].links.read_parents(jobids).items():
+    for jobid, parents in parents_of.items():
         for parent in parents:
             wanted.setdefault(store.number_shard(parent), {}).setdefault(parent, []).append(jobid)
     wanted.pop(number, None)
     for other, followers in wanted.items():
-        subscribers = store.shards[other].links.list_subscribers(list(followers))
-        prefix = store.shards[other].keys.prefix
-        for parent, own in followers.items():
-            if number not in subscribers[parent]:
-                yield from (Unknown(jobid, parent, prefix) for jobid in own)
+        known = _ask(store, [other], lambda shard, names: shard.links.list_subscribers(names), list(followers))
+        for subscribers in known.values():
+            prefix = store.shards[other].keys.prefix
+            for parent, own in followers.items():
+                if number not in subscribers[parent]:
+                    yield from (Unknown(jobid, parent, prefix) for jobid in own)
 
 
 def repair_unknown(store: Store) -> Iterator[tuple[str, bool]]:
@@ -75,12 +95,12 @@ class Uncounted(NamedTuple):
 def list_uncounted(store: Store) -> Iterator[Uncounted]:
     """Yield the groups of which jobs are in other shards than their own, if these do not know of each other."""
     shards = store.shards if len(store.shards) > 1 else ()
-    names = sorted({name for shard in shards for name in shard.groups.list_names()})
-    for page in split(names, PAGE):
-        found = [shard.groups.read(page, 0, len(shards)) for shard in shards]
+    listed = _ask(store, range(len(shards)), lambda shard: list(shard.groups.list_names()))
+    for page in split(sorted(set(chain.from_iterable(listed.values()))), PAGE):
+        found = _ask(store, listed, lambda shard, names: shard.groups.read(names, 0, len(shards)), page)
         for name in page:
             home = store.number_shard(MARK + name)
-            others = (other for other in range(len(shards)) if other != home)
+            others = (other for other in found if other != home and home in found)
             wrong = (other for other in others if not _agree(found[home][name], found[other][name], home, other))
             yield from (
                 Uncounted(name, shards[home].keys.prefix, other)

@@ -208,7 +208,7 @@ def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any],
     def route(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterator[Any]:
         jobids = named.get(name, given[place] if len(given) > place else None) if name else None
         if jobids is None:
-            return _chain(shards, lambda shard: ask(shard)(*given, **named))
+            return chain_all(shards, lambda shard: ask(shard)(*given, **named))
         return _pages(shards, ask, given, named, iter(jobids))
 
     def _pages(shards: Shards, ask: Ask, given: Given, named: Named, jobids: Iterator[str]) -> Iterator[Any]:
@@ -235,7 +235,8 @@ def listed(route: Route) -> Route:
     return lambda shards, ask, given, named: list(route(shards, ask, given, named))
 
 
-def _chain(shards: Shards, tell: Callable[["Store"], Iterable[Any]]) -> Iterator[Any]:
+def chain_all(shards: Sequence["Store"], tell: Callable[["Store"], Iterable[Any]]) -> Iterator[Any]:
+    """Yield what all shards tell, one after the other; then an error names the first one that does not answer."""
     silent = dict[str, Unreachable]()
     for shard in shards:
         try:
