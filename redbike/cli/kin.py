@@ -11,6 +11,7 @@ from redbike.queries.following.words import describe_group, describe_place, expl
 from redbike.schedule.after import After
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
+from redbike.store.sharded.missing import list_missing
 from redbike.store.store import Store
 from redbike.text.group_names import is_group, name_parent
 from redbike.text.printable import escape
@@ -47,6 +48,8 @@ def _explain_lack(family: Family, schedule: Schedule, clock: Clock) -> str:
     if schedule.allows_pause:
         return "What it follows runs all the time, so it is due again as soon as that has ended."
     if family.is_cut and schedule.next(clock.now - JUST_BEFORE) is None:
+        if list_missing():
+            return "Its due time is unknown: the shard of a job that comes before it is missing."
         return f"Its due time is unknown: more than {MOST_LEVELS} levels of jobs come before it."
     return ""
 

@@ -12,6 +12,7 @@ from typing import Any
 from redbike.cli.arguments import Arguments
 from redbike.cli.bike import open_to_look
 from redbike.cli.kin import Kin
+from redbike.cli.missing import names_missing
 from redbike.cli.rows import find_format
 from redbike.commands.shell import find_problem
 from redbike.commands.worker import NO_TIMEOUT
@@ -39,6 +40,7 @@ LONG = 2000  # characters of data that are shown
 Job = Mapping[str, Any]  # as `Redbike.tell` has it
 
 
+@names_missing
 def show_job(arguments: Arguments, config: Config) -> None:
     """Print all about a job: for people, or as ``--format`` says."""
     shown_as = find_format(arguments)

@@ -23,6 +23,7 @@ from redbike.cli.list import (
 from redbike.cli.look import explain_job, report_incident
 from redbike.cli.next import print_next
 from redbike.cli.screen import draw
+from redbike.cli.show import show_job
 from redbike.cli.top import _Reader
 from redbike.config.file import Config
 from redbike.config.settings import Settings
@@ -165,6 +166,30 @@ def test_why_names_the_shard_of_a_parent(bike, own_server):
     name = bike.store.shards[AWAY].keys.prefix
     with pytest.raises(ServerError, match=f"^{re.escape(f'the shard {name} is missing: ')}"):
         bike.why(f"then{{{here}}}:A")
+
+
+@pytest.mark.parametrize("parent", ["job", "group"])
+def test_show_has_what_the_others_have_and_names_the_shard_of_a_parent(bike, own_server, capsys, parent):
+    gone, here = (
+        next(each for each in JOBS if (bike.store.number_shard(each) == AWAY) == is_gone) for is_gone in (1, 0)
+    )
+    jobid, name = f"then{{{here}}}:A", bike.store.shards[AWAY].keys.prefix
+    if parent == "job":
+        bike.enter(jobid, f"AFTER:{gone},{here}")
+    else:
+        bike.group("load", [(here, "EVERY:1h"), (gone, "EVERY:1h")], then=jobid)
+    own_server.stop()
+    assert show_job(Arguments({"<JOBID>": jobid}), Config(bike.settings, None)) == 1
+    said = capsys.readouterr()
+    [line] = said.err.splitlines()
+    assert line.startswith(f"redbike: the shard {name} is missing: ")
+    if parent == "job":
+        assert f"It waits for {gone}, which is not known here, and for {here}, which is due at " in said.out
+    else:
+        assert "It waits for the group load." in said.out
+    assert "Its due time is unknown: the shard of a job that comes before it is missing." in said.out
+    with pytest.raises(Unreachable, match=f"^{re.escape(f'the shard {name} is missing: ')}"):
+        show_job(Arguments({"<JOBID>": gone}), Config(bike.settings, None))
 
 
 def test_an_incident_has_what_the_others_have(bike, near, capsys):

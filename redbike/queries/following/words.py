@@ -59,7 +59,9 @@ def explain_group(family: Family, parent: str, clock: Clock) -> str:
 
 def describe_group(family: Family, parent: str) -> str:
     """Return a group in a few words: how much is left of it, and the first of that."""
-    group = family.groups[parent]
+    group = family.groups.get(parent)
+    if group is None:
+        return name_parent(parent)
     names = f": {', '.join(group.jobids[:MOST_WORDS])}" if group.jobids else ""
     return f"{name_parent(parent)} ({group.counts.describe()}){names}{', …' * (group.counts.left > MOST_WORDS)}"
 
