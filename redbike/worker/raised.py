@@ -1,7 +1,6 @@
 """What ``work`` of the worker class raises decides where the job goes."""
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from redbike.loop.policies import (
     decide_failed,
     decide_loop_ended,
     decide_overrun,
-    decide_unwanted,
     describe,
     make_failure,
     refuse,
@@ -47,9 +45,6 @@ class RaisedErrors:
         if run.cancelled:
             log.info("%s: ended, as it was cancelled: %s", run.jobid, describe(error))
             return decide_cancelled(run, settings, run.now())
-        if run.queue_pause is not None and (unwanted := decide_unwanted(run, settings, run.now())):
-            run.over = time.monotonic()
-            return unwanted
         if isinstance(error, Again):
             return self._decide_asked_again(run, error, settings)
         if isinstance(error, Overrun):

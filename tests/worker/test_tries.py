@@ -13,6 +13,7 @@ from tests.states import JOB
 from tests.verbs import run_job, set_job
 from tests.waiting import wait_until
 
+HOUR = 3600.0
 YEARS = "EVERY:10000d@0"
 
 
@@ -74,6 +75,26 @@ def test_failures_in_a_row_stay_as_they_are(make):
     work_off(bike)
     assert [number for _, number in bike.worker.tries] == [1, 2, 3, 4, 5]
     assert bike.tell(JOB)["status"].startswith("DIE:")
+
+
+@pytest.mark.parametrize(
+    ("acts", "outcomes"),
+    [([ValueError("full"), ValueError("full")], ["retry", "failed"]), ([Again(), StopWork()], ["retry", "ok"])],
+)
+def test_what_began_in_time_does_not_expire_by_its_end_after_a_pause_of_its_queue(make, acts, outcomes):
+    bike = make(schedule=None, expires="10m", default_timeout="1d", on_error="reschedule", retries=1, backoff=0)
+    bike.pause_queue("work-A")
+    bike.resume_queue("work-A")
+
+    def work(jobid):
+        current_run().received -= HOUR  # as if it had taken so long
+        raise acts.pop(0)
+
+    bike.worker.work = work
+    bike.set(JOB, "NOW")
+    work_off(bike)
+    assert [run.outcome for run in bike.runs(JOB)][::-1] == outcomes
+    assert "skipped" not in bike.tell(JOB)
 
 
 @pytest.mark.parametrize("again", [Again(), Overrun("it gives up")])
