@@ -20,6 +20,7 @@ from redbike.loop.retries import count_retries, find_rules
 from redbike.loop.worker_class import WorkerClass
 from redbike.store.next_state import NextState
 from redbike.store.run import Run
+from redbike.store.schedules import read_schedule
 from redbike.text.printable import get_message
 from redbike.worker.loop_ended import LoopEnded
 from redbike.worker.run_log import Tracebacks
@@ -52,7 +53,7 @@ class RaisedErrors:
             return self._decide_given_up(run, error, settings)
         if isinstance(error, LoopEnded):
             return self._decide_loop_ended(run, error, settings)
-        if isinstance(error, BadSchedule):
+        if isinstance(error, BadSchedule) and not _is_readable(run):
             log.error("%s: %s", run.jobid, get_message(error))
             return refuse(run, error, run.now())
         next_state = decide_failed(run, error, settings, run.now(), find_rules(self._worker, run.base))
@@ -66,13 +67,15 @@ class RaisedErrors:
 
     def will_retry(self, run: Run, error: BaseException) -> bool:
         """Tell whether `decide` lets the same occurrence run again."""
-        if isinstance(error, StopWork | UnsetJob | BadSchedule) or run.cancelled:
+        if isinstance(error, StopWork | UnsetJob) or run.cancelled:
             return False
         if isinstance(error, Again):
             return True
         settings = self._settings_for(run)
         if isinstance(error, Overrun):
             return settings.on_timeout == "requeue"
+        if not _is_readable(run):
+            return False
         rules = find_rules(self._worker, run.base)
         return rules.find_stop(error) is None and rules.allow_retry(error) and run.failures < count_retries(settings)
 
@@ -97,6 +100,11 @@ class RaisedErrors:
         next_state = replace(decide_overrun(run, settings, run.now()), why="")
         failure = next_state.failure and make_failure(run, describe(error), "", run.now(), error.output)
         return replace(next_state, failure=failure, error=describe(error))
+
+
+def _is_readable(run: Run) -> bool:
+    """Tell whether the stored schedule of the job can be read; one that is not is no fault of ``work``."""
+    return read_schedule(run.jobid, run.schedule, run.options) is not None
 
 
 def _say_why(error: BaseException) -> str:

@@ -15,8 +15,10 @@ from redbike import (
     RoundRobin,
     StopWork,
     UnsetJob,
+    current_run,
 )
 from tests.loops import join, start
+from tests.verbs import set_job
 from tests.waiting import wait_until
 
 STOPPED = "LookupError: no account (stop_on has LookupError)"
@@ -179,3 +181,31 @@ def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind
         assert told == [retried]
         waiting = [job.jobid for job in bike.jobs() if job.status in ("TML", "ENQ")]
     assert waiting == ["job"] * retried
+
+
+@pytest.mark.parametrize(
+    ("stored", "outcomes", "told", "status"),
+    [("EVERY:1h@0", ["retry", "failed"], [True, False], "TML"), ("garbage", ["failed"], [False], "DIE")],
+)
+def test_a_bad_schedule_of_another_job_is_an_error_like_others(client, prefix, stored, outcomes, told, status):
+    found = []
+
+    @contextmanager
+    def tell(run):
+        try:
+            yield
+        except BadSchedule as raised:
+            found.append(run.will_retry(raised))
+            raise
+
+    jobs = Jobs(middleware=[tell])
+    jobs.job("other")(lambda: None)
+    jobs.job("job")(lambda: current_run().bike.enter("other", "every tuesday"))
+    with Redbike(jobs, prefix, client, backoff=0, retries=1, on_error="reschedule") as bike:
+        set_job(bike.store, "job", stored, "now")
+        for _ in outcomes:
+            assert bike.work_one() == "job"
+            bike.dispatch_due()
+        assert [run.outcome for run in bike.runs("job")][::-1] == outcomes
+        assert (found, bike.tell("job")["status"][:3]) == (told, status)
+        assert "every tuesday" in bike.tell("job")["failure"]["error"]
