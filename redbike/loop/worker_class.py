@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Protocol
 
 from redbike.errors import BadConfig, BadJobId
@@ -191,8 +192,11 @@ def check_worker(worker: Any) -> None:
 
 
 def check_hooks(worker: Any) -> None:
-    """Raise `BadConfig` if ``startup``, ``shutdown`` or one of ``middleware`` cannot be called, or not with a run."""
+    """Raise `BadConfig` for a method with a ``yield``, which would never run, and for hooks that cannot be called."""
     kind = type(worker).__name__
+    for name in ("work", "ended", "cancel", "abort", "startup", "shutdown"):
+        if has_yield(getattr(worker, name, None)):
+            raise BadConfig(f"bad {name} of {kind}: {name}() has a yield: a call would run none of its code")
     for name in ("startup", "shutdown"):
         method = getattr(worker, name, None)
         if method is not None and not callable(method):
@@ -207,6 +211,20 @@ def check_hooks(worker: Any) -> None:
             raise BadConfig(f"bad middleware of {kind}: {quote(each)} is no function")
         if isinstance(each, type) and _is_to_be_made(each):
             raise BadConfig(f"bad middleware of {kind}: {each.__name__} is a class: {each.__name__}() is needed")
+
+
+def has_yield(function: object) -> bool:
+    """Tell whether a call of `function` runs none of its code, but makes a generator."""
+    called = function, inspect.getattr_static(function, "__call__", None)
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in called)
+
+
+def check_result(name: str, result: object) -> None:
+    """Raise `TypeError` if `result` is code that nobody runs: what `name` was to do is not done."""
+    if isinstance(result, GeneratorType | AsyncGeneratorType | CoroutineType):
+        if isinstance(result, CoroutineType):
+            result.close()  # so that Python does not warn of it
+        raise TypeError(f"{name}() returned the {type(result).__name__} of {result.__qualname__}(), which nobody runs")
 
 
 def _is_to_be_made(middleware: type) -> bool:

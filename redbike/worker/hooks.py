@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Literal
 
 from redbike.errors import Overrun, RedbikeError
-from redbike.loop.worker_class import Manager, Middleware, WorkerClass
+from redbike.loop.worker_class import Manager, Middleware, WorkerClass, check_result
 from redbike.process import command_log
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
@@ -80,8 +80,10 @@ class Hooks:
         """Call a method of the worker class, if it has it; log and return what it raises."""
         method = getattr(self._worker, name, None)
         try:
-            if method is not None and inspect.isawaitable(result := method()):
-                self._coroutines.run(result, name, None)
+            result = method() if method is not None else None
+            if inspect.isawaitable(result):
+                result = self._coroutines.run(result, name, None)
+            check_result(name, result)
         except BaseException as error:
             # The method is the user's own: it may raise anything.
             if interrupts_caller(error):

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redbike.errors import RedbikeError
+from redbike.loop.worker_class import check_result
 from redbike.process import leaving, watchdog
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
@@ -250,7 +251,8 @@ class Notifier:
         try:
             result = self._ended(run, end)
             if inspect.iscoroutine(result):
-                asyncio.run(result)
+                result = asyncio.run(result)
+            check_result("ended", result)
         except BaseException as error:
             if os.getpid() != process:
                 leave_fork(run.jobid, error)

@@ -22,7 +22,7 @@ from redbike.loop.changes import decide_cancelled
 from redbike.loop.pings import Pings
 from redbike.loop.policies import decide_done, decide_failed, decide_handed_back, decide_unwanted, describe
 from redbike.loop.steps import log_started
-from redbike.loop.worker_class import WorkerClass, takes_data
+from redbike.loop.worker_class import WorkerClass, check_result, takes_data
 from redbike.process import leaving
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import forget_wishes, interrupts_caller
@@ -167,6 +167,8 @@ class Runner:
         return self._coroutines.together()
 
     def _decide_done(self, run: Run, result: object, settings: Settings) -> NextState:
+        if result is not None:
+            check_result("work", result)
         if settings.keep_result == "yes":
             run.result = pack_result(run, result)
         return decide_done(run, result, settings, run.now())

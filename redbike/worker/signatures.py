@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redbike.errors import CommandFailed
+from redbike.loop.worker_class import has_yield
 
 JOBID, DATA = "jobid", "data"
 _FILLED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -106,7 +107,7 @@ def read_signature(function: object) -> CallSignature:
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"a job is a function, not {function!r:.80}")
     name = get_name(function)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if has_yield(function):
         raise TypeError(f"{name}() has a yield: a call would run none of its code")
     own = inspect.signature(function).parameters.values()
     parameters = [

@@ -52,6 +52,10 @@ class Odd(Worker):
     def limits(self):
         return {"A": 5}
 
+class Yielding(RoundRobin):
+    def work(self, jobid):
+        yield
+
 class Partial:
     def work(self, jobid):
         pass
@@ -220,6 +224,7 @@ def test_what_overrides_what_is_a_remark(conf, server_url, monkeypatch):
         ("checkedjobs:Lazy('A')", "Lazy has no work() of its own"),
         ("checkedjobs:Odd('A')", "bad concurrency 0 of Odd"),
         ("checkedjobs:Odd('A')", "limits() returned 5"),
+        ("checkedjobs:Yielding('A')", "bad work of Yielding: work() has a yield"),
         ("redbike.commands:Commands('A', 'none.ini')", "cannot read commands from"),
     ],
 )

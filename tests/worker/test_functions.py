@@ -17,6 +17,11 @@ from tests.loops import raising
 from tests.waiting import wait_until
 
 
+class Yielding:
+    def __call__(self):
+        yield
+
+
 @pytest.fixture
 def jobs():
     return Jobs()
@@ -125,6 +130,7 @@ def test_each_kind_of_schedule_becomes_its_text(jobs, given, text):
         (lambda jobid, data, more: None, TypeError, "has 'data' and the parameter 'more' without a default: have only"),
         (lambda jobid, /: None, TypeError, "parameter 'jobid', which cannot be passed by its name"),
         (lambda: (yield), TypeError, "has a yield"),
+        (Yielding(), TypeError, r"Yielding\(\) has a yield"),
         (7, TypeError, "a job is a function, not 7"),
     ],
 )

@@ -238,6 +238,61 @@ def test_what_cannot_be_called_is_refused(client, prefix, name, value):
         Jobs(middleware=None)
 
 
+def produce(*_):
+    yield
+
+
+async def produce_async(*_):
+    yield
+
+
+async def wait(*_):
+    await asyncio.sleep(0)
+
+
+async def give_coroutine(*_):
+    return wait()
+
+
+@pytest.mark.parametrize("name", ["work", "ended", "cancel", "abort", "startup", "shutdown"])
+@pytest.mark.parametrize("method", [produce, produce_async])
+def test_a_method_of_which_a_call_runs_nothing_is_refused(client, prefix, name, method):
+    methods = {"work": lambda self, jobid: None, name: method}
+    with pytest.raises(BadConfig, match=rf"bad {name} of Worker: {name}\(\) has a yield"):
+        Redbike(make_worker(**methods), prefix, client)
+    if name in ("startup", "shutdown"):
+        with pytest.raises(BadConfig, match=rf"bad {name} of Jobs: {name}\(\) has a yield"):
+            Jobs(**{name: method})
+
+
+@pytest.mark.parametrize("middleware", [[], [lambda run: nullcontext()]])
+@pytest.mark.parametrize(
+    ("given", "kind"), [(produce, "generator"), (produce_async, "async_generator"), (give_coroutine, "coroutine")]
+)
+def test_a_run_whose_code_nobody_runs_fails(client, prefix, run_one, middleware, given, kind):
+    name = "wait" if kind == "coroutine" else given.__name__
+    said = f"TypeError: work() returned the {kind} of {name}(), which nobody runs"
+    run = run_one(work=lambda self, jobid: given(), middleware=middleware)
+    assert (run.outcome, run.error) == ("failed", said)
+    jobs = Jobs(middleware=middleware)
+    jobs.job("job")(given if kind == "coroutine" else lambda: given())
+    with Redbike(jobs, prefix, client) as bike:
+        bike.set("job", "NOW")
+        assert bike.work_one() == "job"
+        assert bike.runs("job")[0].error == said
+
+
+@pytest.mark.parametrize("given", [produce, produce_async, give_coroutine])
+def test_a_hook_whose_code_nobody_runs_fails(client, prefix, caplog, given):
+    hook = {"startup": lambda self: given()}
+    with pytest.raises(RedbikeError, match=r"startup\(\) returned the \w+ of \w+\(\), which nobody runs"):
+        Redbike(make_worker(work=make("sync", []), **hook), prefix, client).work_one()
+    bike = Redbike(make_worker(work=make("sync", []), ended=lambda self, run, end: given()), prefix, client)
+    bike.set("job:A", "NOW")
+    assert bike.work_one() == "job:A"
+    assert "job:A: ended() of its worker class fails: TypeError: ended() returned the" in caplog.text
+
+
 @pytest.mark.parametrize("middleware", [Wrapping, Both, Tracing])
 def test_a_class_in_place_of_its_instance_is_refused(client, prefix, middleware):
     name = middleware.__name__

@@ -24,9 +24,8 @@ from redbike.connection.urls import parse_login, redact, split_url
 from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
 from redbike.loop.naming import knows_commands, knows_functions
 from redbike.loop.queues import Queues, read_limits
-from redbike.loop.retries import read_class_rules
 from redbike.loop.timefile import Timefile
-from redbike.loop.worker_class import Checkable, RoundRobin, read_concurrency
+from redbike.loop.worker_class import Checkable, RoundRobin, check_worker, read_concurrency
 from redbike.queries.check.findings import Finding, Needed, note
 from redbike.queries.health import describe_refusal
 from redbike.schedule.zones import find_release
@@ -224,7 +223,7 @@ class WorkerCheck:
         if not works:
             name = type(self._worker).__name__
             yield Finding(f"the worker class {name} has no work() of its own, so all of its jobs would fail")
-        readers = (read_concurrency, read_limits, read_class_rules)
+        readers = (read_concurrency, read_limits)
         checks: list[Callable[[], Any]] = [partial(read, self._worker) for read in readers]
         queues = Queues(self._worker, settings.default_timeout)
         own = self._worker if isinstance(self._worker, Checkable) else Checkable()
@@ -232,7 +231,7 @@ class WorkerCheck:
         yield from (Finding(str(problem)) for problem in bad)
         if not bad:
             # With bad commands it would only fail once more: the timeouts are theirs.
-            checks.append(queues.refresh)
+            checks += [partial(check_worker, self._worker), queues.refresh]
             # The worker may be on another host, so it is only a note.
             yield from map(note, own.find_missing())
             self.needed = _find_needed(self._worker)
