@@ -29,6 +29,7 @@ class CallSignature:
     takes_jobid: bool
     takes_data: bool  # as a whole
     arguments: inspect.Signature  # what a program gives when it sets a job: the data, or what they have
+    called: inspect.Signature  # how a program calls it: also with what no job can give
     rest: str = ""  # the name of ``*args`` if it has no other parameter for data
 
     @property
@@ -39,9 +40,11 @@ class CallSignature:
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Return the data of a job that calls the function with these arguments. Raise `TypeError`."""
         try:
-            bound = self.arguments.bind(*args, **kwargs).arguments
+            bound = self.called.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{self}: {error}") from None
+        if lost := next((name for name in bound if name not in self.arguments.parameters), None):
+            raise TypeError(f"{self}: a job cannot pass anything to {lost!r}")
         if self.takes_data:
             return bound.get(DATA)
         data: dict[str, Any] = {}
@@ -128,7 +131,11 @@ def read_signature(function: object) -> CallSignature:
     else:
         arguments = [each for each in parameters if each.name != JOBID or each.kind is each.VAR_KEYWORD]
     rests = [] if arguments else [each.name for each in own if each.kind is each.VAR_POSITIONAL]
-    return CallSignature(name, JOBID in names, takes_data, inspect.Signature(arguments), "".join(rests))
+    called = [
+        each for each in own if each.kind is not each.VAR_POSITIONAL and (each.name not in names or each.name != JOBID)
+    ]
+    signatures = inspect.Signature(arguments), inspect.Signature(called)
+    return CallSignature(name, JOBID in names, takes_data, *signatures, "".join(rests))
 
 
 def get_name(function: Callable[..., Any]) -> str:

@@ -270,6 +270,30 @@ def test_what_does_not_fit_is_refused_when_it_is_set(bike, call, error, said):
     assert list(bike.get_statuses()) == []
 
 
+def test_no_argument_is_passed_to_another_parameter_than_a_call_passes_it_to(own):
+    own, bike = own
+
+    @own.job("unnamed")
+    def unnamed(x: int = 1, /, y: int = 2) -> None:
+        CALLS.append(("unnamed", x, y))
+
+    @own.job("whole")
+    def whole(x: int = 1, data: int | None = None) -> None:
+        CALLS.append(("whole", x, data))
+
+    for function, shown in ((unnamed, "unnamed(y=2)"), (whole, "whole(data=None)")):
+        for args in ((5,), (5, 6)):
+            with pytest.raises(TypeError, match=re.escape(f"{shown}: a job cannot pass anything to 'x'")):
+                function.enqueue(*args)
+            with pytest.raises(TypeError, match="to 'x'"):
+                function.set("k", "NOW", *args)
+    assert list(bike.get_statuses()) == []
+    unnamed.enqueue(y=5)
+    whole.enqueue(data=5)
+    work_all(bike)
+    assert sorted(CALLS) == [("unnamed", 1, 5), ("whole", 1, 5)]
+
+
 def test_an_id_that_no_function_takes_is_refused_when_it_is_set(bike):
     said = "no queue for 'gret:ann': no function takes it: there are functions for 'greet', 'keep'"
     with pytest.raises(BadQueueName, match=said):
