@@ -1,5 +1,7 @@
 """Everything that Redbike raises on purpose, as one tree; every message quotes the text that offends."""
 
+from datetime import timedelta
+
 
 class RedbikeError(Exception):
     """The root: whatever Redbike itself refuses or cannot do."""
@@ -61,14 +63,15 @@ class UnsetJob(Exception):
 
 
 class Again(Exception):
-    """Raised by a worker's ``work``: this occurrence once more, `after` so many seconds. It has not failed.
+    """Raised by a worker's ``work``: this occurrence once more, `after` so long. It has not failed.
 
+    `after` is seconds, a duration such as ``"5m"``, or a timedelta.
     `reason` says why. It is kept as the ``error`` of this try, in one line. A subclass may have one of its own.
     """
 
     reason = ""
 
-    def __init__(self, after: float = 0.0, reason: str = "") -> None:
+    def __init__(self, after: float | str | timedelta = 0.0, reason: str = "") -> None:
         # Both stand in `args`, so that it can be pickled.
         super().__init__(*((after, reason) if reason else (after,)))
         self.after = after

@@ -5,6 +5,7 @@ their own runs, and the dispatcher for the runs of a dead worker.
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from redbike.config.settings import Settings
 from redbike.errors import BadSchedule, CommandFailed
 from redbike.loop.occurrences import JUST_BEFORE, decide_next, find_expiry, give_up_expired, give_up_paused
 from redbike.loop.retries import NO_RULES, ErrorRules, compute_pause, count_retries
+from redbike.schedule.moments import read_duration
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Outcome
 from redbike.store.next_state import NextState
@@ -72,12 +74,14 @@ def decide_unwanted(run: Run, settings: Settings, now: float) -> NextState | Non
 
 
 def decide_asked_again(run: Run, after: object, reason: str = "") -> NextState:
-    """Decide for a job whose ``work`` asked for the same occurrence again, `after` so many seconds: no failure.
+    """Decide for a job whose ``work`` asked for the same occurrence again, `after` so long: no failure.
 
-    `reason` is one line, or "". Raise `TypeError` or `ValueError` for what are no such seconds.
+    `reason` is one line, or "". Raise `TypeError` or `ValueError` for what is no such duration.
     """
     said = f"Again(after={quote(after)})"
-    pause = _read_seconds(after, f"{said}: a number of seconds is needed", f"{said}: 0 to 1e9 seconds are allowed")
+    seconds = read_duration("after", after) if isinstance(after, str | timedelta) else after
+    is_none = f"{said}: seconds, a text such as 15m, or a timedelta is needed"
+    pause = _read_seconds(seconds, is_none, f"{said}: 0 to 1e9 seconds are allowed")
     one_more = _format_next_try(run, run.failures, losses=0)
     due = f"+{pause:.6f}"
     return NextState("due", due=due, retry_state=one_more, retried=True, outcome=Outcome.RETRY, error=reason)

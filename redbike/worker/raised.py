@@ -86,7 +86,7 @@ class RaisedErrors:
             log.error("%s: %s", run.jobid, describe(wrong))
             return decide_failed(run, wrong, settings, run.now())
         reason = f": {next_state.error}" if next_state.error else ""
-        log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(error.after, 3), reason)
+        log.info("%s: it runs again in %g s, as it asked%s", run.jobid, round(float(next_state.due or 0), 3), reason)
         return next_state
 
     def _decide_loop_ended(self, run: Run, error: LoopEnded, settings: Settings) -> NextState:

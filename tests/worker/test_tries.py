@@ -5,6 +5,7 @@ No other occurrence has the key, and each try of the same one does.
 
 import logging
 import pickle
+from datetime import timedelta
 
 import pytest
 
@@ -114,11 +115,13 @@ def test_an_earlier_failure_is_kept_until_it_succeeds(make, again):
         (-1, "ValueError: Again(after=-1): 0 to 1e9 seconds are allowed"),
         (float("nan"), "ValueError: Again(after=nan): 0 to 1e9 seconds are allowed"),
         (1e10, "ValueError: Again(after=10000000000.0): 0 to 1e9 seconds are allowed"),
-        (None, "TypeError: Again(after=None): a number of seconds is needed"),
-        (True, "TypeError: Again(after=True): a number of seconds is needed"),
+        (None, "TypeError: Again(after=None): seconds, a text such as 15m, or a timedelta is needed"),
+        (True, "TypeError: Again(after=True): seconds, a text such as 15m, or a timedelta is needed"),
+        ("soon", "BadConfig: bad after 'soon': 900, 15m, 1h30m, 1.5h or 2d is needed"),
+        (timedelta(-1), "ValueError: Again(after=datetime.timedelta(days=-1)): 0 to 1e9 seconds are allowed"),
     ],
 )
-def test_what_is_no_number_of_seconds_is_a_failure(make, after, error):
+def test_what_is_no_duration_is_a_failure(make, after, error):
     bike = make(Again(after), on_error="stop")
     work_off(bike)
     assert [failure["error"] for failure in bike.failures()] == [error]
@@ -138,6 +141,8 @@ class Limited(Again):
         (Limited(1000), "rate limited"),
         (pickle.loads(pickle.dumps(Again(1000, "rate limited"))), "rate limited"),  # noqa: S301
         (Again(1000), ""),
+        (Again("16m40s"), ""),
+        (Again(timedelta(seconds=1000)), ""),
     ],
 )
 def test_a_try_that_asks_for_another_one_keeps_its_reason(make, caplog, again, reason):
@@ -150,6 +155,7 @@ def test_a_try_that_asks_for_another_one_keeps_its_reason(make, caplog, again, r
     [said] = [message for message in caplog.messages if "as it asked" in message]
     assert said.startswith(f"{JOB}: it runs again in 1000 s, as it asked{reason and f': {reason}'}")
     assert list(bike.failures()) == [], "it has not failed"
+    assert bike.tell(JOB)["next_run"] == pytest.approx(run.started + 1000, abs=60)
 
 
 def test_runs_and_show_have_the_reason_and_the_log_a_short_number(shell, server_url, caplog):
