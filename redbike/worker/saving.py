@@ -14,6 +14,7 @@ from typing import Any
 from redbike.config.options import format_json
 from redbike.errors import BadConfig
 from redbike.loop.loop import Loop
+from redbike.process.signals import interrupts_caller
 from redbike.store.history import NOT_KEPT
 from redbike.store.log import Log, LogEntry
 from redbike.store.run import LEASE, Run
@@ -86,8 +87,10 @@ def pack_result(run: Run, result: object) -> str:
     """Return a result as it is kept. Of one that cannot be kept, log why, and return that: its run is still ok."""
     try:
         return format_json(result, "result", "it has", MAX_RESULT)
-    except Exception as error:
+    except BaseException as error:
         # The object is the user's own: looking at it may raise anything.
+        if interrupts_caller(error):
+            raise
         reason = get_message(error) if isinstance(error, BadConfig) else describe(error)
     log.warning("%s: its result is not kept: %s", run.jobid, reason)
     return NOT_KEPT + reason[:MAX_REASON]

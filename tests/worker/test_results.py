@@ -8,6 +8,7 @@ import pytest
 
 from redbike import Again, AsyncRedbike, BadJobId, Jobs, NoResult, Redbike, RoundRobin
 from redbike.config.options import parse_options, read_changes
+from redbike.worker.current import is_in_run
 from redbike.worker.saving import MAX_RESULT
 from tests.states import JOB
 from tests.verbs import set_job
@@ -35,6 +36,15 @@ class Hostile(dict):
 
     def __repr__(self):
         raise OSError("away")
+
+
+class Leaving:
+    """Whoever looks at it in a run is to end; pytest may."""
+
+    def __repr__(self):
+        if is_in_run():
+            raise SystemExit(3)
+        return "Leaving()"
 
 
 @pytest.fixture
@@ -104,8 +114,9 @@ def test_it_is_an_option_of_a_job_and_of_a_function(client, prefix):
             "bad result inf: it cannot be written as JSON: Out of range float values are not JSON compliant",
         ),
         (Hostile(a=1), "OSError: away"),
+        (Leaving(), "SystemExit: 3"),
     ],
-    ids=["large", "set", "inf", "hostile"],
+    ids=["large", "set", "inf", "hostile", "leaving"],
 )
 def test_what_cannot_be_kept_is_said_and_the_run_is_ok(make, caplog, value, why):
     bike = make("kept", value, keep_result="yes")
