@@ -82,11 +82,14 @@ def parse_duration(duration: str) -> float:
 def read_duration(name: str, value: DurationLike) -> float:
     """Return the seconds of the argument `name`; 0 is allowed.
 
-    Raise `TypeError` for anything but a number, a text and a timedelta, and `BadConfig` for a text that is no duration.
+    Raise `TypeError` for anything but a number, a text and a timedelta, and `BadConfig` for a text that is no duration,
+    and for NaN.
     """
     if isinstance(value, timedelta):
         return value.total_seconds()
     if is_number(value):
+        if value != value:
+            raise BadConfig(f"bad {name} {value}: seconds are needed")
         return value
     if not isinstance(value, str):
         raise TypeError(f"bad {name} {value!r:.80}: seconds, a text such as 15m, or a timedelta is needed")

@@ -71,6 +71,8 @@ def test_a_recurring_job_is_waited_for_until_its_next_run(bike, jobs):
             bike.wait("job", timeout=short)
     with pytest.raises(BadConfig, match="bad timeout 'soon': 900, 15m"):
         bike.wait("job", timeout="soon")
+    with pytest.raises(BadConfig, match="bad timeout nan: seconds are needed"):
+        bike.wait("job", timeout=float("nan"))
     with pytest.raises(TypeError, match="bad timeout \\[2\\]: seconds"):
         bike.wait("job", timeout=[2])
     waiting, ended = wait_beside(bike, lambda: bike.wait("job", 60))
