@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from redbike.connection.probe import find_listening_pid, is_alive
@@ -27,6 +28,15 @@ SETTINGS = {
     "maxmemory-policy": "noeviction",
     "daemonize": "no",
 }
+
+
+class _ServerProcess(subprocess.Popen[bytes]):
+    """The process of a server, which may outlive this one."""
+
+    def __del__(self) -> None:
+        # That it runs on is meant: Python is not to warn of it, but to reap it later, as it does with others.
+        end: Any = super().__del__
+        end(_warn=lambda *_, **__: None)
 
 
 class Launcher:
@@ -78,7 +88,7 @@ class Launcher:
         with open(self.logfile, "ab") as log_file:
             self._log_size = log_file.tell()
             # A new session, so that Ctrl-C in the terminal does not reach the server.
-            self._spawned = subprocess.Popen(
+            self._spawned = _ServerProcess(
                 [binary, *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

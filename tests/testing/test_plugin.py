@@ -57,8 +57,8 @@ OPTIONS = ("-p", "no:cacheprovider", "-rA")
 def suite(tmp_path):
     """A folder with tests, and a function that runs them."""
     (tmp_path / "test_jobs.py").write_text(SUITE)
-    # So that no such file in a folder above counts.
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    # So that no such file in a folder above counts. Some projects allow no warnings, which pytest looks for itself.
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
     environment |= {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "REDBIKE_URL": "redis://nowhere.example.org:1"}
     # The plugins that are installed here take most of the time of a start.
