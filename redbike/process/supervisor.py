@@ -174,8 +174,9 @@ class _Supervisor:
         for child in self._list_running(names):
             child.send_signal(number)
             assert child.stdin is not None
-            with contextlib.suppress(OSError):
-                os.write(child.stdin.fileno(), STOP)
+            with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile
+                child.stdin.write(STOP)
+                child.stdin.flush()
 
     def _keep_running(self, name: str) -> None:
         pause = FIRST_PAUSE
@@ -237,7 +238,11 @@ class _Supervisor:
         reader = Reader(name if self.tags else "", output, reports, self.outlet)
         self._stop_if_halted_meanwhile(child, reader)
         # Do not wait for the end of the output: a process that a job has left behind may keep it open.
-        return reader.finish(child.wait())
+        status = child.wait()
+        assert child.stdin is not None
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+        return reader.finish(status)
 
     def _start(self, name: str) -> tuple[subprocess.Popen[bytes], int, int]:
         """Start a child; return its process and the reading ends of its output and of its reports."""

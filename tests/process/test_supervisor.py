@@ -114,6 +114,16 @@ def test_a_server_whose_folder_was_deleted_ends_with_up(jobs, gone):
     assert jobs.log().count("was deleted, and with it all") == 1
 
 
+def test_up_leaves_nothing_open_of_which_python_warns(jobs, gone):
+    _, start = gone
+    own = {name: text for name, text in jobs.environment.items() if name != "REDBIKE_URL"}
+    up = start(environment=own | {"PYTHONDEVMODE": "1"})
+    wait_until(lambda: "works work-A" in jobs.log())
+    up.terminate()
+    assert up.wait(60) == 0, jobs.log()
+    assert "Warning" not in jobs.log()
+
+
 def start_up(jobs, *more):
     return jobs.start("up", "jobs:Worker('A')", *more)
 
