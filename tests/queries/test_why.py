@@ -374,14 +374,51 @@ def test_it_is_not_known_any_more(store):
     assert why(store, then=500.0).endswith(f"began at {at(900)}. So far, 1 occurrence of it was skipped: 1 late.")
 
 
-def test_no_dispatcher_was_there_or_only_the_counts_are_known(store):
+NO_RUN = "no run is known: the job keeps no runs, or had another schedule then."
+NOT_KNOWN = "Whether a dispatcher was running then is not known: none that is registered now had begun."
+
+
+def test_only_the_counts_are_known(store):
     states.timeline(store)
-    was_due = f"An occurrence was due at {at(1000)}, and"
-    assert why(store, then=1001.0) == f"{was_due} did not run: no known dispatcher was running."
     register(store, "dispatcher", now=900.0)
-    assert why(store, then=1001.0) == f"{was_due} no run is known: the job keeps no runs, or had another schedule then."
+    was_due = f"An occurrence was due at {at(1000)}, and"
+    assert why(store, then=1001.0) == f"{was_due} {NO_RUN}"
     store.client.hset(store.keys.skipped, f"missed:{JOB}", 3)
     assert why(store, then=1001.0) == f"{was_due} did not run. So far, 3 occurrences of it were skipped: 3 missed."
+
+
+@pytest.mark.parametrize(
+    ("skipped", "said"),
+    [
+        ({}, f"{NO_RUN} {NOT_KNOWN}"),
+        ({"missed": 3}, f"did not run. So far, 3 occurrences of it were skipped: 3 missed. {NOT_KNOWN}"),
+        ({"paused": 1}, "did not run. So far, 1 occurrence of it was skipped: 1 paused."),
+        ({"paused": 1, "late": 1}, "did not run. So far, 2 occurrences of it were skipped: 1 late, 1 paused."),
+    ],
+)
+def test_nobody_knows_of_a_dispatcher_that_was_replaced(store, skipped, said):
+    states.timeline(store)
+    register(store, "dispatcher", now=1050.0)
+    for reason, number in skipped.items():
+        store.client.hset(store.keys.skipped, f"{reason}:{JOB}", number)
+    assert why(store, then=1001.0) == f"An occurrence was due at {at(1000)}, and {said}"
+
+
+@pytest.mark.parametrize("dispatcher_since", [900.0, 1150.0])
+def test_it_had_failed_for_good_then(store, dispatcher_since):
+    fail(store)
+    register(store, "dispatcher", now=dispatcher_since)
+    failed = f"and did not run: it had failed for good at {at(START + 1)}: OSError: disk full."
+    for then in (START + 100, START + 150):
+        assert why(store, NOW + 100, then) == f"An occurrence was due at {at(START + 100)} by its schedule, {failed}"
+    # It is that occurrence that has failed.
+    assert "for good" not in why(store, then=START + 2)
+
+
+def test_it_had_stopped_then(store):
+    set_job(store.at(START), JOB, ONE_DAY.replace("19700101T000000Z", "19700101T002000Z"), None)
+    stopped = f"An occurrence was due at {at(1200)} by its schedule, and did not run: it had stopped at {at(START)}."
+    assert why(store, 1300.0, 1250.0) == stopped
 
 
 def test_what_cannot_be_asked(store):

@@ -21,12 +21,13 @@ from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.kinds import Schedule
 from redbike.store.backfill import BackfillDetails, describe_backfill
 from redbike.store.blackouts import OF_JOB
-from redbike.store.enums import Skip
+from redbike.store.enums import Event, Skip
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry, localize
 from redbike.store.names import check_known_jobid
+from redbike.store.records import Status
 from redbike.store.sharded.missing import name_if_silent
 from redbike.store.store import Store
 from redbike.text.printable import name_number
@@ -35,6 +36,7 @@ CENTURY = 3.2e9  # seconds
 CLOSE = 0.001  # seconds by which the due time of an occurrence may differ from that of its run
 MOST_GENERATIONS = 256  # above a follower in which it is looked for what its chain waits for
 HIDDEN = "It waits for other jobs, not all of which may be shown."
+UNKNOWN_DISPATCHER = "Whether a dispatcher was running then is not known: none that is registered now had begun."
 MOVES = 3  # times that a job may move while it is looked at
 
 
@@ -93,6 +95,8 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     """Return why the occurrence of `due` did not run, as far as that is known."""
     job, jobid = situation.job, situation.job.jobid
     was_due = f"An occurrence was due at {clock.name(due)}"
+    if ended := _describe_end(job, due, clock):
+        return f"{was_due} by its schedule, and did not run: {ended}."
     if job.run and abs(job.run.due - due) < CLOSE:
         return f"{was_due}; it runs now, since {clock.name(job.run.start)}."
     if job.waiting and abs(job.waiting.due - due) < CLOSE:
@@ -118,17 +122,40 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     if pause := _find_pause(log, jobid, situation.queue, due):
         detail = f" ({localize(pause.detail, clock.name)})" if pause.detail else ""
         return f"{was_due}, and did not run: {pause.who} had paused it at {clock.name(pause.time)}{detail}."
+    return f"{was_due}{_explain_unknown(situation, due, clock)}"
+
+
+def _describe_end(job: JobState, due: float, clock: Clock) -> str:
+    """Return that the job was at its end before `due`, and still is, as the end of a sentence; "" if it was not."""
+    status = Status.parse(job.status)
+    if status is None or status.event not in (Event.DIE, Event.STP):
+        return ""
+    failed = (job.failure or {}).get("failed") if status.event is Event.DIE else None
+    since = failed if isinstance(failed, int | float) else status.time
+    # A status has whole seconds: it may be that of the end of this occurrence.
+    if since > due or (failed is None and status.time + 1 > due):
+        return ""
+    if status.event is Event.STP:
+        return f"it had stopped at {clock.name(since)}"
+    error = f": {said}" if (said := str((job.failure or {}).get("error", ""))) else ""
+    return f"it had failed for good at {clock.name(since)}{error}"
+
+
+def _explain_unknown(situation: Situation, due: float, clock: Clock) -> str:
+    """Return what the counts say of an occurrence that neither a run nor the log explains, as the end of a sentence."""
+    job, runs = situation.job, situation.runs
     also = _describe_skipped(job)
-    if situation.runs and due < situation.runs[-1].started:
-        oldest = clock.name(situation.runs[-1].started)
-        return f"{was_due}; it did not run, or that run is no longer kept: the oldest one began at {oldest}.{also}"
+    if runs and due < runs[-1].started:
+        oldest = clock.name(runs[-1].started)
+        return f"; it did not run, or that run is no longer kept: the oldest one began at {oldest}.{also}"
     if set(job.skipped) == {Skip.EXPIRED}:
-        return f"{was_due}, and did not run: it had not begun in time, and expired.{also}"
-    if not any(each.since <= due for each in situation.processes if each.kind == "dispatcher"):
-        return f"{was_due}, and did not run: no known dispatcher was running."
+        return f", and did not run: it had not begun in time, and expired.{also}"
+    # Those that were there may have ended since: a process that ends in order is forgotten.
+    is_known = any(each.since <= due for each in situation.processes if each.kind == "dispatcher")
+    unknown = "" if is_known or not set(job.skipped) <= {Skip.MISSED, Skip.LATE} else f" {UNKNOWN_DISPATCHER}"
     if also:
-        return f"{was_due}, and did not run.{also}"
-    return f"{was_due}, and no run is known: the job keeps no runs, or had another schedule then."
+        return f", and did not run.{also}{unknown}"
+    return f", and no run is known: the job keeps no runs, or had another schedule then.{unknown}"
 
 
 def _describe_skipped(job: JobState) -> str:
