@@ -28,7 +28,7 @@ from redbike.store.store import Store
 from redbike.text.printable import escape, name_number
 
 MOST_FAILURES, MOST_CHANGES, MOST_RUNS = 1000, 2000, 5000
-NAMED = 200  # jobs whose runs are read before those of all others
+NAMED = 200  # jobs whose runs are read before those of all others; how many are read at a time
 LONG = 300  # characters of a line
 
 
@@ -75,7 +75,8 @@ class Incident:
     first: Unusual | None = None
     counts: Counter[Lane] = field(default_factory=Counter)  #: also of what is not in `moments`
     skipped: Counter[str] = field(default_factory=Counter)  #: occurrences of the jobs concerned, ever, by reason
-    concerned: int = 0  #: those jobs
+    concerned: int = 0  #: those jobs, as far as they were read
+    named: int = 0  #: all jobs that failed or were changed
     looked_at: int = 0  #: jobs whose kept runs were read
     jobs: int = 0  #: that have kept runs, at least
     cuts: list[str] = field(default_factory=list)  #: what is missing, in words
@@ -115,8 +116,8 @@ def gather(store: Store, since: float, until: float, now: float, patience: float
         _add_process(incident, each)
     for change in changes:
         incident.add(Moment(change.time, Lane.CHANGES, f"{change.who}: {change.action} {change.detail}", change.jobid))
+    _add_present(store, incident, named, busy, deadline)
     found += _read_runs(store, incident, named[:NAMED], failures, deadline)
-    _add_present(store, incident, named[:NAMED], busy[:NAMED])
     first_failure = min((each for each in found if each.rule == 1), default=None)
     change_before = judge_changes(changes, first_failure)
     incident.first = min([*found, *([change_before] if change_before else [])], default=None)
@@ -221,17 +222,25 @@ def _describe_run(run: PastRun, incident: Incident) -> Moment | None:
     return Moment(max(run.started, incident.since), Lane.RUNS, text, run.jobid)
 
 
-def _add_present(store: Store, incident: Incident, named: Sequence[str], busy: Sequence[str]) -> None:
-    """Add runs that still go on, and count what was skipped of the jobs that are named."""
-    concerned = set(named)
-    incident.concerned = len(concerned)
-    for state in store.questions.inspect(dict.fromkeys([*named, *busy])):
-        if state.jobid in concerned:
-            incident.skipped.update(state.skipped)
-        run = state.run
-        if run and run.start <= incident.until:
-            text = f"runs still, on what was taken {format_took(incident.now - run.start)} ago"
-            incident.add(Moment(max(run.start, incident.since), Lane.RUNS, text, state.jobid))
+def _add_present(store: Store, incident: Incident, named: Sequence[str], busy: Sequence[str], deadline: float) -> None:
+    """Add runs that still go on, and count what was skipped of the jobs that are named.
+
+    The first `NAMED` jobs are read in any case, and further ones until `deadline`, of the monotonic clock.
+    """
+    concerned, jobids = set(named), list(dict.fromkeys([*named, *busy]))
+    incident.named = len(concerned)
+    for first in range(0, len(jobids), NAMED):
+        if first and time.monotonic() > deadline:
+            incident.cuts.append(f"of {len(jobids):,} jobs, {first:,} were asked whether they run still")
+            return
+        for state in store.questions.inspect(jobids[first : first + NAMED]):
+            if state.jobid in concerned:
+                incident.concerned += 1
+                incident.skipped.update(state.skipped)
+            run = state.run
+            if run and run.start <= incident.until:
+                text = f"runs still, on what was taken {format_took(incident.now - run.start)} ago"
+                incident.add(Moment(max(run.start, incident.since), Lane.RUNS, text, state.jobid))
 
 
 def format_report(incident: Incident, zone: str, prefix: str, moments: Sequence[Moment] | None = None) -> str:
@@ -272,7 +281,9 @@ def describe_first(incident: Incident, zone: str) -> str:
 def describe_skipped(incident: Incident) -> str:
     """Return what was skipped of the jobs that failed or were changed."""
     said = ", ".join(f"{number:,} {reason}" for reason, number in sorted(incident.skipped.items()))
-    jobs = name_number(incident.concerned, "job")
+    jobs = name_number(incident.named, "job")
+    if incident.concerned < incident.named:
+        jobs = f"first {incident.concerned:,} of the {jobs}"
     return f"So far, these occurrences of the {jobs} that failed or changed then were skipped, at any time: {said}"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from redbike import BadConfig
 from redbike.queries import incident as incidents
-from redbike.queries.incident import Lane, format_report, gather
+from redbike.queries.incident import Lane, describe_skipped, format_report, gather
 from redbike.queries.window import parse_window
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
@@ -191,6 +191,31 @@ class TestCuts:
         change(filled, "7:A", AT)
         found = look(filled, patience=0.0)
         assert {"bad:A", "7:A"} == {moment.jobid for moment in found.moments if moment.lane is not Lane.CHANGES}
+
+    @pytest.mark.parametrize(
+        ("patience", "read", "said"), [(math.inf, 370, "the 370 jobs"), (0.0, 200, "the first 200 of the 370 jobs")]
+    )
+    def test_what_was_skipped_is_counted_of_all_that_failed(self, store, patience, read, said):
+        jobids = [f"{number}:A" for number in range(370)]
+        failures = {each: json.dumps({"jobid": each, "due": AT, "failed": AT}) for each in jobids}
+        store.client.hset(store.keys.failures, mapping=failures)
+        store.client.zadd(store.keys.failure_times, dict.fromkeys(jobids, AT))
+        store.client.hset(store.keys.skipped, mapping={f"missed:{each}": 2 for each in jobids})
+        found = look(store, patience=patience)
+        assert describe_skipped(found) == (
+            f"So far, these occurrences of {said} that failed or changed then were skipped, at any time: "
+            f"{2 * read} missed"
+        )
+        cut = "of 370 jobs, 200 were asked whether they run still"
+        assert (cut in found.cuts) == (read < 370)
+
+    def test_all_that_run_are_told(self, store, monkeypatch):
+        monkeypatch.setattr(incidents, "NAMED", 1)
+        for tag in ("Ownerw01abcdefgh", "Ownerw01abcdefgi"):
+            set_job(store.at(AT), f"{tag}:A", "NOW", "now")
+            assert take_one(store.at(AT + 1), [(QUEUE, 6000.0)], tag)
+        register(store, "worker", AT, NOW)
+        assert [each.lane for each in look(store).moments].count(Lane.RUNS) == 2
 
     def test_more_runs_than_are_listed_are_counted_and_ordinary_ones_are_left_out_first(self, filled, monkeypatch):
         monkeypatch.setattr(incidents, "MOST_RUNS", 20)
