@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from redbike.queries.unusual import WORDS, Unusual, judge_changes, judge_processes, judge_runs
+from redbike.queries.unusual import Unusual, describe_end, judge_changes, judge_processes, judge_runs
 from redbike.schedule.clock import Clock, format_took
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.history import PastRun, get_end
@@ -215,10 +215,11 @@ def _describe_run(run: PastRun, incident: Incident) -> Moment | None:
     error = f": {run.error}" if run.error else ""
     where = f", on {run.worker}" if run.worker else ""
     tries = f", try {run.attempt}" if run.attempt > 1 else ""
+    took = f" after {format_took(run.took)}"
     if ended <= incident.until:
-        text = f"{WORDS[run.outcome]} after {format_took(run.took)}{tries}{where}{error}"
+        text = f"{describe_end(run, took)}{tries}{where}{error}"
         return Moment(ended, Lane.FAILURES if run.has_failed else Lane.RUNS, text, run.jobid)
-    text = f"went on; it {WORDS[run.outcome]} later, after {format_took(run.took)}{tries}{where}{error}"
+    text = f"went on; it {describe_end(run, f' later,{took}')}{tries}{where}{error}"
     return Moment(max(run.started, incident.since), Lane.RUNS, text, run.jobid)
 
 

@@ -66,7 +66,7 @@ def _judge_failure(run: PastRun, before: PastRun | None) -> Unusual | None:
         return None
     said = "no run before it is kept" if before is None else "its run before that had not"
     error = f" ({run.error})" if run.error else ""
-    return Unusual(get_end(run), 1, f"{run.jobid} {WORDS[run.outcome]}{error}, and {said}", run.jobid)
+    return Unusual(get_end(run), 1, f"{run.jobid} {describe_end(run)}{error}, and {said}", run.jobid)
 
 
 def _judge_length(run: PastRun, runs: Sequence[PastRun]) -> Unusual | None:
@@ -108,12 +108,19 @@ def judge_changes(changes: Iterable[LogEntry], failure: Unusual | None) -> Unusu
 
 WORDS = {
     Outcome.OK: "succeeded",
-    Outcome.RETRY: "failed and was to be tried again",
     Outcome.FAILED: "failed",
     Outcome.OVERRUN: "overran its timeout",
     Outcome.LOST: "was lost with its worker",
     Outcome.CANCELLED: "was cancelled",
 }
+
+
+def describe_end(run: PastRun, when: str = "") -> str:
+    """Return how `run` ended, as a part of a sentence; `when` follows the verb."""
+    if run.outcome is not Outcome.RETRY:
+        return f"{WORDS[run.outcome]}{when}"
+    # What is kept does not tell a failure from `Again` with a reason, which is none.
+    return f"ended{when} and was to be tried again{'' if run.error else ', as it asked'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,21 @@ class TestGather:
         fail(store, "bad:A", record)
         assert not look(store).moments
 
+    @pytest.mark.parametrize(
+        ("error", "lane", "said"),
+        [
+            ("", Lane.RUNS, "ended after 1.00 s and was to be tried again, as it asked, on web1:1:Ownerw01"),
+            ("no luck", Lane.FAILURES, "ended after 1.00 s and was to be tried again, on web1:1:Ownerw01: no luck"),
+        ],
+    )
+    def test_a_run_that_asked_for_another_try_did_not_fail(self, store, error, lane, said):
+        """With an error, it may have failed: what is kept does not tell that from `Again` with a reason."""
+        remember(store, "retried:A", AT, outcome=Outcome.RETRY, error=error)
+        [moment] = look(store).moments
+        assert (moment.lane, moment.text) == (lane, said)
+        remember(store, "retried:A", UNTIL + 100, took=200.0, outcome=Outcome.RETRY, error=error)
+        assert look(store).moments[1].text.startswith("went on; it ended later, after 3 min 20 s and was to be tried")
+
     def test_a_run_that_goes_on_now(self, store):
         set_job(store.at(AT), "slow:A", "NOW", "now")
         take_one(store.at(AT + 1), [(QUEUE, 60.0)], "Ownerw01abcdefgh")
