@@ -134,7 +134,8 @@ class Loop:
             self._out, self._told_at = True, time.monotonic()
             log.warning("%s; waiting for it", error)
         watchdog.feed()
-        leaving.cover(time.monotonic())
+        if leaving.is_covered():
+            leaving.cover(time.monotonic())
         if threading.get_ident() == self._thread:
             # Only this thread may close them: it may be reading. Another one lets it find out by itself what is broken.
             self.close()

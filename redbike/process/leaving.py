@@ -3,7 +3,8 @@
 1. `leave` ends the process at once, without what Python does at an end: it waits for threads, and for what a job has
    registered with ``atexit``. Or it begins the command anew in the same process, if nobody supervises that.
 2. A call that holds Python's lock stops all threads. So `cover` tells a thread of the system until when it may last.
-   That thread writes where each thread is, and ends the process.
+   That thread writes where each thread is, and ends the process. Its clock goes on while the process is suspended, and
+   it cannot tell that from such a call. So a worker calls `uncover` as soon as nothing runs.
 
 `die` ends the process by a signal, and `abort_and_die` calls ``abort`` before. `leave_fork` ends a process that a job
 has forked. If it went on after ``work``, it would become a second worker.
@@ -31,6 +32,7 @@ _begin_again: Callable[[], object] | None = None
 _error_output = -1  # a copy, as a job may close the standard error; -1: not enabled
 _process = 0
 _covered_until = float("inf")
+_covering = threading.Lock()
 log = logging.getLogger("redbike")
 worker_log = logging.getLogger("redbike.worker")
 
@@ -90,19 +92,33 @@ def leave(last: Callable[[], object], begins_again: bool = False) -> NoReturn:
 def cover(until: float) -> None:
     """Say that a call may last until `until`, by the monotonic clock. This is cheap if it was said lately."""
     global _covered_until
-    if until + MARGIN / 2 > _covered_until and is_enabled():
-        seconds = max(0.0, until - time.monotonic()) + MARGIN
-        _covered_until = time.monotonic() + seconds
-        with contextlib.suppress(RuntimeError, ValueError, OSError):
-            faulthandler.dump_traceback_later(seconds, file=_error_output, exit=True)
+    if until + MARGIN / 2 <= _covered_until or not is_enabled():
+        return
+    with _covering:
+        if until + MARGIN / 2 > _covered_until:
+            seconds = max(0.0, until - time.monotonic()) + MARGIN
+            _covered_until = time.monotonic() + seconds
+            with contextlib.suppress(RuntimeError, ValueError, OSError):
+                faulthandler.dump_traceback_later(seconds, file=_error_output, exit=True)
 
 
-def uncover() -> None:
-    """Say that nothing runs: a process that is idle may be suspended for as long as somebody likes."""
+def is_covered() -> bool:
+    """Tell whether this process is ended if nothing is said for some time, also if it is only suspended."""
+    return float("-inf") < _covered_until < float("inf") and is_enabled()
+
+
+def uncover(is_busy: Callable[[], object]) -> None:
+    """Say that nothing runs, unless `is_busy`: an idle process may be suspended for as long as somebody likes."""
     global _covered_until
-    if float("-inf") < _covered_until < float("inf") and is_enabled():
-        _covered_until = float("-inf")
-        faulthandler.cancel_dump_traceback_later()
+    if not is_covered():
+        return
+    with _covering:
+        # A run that begins after `is_busy` has looked finds that it is not covered, and waits for the lock.
+        before, _covered_until = _covered_until, float("-inf")
+        if is_busy():
+            _covered_until = before
+        else:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def leave_fork(jobid: str, error: BaseException | None) -> NoReturn:

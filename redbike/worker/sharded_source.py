@@ -19,7 +19,7 @@ from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
 from redbike.worker.ends import Ends
 from redbike.worker.shard import Shard
-from redbike.worker.source import NAP, Source
+from redbike.worker.source import Source, list_naps
 
 T = TypeVar("T")
 
@@ -80,9 +80,9 @@ class ShardedSource(Source):
 
     def wait(self) -> list[Run]:
         """Block until a shard may have something, and return what was taken from it."""
-        names = self._queues.list_awaited()
+        names, naps = self._queues.list_awaited(), list_naps()
         while not self._loop.stopping.is_set():
-            woken = self._wait_once(names)
+            woken = self._wait_once(names, next(naps))
             if woken:
                 return self._take_first(woken)
             self.when_idle()
@@ -96,8 +96,8 @@ class ShardedSource(Source):
         self._pass_on(self._call_off_all(self._shards))
         return []
 
-    def _wait_once(self, names: Sequence[str]) -> list[Shard]:
-        """Wait for `NAP` seconds at most; return the shards that have woken this worker."""
+    def _wait_once(self, names: Sequence[str], seconds: float) -> list[Shard]:
+        """Wait for so many seconds at most; return the shards that have woken this worker."""
         poll, waiting = select.poll(), dict[int, Shard]()
         poll.register(self._loop.stopping.fileno(), select.POLLIN)
         for shard in self._shards:
@@ -109,7 +109,7 @@ class ShardedSource(Source):
                     continue
                 poll.register(number, select.POLLIN)
                 waiting[number] = shard
-        ready = [waiting[number] for number, _ in poll.poll(NAP * 1000) if number in waiting]
+        ready = [waiting[number] for number, _ in poll.poll(seconds * 1000) if number in waiting]
         return [shard for shard in ready if self._is_woken(shard)]
 
     def _is_woken(self, shard: Shard) -> bool:

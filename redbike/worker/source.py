@@ -6,7 +6,7 @@ its answer: it ends these runs while the worker is in the next ones.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Literal
@@ -15,6 +15,7 @@ from redbike.errors import Unreachable
 from redbike.loop.loop import Loop
 from redbike.loop.queues import Queues
 from redbike.loop.registration import Presence
+from redbike.process import leaving
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Poll, Run
 from redbike.store.scripts import Call, Reply
@@ -22,7 +23,16 @@ from redbike.store.store import Store
 from redbike.worker.ends import Ends, group_by_tag
 
 NAP = 0.9  # seconds: how often an idle worker looks whether it was suspended, and which queues there are
+SOON = 0.02  # the same at first if it has just run a job: until it looks, it is ended if it is suspended for long
 STALE = 3.0  # seconds after which a worker asks whether its runs are still its own: it may have been suspended
+
+
+def list_naps() -> Iterator[float]:
+    """Yield how many seconds a worker that has no job to begin waits at a time."""
+    nap = SOON
+    while True:
+        yield min(nap, NAP) if leaving.is_covered() else NAP
+        nap *= 2
 
 
 class Source:
@@ -41,7 +51,7 @@ class Source:
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
         self._left: list[Run] = []  # they have not begun, and are to be given back once the server answers
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
-        self.when_idle: Callable[[], None] = lambda: None  # called every `NAP` seconds in which there is no job
+        self.when_idle: Callable[[], None] = lambda: None  # called after each of `list_naps` without a job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
 
     def list_shards(self) -> "list[Source]":
@@ -119,10 +129,10 @@ class Source:
             self._ahead = self._presence.make_tag()
             return self._pack_take(poll, self._ahead, 1, idle_owner=self._presence.idle_owner)
 
-        woken, runs = False, list[Run]()
+        woken, runs, naps = False, list[Run](), list_naps()
         while not (woken or runs or self._loop.stopping.is_set()):
             self._asked = time.monotonic()
-            key, reply = self._loop.wait_and_run(list(wakes), NAP, take)
+            key, reply = self._loop.wait_and_run(list(wakes), next(naps), take)
             if woken := key is not None:
                 self._queues.note_token(wakes.get(key, ""))
             if reply is not None:

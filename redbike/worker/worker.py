@@ -83,7 +83,7 @@ class Worker:
         told = self._describe, partial(describe_naming, worker)
         self.presence = Presence(self.loop, "worker", settings, self.notifier, *told)
         self.source = self._open_source()
-        self.source.when_idle = self._rest
+        self.source.when_idle = lambda: leaving.uncover(self.heartbeat.list_runs)
         self.batches = BatchRunner(self.loop, self.queues, self.source, self.runner, self.heartbeat)
         self.pace = Pace()
         self._pool = Pool(
@@ -184,10 +184,6 @@ class Worker:
         if len(batch.runs) > 1:
             begun |= {(run.tag, run.jobid): run for run in batch.runs if id(run) not in over}
         return Left([*unsaid, *batch.done], list(begun.values()), waiting if len(batch.runs) > 1 else [])
-
-    def _rest(self) -> None:
-        if not self.heartbeat.list_runs():
-            leaving.uncover()
 
     def _describe(self) -> dict[str, Any]:
         """Return what this worker says of itself, see `ProcessRecord`."""

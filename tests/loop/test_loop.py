@@ -14,6 +14,7 @@ from redbike.loop import loop
 from redbike.loop.loop import Loop
 from redbike.loop.wakeup import Wakeup
 from redbike.loop.worker_class import RoundRobin
+from redbike.process import leaving
 from redbike.process.signals import StopFlag
 from redbike.store.inspection.fsck import fsck
 from redbike.store.run import LEASE
@@ -44,6 +45,24 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
     assert attempts == [False] + [True] * 5
     assert found.retry_until_up(act) == "done"
     assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]
+
+
+@pytest.mark.parametrize(("was_covered", "number"), [(False, 0), (True, 1)])
+def test_an_outage_lets_a_process_live_that_runs_nothing_and_is_suspended(
+    client, prefix, monkeypatch, was_covered, number
+):
+    """Only if a run has begun the timer that ends a process which hangs, that is put off."""
+    covered = []
+    monkeypatch.setattr(loop, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(leaving, "is_covered", lambda: was_covered)
+    monkeypatch.setattr(leaving, "cover", covered.append)
+
+    def act(repeated):
+        if not repeated:
+            raise Unreachable("it is away")
+
+    Loop(Store(client, prefix, queue_for)).retry_until_up(act)
+    assert len(covered) == number
 
 
 ROUNDS = 3

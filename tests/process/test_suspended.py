@@ -1,17 +1,36 @@
 """Processes that were suspended: what others did meanwhile counts."""
 
 import signal
+import time
 
 import pytest
 
 from redbike.control.moving import Mover
 from redbike.dispatcher.dispatcher import OVERDUE
 from redbike.worker.source import STALE
-from tests.commandline import make_module
+from tests.durations import set_lines
 from tests.verbs import take_one
 from tests.waiting import wait_until
 
-WORKER = make_module("print('worked', jobid, flush=True)")
+LIMIT = 1.0  # seconds: how long a run may take, and how much longer a call that holds Python's lock may last
+WORKER = f"""
+{set_lines(leaving__MARGIN=LIMIT)}
+import faulthandler, itertools
+from redbike import RoundRobin
+from redbike.worker import source
+
+cancel = faulthandler.cancel_dump_traceback_later
+def cancel_and_say():
+    cancel()
+    print("not covered", flush=True)
+faulthandler.cancel_dump_traceback_later = cancel_and_say
+
+class Worker(RoundRobin):
+    def work(self, jobid):
+        print("worked", jobid, flush=True)
+        if jobid == "hang:A":
+            sum(itertools.repeat(1, 10**15))
+"""
 
 
 def test_the_dispatcher_lets_workers_send_their_heartbeats_first(shell, client):
@@ -74,3 +93,22 @@ def test_a_worker_that_was_suspended_begins_nothing_that_has_expired(jobs):
     assert "worked" not in jobs.log()
     jobs.bike.control("HALT")
     assert worker.wait(30) == 0
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_worker_may_be_suspended_between_runs_and_ends_if_one_holds_the_lock(jobs, slots):
+    """The timer that ends a process which hangs goes on while that is suspended: so it does not run between runs."""
+    (jobs.folder / "jobs.py").write_text(WORKER + "source.NAP = 600.0\n")
+    worker = jobs.start("work", "jobs:Worker('A')", f"--concurrency={slots}")
+    jobs.start("dispatch", log="dispatch")
+    jobs.bike.set("job:A", "NOW", timeout=LIMIT)
+    wait_until(lambda: "not covered" in jobs.log())
+    worker.send_signal(signal.SIGSTOP)
+    since = time.monotonic()
+    wait_until(lambda: time.monotonic() > since + 2 * LIMIT + 0.5)
+    worker.send_signal(signal.SIGCONT)
+    jobs.bike.set("again:A", "NOW", timeout=LIMIT)
+    wait_until(lambda: "worked again:A" in jobs.log())
+    jobs.bike.set("hang:A", "NOW", timeout=LIMIT)
+    assert worker.wait(60) == 1
+    assert "Timeout" in jobs.log()
