@@ -152,6 +152,18 @@ def test_what_was_skipped_by_reason(store):
     assert skipped == dict.fromkeys(Skip, 0) | {Skip.MISSED: 3, Skip.LATE: 2}
 
 
+def test_a_counter_keeps_what_a_job_has_counted_that_was_unset(bike, store):
+    """``tell`` knows only what the job that there is has skipped."""
+    bike.set(JOB, "EVERY:1h")
+    bike.run(JOB)
+    bike.cancel(JOB)
+    assert bike.tell(JOB)["skipped"] == {"cancelled": 1}
+    bike.unset(JOB)
+    bike.set(JOB, "EVERY:1h")
+    assert "skipped" not in bike.tell(JOB)
+    assert read(store)["redbike_skipped_total", "cancelled"] == 1
+
+
 def test_no_job_is_named_and_many_queues_share_figures(store, monkeypatch):
     monkeypatch.setattr(metrics, "MOST_QUEUES", 3)
     for letter in "ABCDE":
