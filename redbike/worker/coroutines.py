@@ -22,6 +22,7 @@ from redbike.errors import Overrun
 from redbike.process.leaving import leave_fork
 from redbike.worker.current import find_run
 from redbike.worker.loop_ended import LoopEnded, find_end
+from redbike.worker.tasks import create_task
 
 TOO_LATE = "it was cancelled at its deadline"
 LAST_WORDS = 5.0  # seconds for the tasks of a loop that has ended
@@ -183,9 +184,17 @@ class _Loop:
         self._is_woken = False  # first: what is added from now on wakes the loop again
         while self._starting:
             started = self._starting.popleft()
-            started.task = task = self._loop.create_task(self._finish(started), context=started.context)
-            self._begun.add(started)
-            task.add_done_callback(partial(self._end, started), context=started.context)
+            finishing = self._finish(started)
+            try:
+                started.task = task = create_task(self._loop, finishing, started.context)
+                self._begun.add(started)
+                task.add_done_callback(partial(self._end, started), context=started.context)
+            except BaseException as error:
+                # The factory is the user's own: it may raise anything, and the others are to begin.
+                finishing.close()
+                started.ending = None, error
+                self._end(started)
+                continue
             if started.is_cancelled:
                 task.cancel()
             self._check_at(started.until)
@@ -240,7 +249,7 @@ class _Loop:
         else:
             started.task.cancel()
 
-    def _end(self, started: _Started, _: "asyncio.Task[None]") -> None:
+    def _end(self, started: _Started, _: "asyncio.Task[None] | None" = None) -> None:
         # Called after its last step: a coroutine that has stopped the loop has failed, whatever it returns.
         self._begun.discard(started)
         _discard(started.given)
