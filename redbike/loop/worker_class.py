@@ -195,7 +195,9 @@ def check_hooks(worker: Any) -> None:
     """Raise `BadConfig` for a method with a ``yield``, which would never run, and for hooks that cannot be called."""
     kind = type(worker).__name__
     for name in ("work", "ended", "cancel", "abort", "startup", "shutdown"):
-        if has_yield(getattr(worker, name, None)):
+        # A property may read a file.
+        method = inspect.getattr_static(worker, name, None)
+        if has_yield(getattr(method, "__func__", method)):
             raise BadConfig(f"bad {name} of {kind}: {name}() has a yield: a call would run none of its code")
     for name in ("startup", "shutdown"):
         method = getattr(worker, name, None)
