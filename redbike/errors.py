@@ -31,8 +31,8 @@ class Unreachable(ServerError):
     """The Redis server cannot be reached, or went away in the middle of a request."""
 
 
-class LoginRefused(ServerError):
-    """The Redis server does not know the user or the password; with several masters, none of them does."""
+class LoginRefused(Unreachable):
+    """The Redis server does not accept the user or the password any more, which it has accepted before."""
 
 
 class NoSuchJob(RedbikeError, LookupError):

@@ -12,9 +12,9 @@ from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, Time
 from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from redbike.connection.cluster import Router, SlotConnection
-from redbike.connection.refusals import describe_outage, make_login_refusal
+from redbike.connection.refusals import describe_login, describe_outage
 from redbike.connection.silence import Address
-from redbike.errors import LoginRefused, ServerError, Unreachable
+from redbike.errors import ServerError, Unreachable
 
 # By the class of connections without TLS.
 TLS_SCHEMES = {
@@ -38,7 +38,7 @@ def check_server(client: "redis.Redis", needs_durability: bool = True) -> list[s
         if isinstance(answer, Exception) and not str(answer).startswith("MISCONF"):
             raise answer
     except redis.AuthenticationError as error:
-        raise make_login_refusal(error) from None
+        raise ServerError(describe_login(error)) from None
     except BusyLoadingError:
         return []
     except (ConnectionError, TimeoutError, OSError) as error:
@@ -110,7 +110,7 @@ def _find_server(client: "redis.Redis") -> Address | None:
 
 def _is_of_this_master(error: ServerError) -> bool:
     """Tell whether it is the users, the certificate or the name of one master that are wrong: others may be well."""
-    return isinstance(error, LoginRefused) or _is_wrong_address(error.__context__)
+    return isinstance(error.__context__, redis.AuthenticationError) or _is_wrong_address(error.__context__)
 
 
 def _is_wrong_address(error: BaseException | None) -> bool:

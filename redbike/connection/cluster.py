@@ -30,7 +30,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from redbike.connection.forks import begin_in_forks
-from redbike.connection.silence import Address, Logins, Silence
+from redbike.connection.silence import Address, Silence
 from redbike.connection.tls import TLSConnection
 
 ANSWER = 1.0  # seconds for a node to say which master has the slot
@@ -63,9 +63,7 @@ class Router:
         }
         self._known: list[Address] = []  # the nodes that the cluster named last
         self._found: tuple[Address, float] | None = None  # a master, and until when it is reused
-        # If the program uses several masters: the nodes that have not answered, and those that refuse the login.
-        self.silence: Silence | None = None
-        self.logins: Logins | None = None
+        self.silence: Silence | None = None  # the nodes that have not answered, if programs are to know that
         begin_in_forks(self)
 
     def _begin(self) -> None:
@@ -74,13 +72,12 @@ class Router:
     def copy(self) -> "Router":
         """Return a router of the same cluster, without a slot."""
         copy = Router([*self._known, *self.given], self._connection_class, self._arguments)
-        copy.silence, copy.logins = self.silence, self.logins
+        copy.silence = self.silence
         return copy
 
     def note_silence(self) -> None:
-        """Note from now on which nodes do not answer, or refuse the login, here and in all copies."""
+        """Note from now on which nodes do not answer, here and in all copies."""
         self.silence = self.silence or Silence(self._answers)
-        self.logins = self.logins or Logins()
 
     def aim_at(self, key: str) -> None:
         """Find the master of the slot of `key` from now on."""
@@ -210,26 +207,18 @@ class SlotConnection(redis.Connection):
     def on_connect_check_health(self, check_health: bool = True) -> None:
         """Log in. At one of several masters, each reply must begin within `ANSWER` seconds.
 
-        Each master has users of its own: one that refuses the login counts as away, unless all of them refuse it.
+        Each master has users of its own, so an error names the one that refuses the login.
         """
-        logins, address = self.router.logins, (self.host, self.port)
         self._greets = self.router.silence is not None
         try:
             super().on_connect_check_health(check_health)
         except AuthenticationError as error:
-            why = explain_login(error)
-            if logins is None or logins.refuse(address, why):
-                raise
-            raise ConnectionError(f"{self.host}:{self.port} refuses the login: {why}") from error
+            raise AuthenticationError(f"{self.host}:{self.port}: {explain_login(error)}") from error
         finally:
             self._greets = False
-        if logins is not None:
-            logins.accept(address)
 
     def _connect(self) -> Any:
         self.host, self.port = self.router.find()
-        if self.router.logins is not None:
-            self.router.logins.begin(self.router.slot, (self.host, self.port))
         timeouts = self.socket_timeout, self.socket_connect_timeout
         if self.router.silence is not None:
             # A host that is gone rejects nothing, and a suspended master says nothing to a handshake of TLS.

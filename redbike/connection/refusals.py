@@ -29,7 +29,10 @@ NOT_READY = (
 
 
 class translate_errors:
-    """Turns what redis-py raises into `Unreachable` (worth another try) or `ServerError` (not)."""
+    """Turns what redis-py raises into `Unreachable` (worth another try) or `ServerError` (not).
+
+    A refused login is worth one: when the program began, `check_server` has seen that the server knew the password.
+    """
 
     def __enter__(self) -> None:
         pass
@@ -40,7 +43,7 @@ class translate_errors:
         if isinstance(error, exceptions.MaxConnectionsError):
             raise ServerError(f"max_connections is too low for what this process does: {error}") from error
         if isinstance(error, exceptions.AuthenticationError):
-            raise make_login_refusal(error) from None
+            raise LoginRefused(describe_login(error)) from None
         if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
             raise Unreachable(f"cannot reach Redis: {describe_outage(error)}") from error
         if isinstance(error, exceptions.InvalidResponse):
@@ -68,9 +71,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).startswith("OOM")
 
 
-def make_login_refusal(error: Exception) -> LoginRefused:
-    """Return our error for a login that the server has refused."""
-    return LoginRefused(f"Redis refuses the login: {explain_login(error)}")
+def describe_login(error: Exception) -> str:
+    """Return what is wrong with a login."""
+    return f"Redis refuses the login: {explain_login(error)}"
 
 
 def describe_outage(error: Exception) -> str:

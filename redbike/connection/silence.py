@@ -1,22 +1,16 @@
 """Servers that have not answered in time: whoever needs one of them is told so at once, and does not wait too.
 
 That is for programs that use several masters. One that is suspended, or cut off, keeps connections open, and so each
-request to it takes the whole timeout, while the others have work to do. One that refuses the login counts as away, too,
-unless all of them do.
+request to it takes the whole timeout, while the others have work to do.
 """
 
-import logging
 import os
 import threading
-import time
 from collections.abc import Callable
-
-log = logging.getLogger("redbike.server")
 
 Address = tuple[str, int]
 
 AGAIN = 0.5  # seconds after which a silent server is asked again
-REFUSED = 10.0  # seconds for which a refused login counts: loops try again sooner
 
 
 class Silence:
@@ -50,32 +44,3 @@ class Silence:
     def retire(self) -> None:
         """Let the threads end."""
         self._retired.set()
-
-
-class Logins:
-    """Knows which masters a program uses, and which of them refuse its login. Threads share it without a lock."""
-
-    def __init__(self) -> None:
-        self._masters: dict[int | None, Address] = {}  # by the slot
-        self._tries: dict[Address, int] = {}  # how often the program has connected
-        self._refused: dict[Address, float] = {}  # when a master has refused last, by the monotonic clock
-
-    def begin(self, slot: int | None, address: Address) -> None:
-        """Note that the program connects to this master for a slot."""
-        self._masters[slot] = address
-        self._tries[address] = self._tries.get(address, 0) + 1
-
-    def accept(self, address: Address) -> None:
-        """Note that a master has let the program in."""
-        self._refused.pop(address, None)
-
-    def refuse(self, address: Address, why: str) -> bool:
-        """Note that a master refuses the login, and tell whether all masters have done so of late.
-
-        Log that, unless it was the first try: whoever made that is told anyway.
-        """
-        if address not in self._refused and self._tries.get(address, 0) > 1:
-            log.warning("%s:%s refuses the login: %s; the jobs of its shards wait", *address, why)
-        self._refused[address] = time.monotonic()
-        since = time.monotonic() - REFUSED
-        return all(self._refused.get(each, float("-inf")) > since for each in list(self._masters.values()))

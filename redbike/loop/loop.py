@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from redbike.errors import Unreachable
+from redbike.errors import LoginRefused, Unreachable
 from redbike.loop.wakeup import Wakeup
 from redbike.process import child, leaving, watchdog
 from redbike.process.leaving import AGAIN, abort_and_die, die
@@ -55,6 +55,7 @@ class Loop:
         self._aborting = False
         self.is_told = False  # a signal or a HALT is to stop the loop
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
+        self._is_refused = False  # whether it was logged that it refuses the login
         self.when_back: Callable[[], None] = lambda: None
         self.back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
@@ -113,7 +114,7 @@ class Loop:
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
             else:
                 if self._out:
-                    self._out, self.back_at = False, time.monotonic()
+                    self._out, self._is_refused, self.back_at = False, False, time.monotonic()
                     log.warning("Redis is back")
                     self.when_back()
                 watchdog.feed()
@@ -130,8 +131,11 @@ class Loop:
         return self._out or time.monotonic() - self.back_at < seconds
 
     def _endure(self, error: Unreachable, pause: float) -> None:
-        if not self._out or time.monotonic() - self._told_at >= REMINDER:
+        # The server may have closed the connections first, but somebody has to do something about a password.
+        is_news = isinstance(error, LoginRefused) and not self._is_refused
+        if not self._out or is_news or time.monotonic() - self._told_at >= REMINDER:
             self._out, self._told_at = True, time.monotonic()
+            self._is_refused |= is_news
             log.warning("%s; waiting for it", error)
         watchdog.feed()
         if leaving.is_covered():

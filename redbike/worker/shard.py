@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from redbike.connection.client import is_in_cluster
 from redbike.errors import LoginRefused, RedbikeError, Unreachable
-from redbike.loop.loop import FAREWELL, Loop
+from redbike.loop.loop import FAREWELL, REMINDER, Loop
 from redbike.loop.wakeup import Wakeup
 from redbike.store.next_state import EndedRun
 from redbike.worker.ends import Ends
@@ -29,7 +29,7 @@ class Shard:
         self.owed: list[EndedRun] = []  # the ends that it is to be told of once it answers
         self._changing = threading.Lock()  # of these two
         self._telling = threading.Lock()
-        self._refusal: LoginRefused | None = None  # if no master lets the user in any more
+        self._told_at, self._is_refused = 0.0, False  # when it was logged that it is away, and whether by its login
         self.wakeup: Wakeup | None = None
         self._patience = PATIENCE if is_in_cluster(self.store.client) else None
         source.hurry(self._patience)
@@ -65,18 +65,19 @@ class Shard:
             if self.is_away:
                 return
             self.is_away = True
-        log.warning("the jobs of the shard %s wait: %s", self.store.keys.prefix, error)
+        self._is_refused = False
+        self._say(error)
         try:
             threading.Thread(target=self._look_after, name="redbike-shard", daemon=True).start()
         except RuntimeError:
             log.exception("no thread can ask the shard %s, so this worker ends", self.store.keys.prefix)
             self._loop.stopping.set()
 
-    def must_wait(self) -> bool:
-        """Tell whether it is away. Raise `LoginRefused` if waiting does not help."""
-        if self._refusal is not None:
-            raise self._refusal
-        return self.is_away
+    def _say(self, error: RedbikeError) -> None:
+        """Log that the jobs of this shard wait, and for what."""
+        self._told_at = time.monotonic()
+        self._is_refused |= isinstance(error, LoginRefused)
+        log.warning("the jobs of the shard %s wait: %s", self.store.keys.prefix, error)
 
     def owe(self, ended: Sequence[EndedRun]) -> bool:
         """Keep these ends if it is away, and tell whether it is. In any thread."""
@@ -97,10 +98,11 @@ class Shard:
         while not self._loop.stopping.wait(RETRY):
             try:
                 self.store.timeline.read_clock()
-            except LoginRefused as refusal:
-                self._refusal = refusal
-                return
-            except RedbikeError:
+            except RedbikeError as error:
+                # The server may have closed the connections first, but somebody has to do something about a password.
+                is_news = isinstance(error, LoginRefused) and not self._is_refused
+                if is_news or time.monotonic() - self._told_at >= REMINDER:
+                    self._say(error)
                 continue
             try:
                 self.tell_owed()

@@ -57,7 +57,7 @@ class ShardedSource(Source):
         return []
 
     def _take_of(self, shard: Shard, most: int, skipped: int = 0) -> list[Run]:
-        if shard.must_wait() or self._loop.stopping.is_set():
+        if shard.is_away or self._loop.stopping.is_set():
             return []
         try:
             # Not the same take again: it may have taken long ago, and more than there are slots now.
@@ -101,7 +101,7 @@ class ShardedSource(Source):
         poll, waiting = select.poll(), dict[int, Shard]()
         poll.register(self._loop.stopping.fileno(), select.POLLIN)
         for shard in self._shards:
-            if not shard.must_wait():
+            if not shard.is_away:
                 try:
                     number = shard.begin_to_wait(names)
                 except Unreachable as error:
