@@ -97,7 +97,7 @@ class Shard:
     def _look_after(self) -> None:
         while not self._loop.stopping.wait(RETRY):
             try:
-                self.store.timeline.read_clock()
+                self._check()
             except RedbikeError as error:
                 # The server may have closed the connections first, but somebody has to do something about a password.
                 is_news = isinstance(error, LoginRefused) and not self._is_refused
@@ -117,6 +117,12 @@ class Shard:
             if not self.is_away:
                 log.warning("the shard %s answers again", self.store.keys.prefix)
                 return
+
+    def _check(self) -> None:
+        """Raise `Unreachable` unless it answers, and takes changes. A full one refuses new jobs, and no work."""
+        refusal = self.store.questions.find_refusal()
+        if refusal and not refusal.is_full:
+            raise Unreachable(refusal.text)
 
     def finish(self, began: float) -> None:
         """Tell it of all that is owed, and give back what was taken but not begun: the worker stops.

@@ -16,7 +16,7 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store, has_new_halt
-from redbike.worker import shard
+from redbike.worker import shard, sharded_source
 from redbike.worker.leaving import Left, hand_back
 from redbike.worker.worker import Worker
 from tests.loops import Doing, beside, join, start
@@ -144,6 +144,25 @@ def test_an_end_that_waits_for_a_shard_holds_up_no_job_of_another(
         set_job(store, jobids[0], "NOW", "now")
         wait_until(lambda: count_runs(store) == {jobids[0]: 2} | dict.fromkeys(others, 1))
     assert not any(list(fsck(shard)) for shard in store.shards)
+
+
+def test_a_shard_that_takes_no_changes_is_away_and_that_is_said_once(nodes, store, jobids, monkeypatch, caplog):
+    monkeypatch.setattr(shard, "RETRY", 0.01)
+    monkeypatch.setattr(sharded_source, "NAP", 0.01)
+    worker = Worker(store, Doing(), Settings(), 1)
+
+    def count_requests():
+        return nodes[0].client.info("stats")["total_commands_processed"]
+
+    with beside(store, worker.work):
+        nodes[0].client.config_set("min-replicas-to-write", 1)
+        wait_until(lambda: "jobs of the shard {app:00}/2 wait: Redis refuses: NOREPLICAS" in caplog.text)
+        before = count_requests()
+        wait_until(lambda: count_requests() > before + 200)
+        nodes[0].client.config_set("min-replicas-to-write", 0)
+        set_job(store, jobids[0], "NOW", "now")
+        wait_until(lambda: count_runs(store) == {jobids[0]: 1})
+    assert [caplog.text.count(said) for said in ("{app:00}/2 wait", "{app:00}/2 answers again")] == [1, 1]
 
 
 def test_a_worker_that_stops_tells_a_shard_that_is_back_what_it_owes(nodes, store, jobids, monkeypatch):
