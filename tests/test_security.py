@@ -476,6 +476,12 @@ def asks(bike, helper):
     bike.unset("due:A")
     bike.run("broken:A")
     steers_queues(bike)
+    for jobid, schedule in (("chain:A", "0 * * * *"), ("follower:A", "AFTER:chain:A")):
+        assert bike.set(jobid, schedule)
+    now = store.timeline.read_clock()
+    assert list(bike.backfill("chain:A", now - 7200, now).followers) == ["follower:A"]
+    bike.unset("follower:A")
+    bike.unset("chain:A")
     bike.unset("broken:A")
     bike.unset("job:A")
     for _ in other.archiver.archive():

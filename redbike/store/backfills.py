@@ -156,5 +156,6 @@ def _may_be_of_host(jobid: str) -> bool:
     return AT in jobid and not jobid.endswith(f"{AT}{EVERY}")
 
 
-def _ask_followers(key: str, jobid: str) -> tuple[str, str, bytes, bytes]:
-    return "zrangebylex", key, encode(f"[{jobid}\n"), encode(f"({jobid}\v")
+def _ask_followers(key: str, jobid: str) -> tuple[Any, ...]:
+    # BYLEX is the last argument: users have the right for ZRANGE, and not for ZRANGEBYLEX.
+    return "zrange", key, encode(f"[{jobid}\n"), encode(f"({jobid}\v"), False, False, float, False, True

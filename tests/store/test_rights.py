@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from redis.commands.core import DataAccessCommands
 
 import redbike
 from redbike.store import rights, store
@@ -47,6 +48,8 @@ NEVER = {
     ("worker", "halt"): {"zremrangebyrank"},  # as above
     ("dispatcher", "inspect"): {"sismember"},  # only fsck looks for jobs in lists
 }
+
+OTHER_WORDS = {"digest", "expire", "watch"}  # names of commands that the store uses for something else
 
 
 def name_of(node):
@@ -116,6 +119,23 @@ def test_a_role_may_run_each_command_of_its_scripts(role):
     commands = {verb: list_commands(verb, role) - NEVER.get((role, verb), set()) for verb in list_scripts(role)}
     lacking = {verb: sorted(needed - GIVEN[role]) for verb, needed in commands.items() if needed - GIVEN[role]}
     assert lacking == {}
+
+
+def list_own_commands():
+    """The commands that the store sends without a script: as a name that is a text, or as a method of a client."""
+    known = {name for name in dir(DataAccessCommands) if not name.startswith("_")}
+    for path in (PACKAGE / "store").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_method = isinstance(node, ast.Attribute) and name_of(node.value) in ("client", "pipeline")
+            word = node.attr if is_method else node.value if isinstance(node, ast.Constant) else None
+            if isinstance(word, str) and word in known - OTHER_WORDS:
+                yield "del" if word == "delete" else word.removesuffix("_iter")
+
+
+def test_somebody_may_run_each_command_that_is_sent_without_a_script():
+    own = {*list_own_commands()}
+    assert {"hget", "zrange"} <= own
+    assert own - set().union(*GIVEN.values()) == set()
 
 
 def test_somebody_runs_each_script():
