@@ -75,8 +75,8 @@ class _Check:
             prefix = aim_at(client, settings.prefix)
             store = open_store(client, replace(settings, prefix=prefix), worker)
             # Several shards may be on one server.
-            servers = (ServerCheck(shard).run(settings.timefile) for shard in store.shards)
-            yield from dict.fromkeys(chain.from_iterable(servers))
+            servers = [ServerCheck(shard) for shard in store.shards]
+            yield from dict.fromkeys(chain.from_iterable(server.run(settings.timefile) for server in servers))
             try:
                 store.agreement.check()
             except BadConfig as error:
@@ -89,7 +89,7 @@ class _Check:
             yield from chain.from_iterable(check.run(report) for check in checks)
             number = sum(check.number for check in checks)
             self.looked_at.append(name_number(number, "job"))
-            if number:
+            if number and not any(server.refuses_all for server in servers):
                 yield from check_running(processes)
 
 

@@ -325,10 +325,15 @@ REFUSALS = [
 @pytest.mark.parametrize("shards", ["1", "4"])
 def test_a_server_that_refuses_changes_is_a_problem_and_said_once(check, node, monkeypatch, shards, setting, said):
     monkeypatch.setenv("REDBIKE_SHARDS", shards)
-    assert check(url_of(node))[0] == DONE
+    with Redbike(RoundRobin("A"), redis_config=url_of(node).removeprefix("--url="), shards=int(shards)) as bike:
+        bike.set("a:A", "EVERY:1h")
+    status, lines = check(url_of(node))
+    assert (status, f"note: {NOBODY}" in lines) == (DONE, True)
     node.client.config_set(setting, "1")
-    found = problems(check, url_of(node))
-    assert len([line for line in found if line.startswith(said)]) == 1, found
+    status, lines = check(url_of(node))
+    assert len([line for line in lines if line.startswith(f"problem: {said}")]) == 1, lines
+    # Processes that wait for the server cannot renew what says that they are there.
+    assert (f"note: {NOBODY}" in lines) == (setting == "maxmemory")
 
 
 def test_of_a_replica_nothing_is_said_but_that_it_is_one(check, node):

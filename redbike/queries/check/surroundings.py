@@ -142,6 +142,7 @@ class ServerCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.refuses_all = False  # whether it was found that the server takes no changes: processes cannot be seen then
 
     def run(self, timefile: str | None) -> Iterator[Finding]:
         """Yield what was found. Raise `ServerError` if the server cannot be used at all."""
@@ -199,6 +200,7 @@ class ServerCheck:
         except (BadConfig, ServerError):
             return
         if refusal:
+            self.refuses_all = not refusal.is_full
             yield Finding(describe_refusal(refusal))
 
 
