@@ -26,7 +26,7 @@ class BetweenShards:
     """
 
     def __init__(self, store: Store, fail: Callable[[BaseException], None]) -> None:
-        self._shards, self._fail = store.shards, fail
+        self._shards, self._agreement, self._fail = store.shards, store.agreement, fail
         self._asked: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="redbike-between-shards", daemon=True)
 
@@ -37,6 +37,10 @@ class BetweenShards:
     def catch_up(self) -> None:
         """Have all shards told soon what they have missed."""
         self._asked.put(self._catch_up)
+
+    def note_number(self) -> None:
+        """Have the number of shards noted again soon: a server has lost it."""
+        self._asked.put(partial(self._agreement.note, is_gone=True))
 
     def start(self) -> None:
         """Begin the thread."""

@@ -58,6 +58,7 @@ class Dispatchers:
             delivery = Delivery(store.shards, number, each.loop)
             self._deliveries.append(delivery)
             each.before_turn, each.divide = delivery.look, self._between.divide
+            each.timekeeper.when_emptied = self._between.note_number
             each.switch = self._all[0].switch
             each.alerting.peers = [one.alerting for one in self._all]
             each.loop.when_back = self._between.catch_up

@@ -5,7 +5,9 @@ it, and one that cannot reach some of the masters does. While the jobs move to a
 is refused.
 """
 
+import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -20,6 +22,7 @@ from redbike.store.scripts import name_wrong_key
 from redbike.text.printable import name_number
 
 NUMBER = "shards"  # the field
+AGAIN = 1.0  # seconds after which it is noted again: the server may have lost all of its data
 LEFT = "left"  # the field with the numbers of shards whose places refuse whoever still thinks of them
 _STATE = re.compile(r"(\d{1,9})(?:(=?>)(\d{1,9}))?(?: (\S+))?", re.ASCII)
 
@@ -79,7 +82,7 @@ class Agreement:
         self.client, self.prefix, self._number = client, prefix, max(1, len(shards))
         own: list[tuple[Any, Keys]] = [(client, Keys(prefix))]
         self._places = own + [(shard.client, Keys(name_home(shard.keys.prefix))) for shard in shards]
-        self._is_noted = False
+        self._noted_at = -math.inf  # by the monotonic clock
 
     def check(self) -> None:
         """Raise `BadConfig` if the jobs are divided among another number of shards."""
@@ -103,9 +106,13 @@ class Agreement:
                 f"redbike shards move --to={self._number} divides them"
             )
 
-    def note(self) -> None:
-        """Note the number, before anything is changed under it. Raise `BadConfig` if another one is noted."""
-        if self._is_noted or self._number == 1:
+    def note(self, is_gone: bool = False) -> None:
+        """Note the number, before anything is changed under it. Raise `BadConfig` if another one is noted.
+
+        What was noted within `AGAIN` seconds counts, unless it is known that it `is_gone`.
+        """
+        began = time.monotonic()
+        if self._number == 1 or (began - self._noted_at < AGAIN and not is_gone):
             return
         silent = list[Unreachable]()
         for client, keys in self._places:
@@ -116,7 +123,7 @@ class Agreement:
                 silent.append(error)
         if len(silent) == len(self._places):
             raise silent[0]
-        self._is_noted = not silent
+        self._noted_at = -math.inf if silent else began
 
     def list_left(self) -> list[int]:
         """Return the numbers of shards that there were, whose places refuse who still thinks of them."""
@@ -125,7 +132,7 @@ class Agreement:
 
     def forget(self) -> int:
         """Forget the number, as there are no jobs any more; return how many keys are gone that no shard has."""
-        self._is_noted = False
+        self._noted_at = -math.inf
         places = self._places if self._number > 1 else []
         return sum(int(_ask(client, keys.agreed, "hash", "hdel", NUMBER, LEFT) > 0) for client, keys in places)
 

@@ -3,6 +3,9 @@
 import pytest
 
 from redbike import BadConfig, Redbike, RoundRobin
+from redbike.store import agreement
+from tests.loops import beside
+from tests.waiting import wait_until
 
 
 def open_bike(client, prefix, shards):
@@ -35,6 +38,29 @@ def test_another_number_is_refused_once_there_is_a_job(client, prefix, number):
         with pytest.raises(BadConfig, match="bad shards 8"):
             loop()
     assert [job.jobid for job in open_bike(client, prefix, number).jobs()] == ["job:A"]
+
+
+def lose_all(client, prefix):
+    """Lose all data of the prefix, as after FLUSHALL."""
+    client.delete(*client.keys(f"*{prefix}*"))
+
+
+def test_a_change_notes_the_number_again_that_a_server_has_lost(client, prefix, monkeypatch):
+    monkeypatch.setattr(agreement, "AGAIN", 0.0)
+    bike = open_bike(client, prefix, 4)
+    bike.set("job:A", "EVERY:1h")
+    lose_all(client, prefix)
+    bike.set("job:A", "EVERY:1h")
+    with pytest.raises(BadConfig, match="divided among 4"):
+        open_bike(client, prefix, 8)
+
+
+def test_a_dispatcher_notes_the_number_again_that_a_server_has_lost(client, prefix):
+    bike = open_bike(client, prefix, 4)
+    with beside(bike.store, bike.dispatch):
+        wait_until(lambda: all(shard.timeline.read_dispatched()[1] for shard in bike.store.shards))
+        lose_all(client, prefix)
+        wait_until(lambda: client.hget(f"{prefix}-agreed", "shards") == b"4")
 
 
 def test_jobs_without_shards_are_not_left_behind(client, prefix):
