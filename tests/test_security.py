@@ -727,6 +727,29 @@ def test_all_rights_of_a_role_are_checked_and_no_others(bikes, users, role, need
         users.acl_setuser(f"redbike-{role}", enabled=True, commands=[f"+{command}"])
 
 
+def test_what_a_job_does_by_its_bike_needs_the_further_rights_of_the_page_and_no_others(users, server_url):
+    def open_worker():
+        return Redbike(Handler("A"), redis_config=named(server_url, "worker"))
+
+    more = re.search(r"To set, run and unset jobs,\s+give it ``(.+?)`` as well; for ``health\(\)``, ``(.+?)``", PAGE)
+
+    def change(bike):
+        assert bike.set("new:A", "NOW")
+        assert bike.set("new:A", "EVERY:1h")
+        assert bike.run("new:A")
+        bike.unset("new:A")
+
+    for act, needed in ((change, more[1].split()), (Redbike.health, more[2].split())):
+        users.acl_setuser("redbike-worker", enabled=True, commands=needed)
+        with open_worker() as bike:
+            act(bike)
+        for right in needed:
+            users.acl_setuser("redbike-worker", enabled=True, commands=[right.replace("+", "-")])
+            with pytest.raises(ServerError, match=r"(?i)permissions|without MULTI"), open_worker() as bike:
+                act(bike)
+            users.acl_setuser("redbike-worker", enabled=True, commands=[right])
+
+
 @pytest.mark.parametrize("role", ["dispatcher", "worker"])
 def test_alerts_need_the_further_rights_of_the_page_and_no_others(bikes, users, role, tmp_path):
     more = dict(re.findall(r"a\s+(dispatcher|worker)(?: also needs)? ``((?:\+[a-z]+ ?)+)``", PAGE))[role].split()
