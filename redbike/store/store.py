@@ -186,7 +186,7 @@ class Store:
         """Give this store with connections of its own: what was interrupted may hold the others."""
         with closing(connect(self.client)) as client:
             aim_at(client, self.keys.prefix)
-            yield Store(client, self.keys.prefix, self.queue_for)
+            yield self._copy(replace(self._namespace, client=client, scripts=Scripts(client), clock=None))
 
     def scan(self, key: str, page: int = PAGE) -> Iterator[tuple[str, str]]:
         """Yield the fields of a hash with their values, `page` in each request."""
@@ -194,7 +194,7 @@ class Store:
 
     def _copy(self, namespace: Namespace) -> "Store":
         other = Store.__new__(type(self))
-        other.__dict__.update(self.__dict__, client=namespace.client)
+        other.__dict__.update(self.__dict__, client=namespace.client, scripts=namespace.scripts)
         other._group(namespace)
         return other
 

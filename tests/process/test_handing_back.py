@@ -5,8 +5,9 @@ import signal
 import pytest
 
 from redbike import Redbike, RoundRobin
+from redbike.worker.leaving import Left, hand_back
 from tests.durations import SOON_AGAIN, set_lines
-from tests.verbs import take_one
+from tests.verbs import Quiet, take_one
 from tests.waiting import wait_until
 
 WORKER = f"""
@@ -144,6 +145,19 @@ def test_the_number_of_losses_is_a_setting(client, prefix, most):
         client.zadd(bike.store.keys.leases, {run.tag: 1.0})
         bike.dispatch_due()
         assert bike.tell("a:A")["status"].startswith("DIE") == (number == most)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_to_hand_a_run_back_cuts_no_history(client, prefix, shards):
+    bike = Redbike(Quiet(), prefix, client, history=12, shards=shards)
+    for _ in range(12):
+        bike.set("a:A", "NOW")
+        bike.dispatch_due()
+        bike.work_one()
+    bike.set("a:A", "NOW")
+    run = take_one(bike.store.find_shard("a:A"), [(bike.store.queue_for("a:A"), 100.0)], "tag")
+    hand_back(bike.store, Left(begun=[run]), lambda run: bike.settings, lambda store: None)
+    assert [run["outcome"] for run in bike.tell("a:A")["runs"]] == ["retry", *["ok"] * 11]
 
 
 def test_a_worker_of_shards_that_ends_without_a_function_is_gone_and_not_lost(jobs):
