@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- alert: what has been told of jobs, processes and the server → what is told now, and the lines
---        that are to be sent; each change only if nobody has made another one.
--- keys   alerts, _write
+--        that are to be sent; each change only if nobody has made another one, and what a job has
+--        missed only if that was not unset meanwhile.
+-- keys   schedules, alerts, _write
 -- given  changes: of each field: the record that it has, and that which it gets, false for none;
 --        lines: what is to be sent of it; more: how many lines are only counted; together: whether
 --        all are made, or none; gather: seconds for which a line waits for others, unless others
@@ -12,7 +13,9 @@ for i, each in ipairs(given.changes) do
   -- A job that is looked at, and one that is not, have been told as much.
   local before = call('HGET', alerts, each.field) or '{}'
   local changes_it = before == (each.was or '{}') and before ~= (each.record or '{}')
-  words[i] = changes_it and 'made' or 'stale'
+  local job = each.record and each.field:match('^missed:(.+)$')
+  local is_gone = job and call('HEXISTS', schedules, job) == 0
+  words[i] = changes_it and not is_gone and 'made' or 'stale'
   stale = stale or words[i] == 'stale'
 end
 for i, each in ipairs(given.changes) do

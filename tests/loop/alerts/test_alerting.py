@@ -269,6 +269,18 @@ def test_what_was_missed_is_found_again_until_it_is_noted(world, bike, pinged):
     assert look() == []
 
 
+def test_of_a_job_that_is_unset_before_that_is_noted_nothing_missed_is_kept_or_told(world, bike, pinged):
+    bike.set("a:A", "EVERY:1h")
+    world.look(NOON)
+    bike.store.client.hset(bike.store.keys.skipped, mapping={"missed:": 1, "missed:a:A": 1})
+    watch = world.at(NOON + 100, 0)._missed
+    watch._read_at = float("-inf")
+    [change] = watch.look(NOON + 100)
+    bike.unset("a:A")
+    assert bike.store.alerts.alert([change]) == [False]
+    assert bike.store.client.hkeys(bike.store.keys.alerts) == [b"missed:"]
+
+
 def test_of_the_installation(world, store, pinged):
     register(store, "worker", now=NOON)
     store.at(NOON).timeline.advance(NOON)
