@@ -98,6 +98,61 @@ def test_a_bad_text_is_refused(text, why):
     assert why in str(refused.value)
 
 
+def make_diamond(redbike, schedule="AFTER:orders,users"):
+    """A bike whose report follows two jobs, of which the one whose turn comes first fails in the first hour."""
+    work = fail_if(lambda run: run.jobid == "orders" and [job for job, _ in ran].count("orders") == 1)
+    bike, ran = make(redbike, work, on_error="reschedule")
+    for jobid, text in (("extract", HOURLY), ("orders", "AFTER:extract"), ("users", "AFTER:extract")):
+        bike.set(jobid, text)
+    bike.set("report", schedule)
+    bike.run_due(START + HOUR, reraise=False)
+    return bike, ran
+
+
+def begin_anew(bike):
+    bike.unset("report")
+    bike.set("report", "AFTER:orders,users")
+
+
+# As docs/pipelines.rst says it.
+@pytest.mark.parametrize(
+    ("mend", "waits_for"),
+    [
+        (lambda bike: None, ["orders"]),
+        (lambda bike: bike.set("report", "AFTER:orders,users"), ["orders"]),
+        (lambda bike: bike.run("report"), ["orders"]),
+        (begin_anew, ["orders", "users"]),
+    ],
+)
+def test_an_end_that_a_failure_has_left_over_counts_until_the_follower_begins_anew(redbike, mend, waits_for):
+    bike, ran = make_diamond(redbike)
+    assert (ran[-1][0], bike.tell("report")["waits_for"]) == ("users", ["orders"])
+    bike.run_due(START + 2 * HOUR)
+    assert ran[-1] == ("report", 2 * HOUR)
+    mend(bike)
+    bike.run_due(START + 2 * HOUR)
+    for hours in (3, 4):
+        bike.run_due(START + hours * HOUR)
+        assert ran[-1] == ("report", hours * HOUR)
+        assert bike.tell("report")["waits_for"] == waits_for
+
+
+def test_a_failed_parent_that_runs_again_leaves_no_end_over(redbike):
+    bike, ran = make_diamond(redbike)
+    bike.run("orders")
+    for hours in (1, 2):
+        bike.run_due(START + hours * HOUR)
+        assert ran[-1] == ("report", hours * HOUR)
+        assert bike.tell("report")["waits_for"] == ["orders", "users"]
+
+
+def test_any_end_leaves_none_over(redbike):
+    bike, ran = make_diamond(redbike, "AFTER:orders,users any")
+    assert ran[-1] == ("report", HOUR)
+    assert bike.tell("report")["waits_for"] == ["orders", "users"]
+    assert [bike.tell(jobid)["runs"][0]["due"] for jobid in ("orders", "users")] == [START + HOUR] * 2
+
+
 def test_a_follower_runs_for_the_due_time_of_its_parent(redbike):
     bike, ran = make(redbike)
     bike.set("load", "AFTER:extract")
