@@ -183,12 +183,12 @@ def test_a_late_job_whose_next_occurrence_is_due_is_moved_in_the_same_pass(store
     assert state(store, "any:A").waiting.due == MIDNIGHT + HOUR
 
 
-def test_one_that_was_set_meanwhile_is_not_skipped(store):
+def test_one_that_was_set_meanwhile_is_not_late(store):
     put(store, MIDNIGHT + HOUR, grace=60)
     late = [(JOB, repr(MIDNIGHT + HOUR))]
     put(store, MIDNIGHT + 5 * HOUR, now=MIDNIGHT + 4 * HOUR, schedule="EVERY:5h@0")
     skip_late(store.at(MIDNIGHT + 4 * HOUR), Settings(), late, MIDNIGHT + 4 * HOUR)
-    assert (state(store).timeline, state(store).skipped) == (MIDNIGHT + 5 * HOUR, {})
+    assert (state(store).timeline, state(store).skipped) == (MIDNIGHT + 5 * HOUR, {"withdrawn": 4})
 
 
 # Overlap

@@ -16,7 +16,7 @@ from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.store import Store, has_new_halt
-from redbike.worker import shard, sharded_source
+from redbike.worker import shard, source
 from redbike.worker.leaving import Left, hand_back
 from redbike.worker.worker import Worker
 from tests.loops import Doing, beside, join, start
@@ -148,7 +148,7 @@ def test_an_end_that_waits_for_a_shard_holds_up_no_job_of_another(
 
 def test_a_shard_that_takes_no_changes_is_away_and_that_is_said_once(nodes, store, jobids, monkeypatch, caplog):
     monkeypatch.setattr(shard, "RETRY", 0.01)
-    monkeypatch.setattr(sharded_source, "NAP", 0.01)
+    monkeypatch.setattr(source, "NAP", 0.01)
     worker = Worker(store, Doing(), Settings(), 1)
 
     def count_requests():
