@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from redbike.errors import LoginRefused, Unreachable
+from redbike.errors import LoginRefused, ServerError, Unreachable
 from redbike.loop.wakeup import Wakeup
 from redbike.process import child, leaving, watchdog
 from redbike.process.leaving import AGAIN, abort_and_die, die
@@ -31,6 +31,7 @@ log = logging.getLogger("redbike")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds
 REMINDER = 60.0  # seconds after which it is logged again that Redis is still away
+REFUSED = 300.0  # seconds for which a login is refused until a process ends: begun anew, it may have another password
 FAREWELL = 0.5  # seconds for which a process that is to stop tries to tell Redis what it has done
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class Loop:
         self._aborting = False
         self.is_told = False  # a signal or a HALT is to stop the loop
         self._out, self._told_at = False, 0.0  # whether Redis is away, and when that was logged last
-        self._is_refused = False  # whether it was logged that it refuses the login
+        self._refused_at: float | None = None  # since when it refuses the login, as was logged
         self.when_back: Callable[[], None] = lambda: None
         self.back_at = float("-inf")  # when Redis answered again after an outage, by the monotonic clock
         self._thread: int | None = None  # the one that runs the turns: it alone waits
@@ -110,11 +111,13 @@ class Loop:
                 passed = time.monotonic() - began
                 if (patience is not None and passed > patience) or (self.stopping.is_set() and passed > FAREWELL):
                     raise
+                if isinstance(error, LoginRefused) and self._is_refused_for_good():
+                    raise ServerError(f"{error}, for {REFUSED:g} s") from error
                 self._endure(error, pause)
                 pause, repeated = min(LONGEST_PAUSE, pause * 2), True
             else:
                 if self._out:
-                    self._out, self._is_refused, self.back_at = False, False, time.monotonic()
+                    self._out, self._refused_at, self.back_at = False, None, time.monotonic()
                     log.warning("Redis is back")
                     self.when_back()
                 watchdog.feed()
@@ -130,12 +133,17 @@ class Loop:
         """Tell whether Redis is back from an outage for less than so many seconds."""
         return self._out or time.monotonic() - self.back_at < seconds
 
+    def _is_refused_for_good(self) -> bool:
+        # Of several masters, one stops its shards alone.
+        refused_at, shards = self._refused_at, self.store.whole.shards
+        return refused_at is not None and len(shards) == 1 and time.monotonic() - refused_at > REFUSED
+
     def _endure(self, error: Unreachable, pause: float) -> None:
         # The server may have closed the connections first, but somebody has to do something about a password.
-        is_news = isinstance(error, LoginRefused) and not self._is_refused
+        is_news = isinstance(error, LoginRefused) and self._refused_at is None
         if not self._out or is_news or time.monotonic() - self._told_at >= REMINDER:
             self._out, self._told_at = True, time.monotonic()
-            self._is_refused |= is_news
+            self._refused_at = self._told_at if is_news else self._refused_at
             log.warning("%s; waiting for it", error)
         watchdog.feed()
         if leaving.is_covered():

@@ -3,13 +3,14 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
 from redbike.dispatcher.dispatcher import Dispatcher
-from redbike.errors import Unreachable
+from redbike.errors import LoginRefused, ServerError, Unreachable
 from redbike.loop import loop
 from redbike.loop.loop import Loop
 from redbike.loop.wakeup import Wakeup
@@ -45,6 +46,23 @@ def test_a_long_outage_is_said_again(client, prefix, monkeypatch, caplog, remind
     assert attempts == [False] + [True] * 5
     assert found.retry_until_up(act) == "done"
     assert caplog.messages == ["it is away; waiting for it"] * times + ["Redis is back"]
+
+
+def test_a_login_that_stays_refused_ends_the_loop_as_it_may_have_another_password_by_then(
+    client, prefix, monkeypatch, caplog
+):
+    monkeypatch.setattr(loop, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(loop, "REFUSED", 0.05)
+    began = time.monotonic()
+
+    def act(repeated):
+        raise LoginRefused("Redis refuses the login: WRONGPASS")
+
+    with pytest.raises(ServerError, match=r"^Redis refuses the login: WRONGPASS, for 0\.05 s$") as raised:
+        Loop(Store(client, prefix, queue_for)).retry_until_up(act)
+    assert not isinstance(raised.value, Unreachable)
+    assert time.monotonic() - began > 0.05
+    assert caplog.messages == ["Redis refuses the login: WRONGPASS; waiting for it"]
 
 
 @pytest.mark.parametrize(("was_covered", "number"), [(False, 0), (True, 1)])
