@@ -191,9 +191,10 @@ class _Loop:
                 task.add_done_callback(partial(self._end, started), context=started.context)
             except BaseException as error:
                 # The factory is the user's own: it may raise anything, and the others are to begin.
-                finishing.close()
+                with contextlib.suppress(BaseException):
+                    finishing.close()
                 started.ending = None, error
-                self._end(started)
+                started.context.run(self._end, started)
                 continue
             if started.is_cancelled:
                 task.cancel()

@@ -17,6 +17,7 @@ from redbike.loop.wakeup import BLOCK
 from redbike.store.next_state import EndedRun
 from redbike.store.run import Run
 from redbike.store.scripts import Call, Reply
+from redbike.worker import source
 from redbike.worker.ends import Ends
 from redbike.worker.shard import Shard
 from redbike.worker.source import Source, list_naps
@@ -80,12 +81,15 @@ class ShardedSource(Source):
 
     def wait(self) -> list[Run]:
         """Block until a shard may have something, and return what was taken from it."""
-        names, naps = self._queues.list_awaited(), list_naps()
+        names, naps, looked = self._queues.list_awaited(), list_naps(), time.monotonic()
         while not self._loop.stopping.is_set():
             woken = self._wait_once(names, next(naps))
             if woken:
                 return self._take_first(woken)
             self.when_idle()
+            if (now := time.monotonic()) - looked < source.NAP / 2:
+                continue
+            looked = now
             if self._queues.refresh():
                 self._call_off_all(self._shards)
                 return []

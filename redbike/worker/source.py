@@ -129,7 +129,7 @@ class Source:
             self._ahead = self._presence.make_tag()
             return self._pack_take(poll, self._ahead, 1, idle_owner=self._presence.idle_owner)
 
-        woken, runs, naps = False, list[Run](), list_naps()
+        woken, runs, naps, looked = False, list[Run](), list_naps(), time.monotonic()
         while not (woken or runs or self._loop.stopping.is_set()):
             self._asked = time.monotonic()
             key, reply = self._loop.wait_and_run(list(wakes), next(naps), take)
@@ -143,6 +143,10 @@ class Source:
                 self._presence.hear(self.store.runs.has_notices(reply))
             elif not woken:
                 self.when_idle()
+                # The user's own code names the queues: it is not asked after each of the short naps.
+                if (now := time.monotonic()) - looked < NAP / 2:
+                    continue
+                looked = now
                 if self._queues.refresh():
                     # It waits for the queues that there were.
                     runs, woken = self._call_off(), True
