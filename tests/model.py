@@ -250,7 +250,9 @@ class Model:
             job.expires_at = due + expires if expires else job.expires_at
             job.skip("withdrawn")
         else:
-            if self._waited(job) or (job.held is not None and job.held <= now) or (waits_again and job.queued is None):
+            is_late = job.timeline is not None and job.timeline <= now and (due is None or due > now)
+            waits = self._waited(job) or (job.held is not None and job.held <= now) or waits_again
+            if job.queued is None and (waits or is_late):
                 job.skip("withdrawn")
             if job.queued is not None:
                 self._bury(jobid)

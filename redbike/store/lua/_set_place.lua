@@ -3,6 +3,14 @@
 --        following, followers, _backfill
 
 local gone = {}  -- jobs that are not on the timeline any more
+local first  -- where the timeline begins
+
+-- Whether an occurrence is dropped that is overdue on the timeline, as no dispatcher runs.
+local function is_overdue(job, due)
+  if due and due <= now or next(job.skipped or {}) then return false end
+  first = first or tonumber(call('ZRANGE', timeline, 0, 0, 'WITHSCORES')[2] or AWAITED)
+  return first <= now and tonumber(call('ZSCORE', timeline, job.id) or AWAITED) <= now
+end
 
 local function pause_at_once(job)
   job.pause = pause_of(job.paused)
@@ -54,7 +62,10 @@ local function set_idle(job, due, place, same, known)  -- returns whether it sta
   if (waited or place) and due and same then return true end
   -- What waits to be tried again is dropped, too.
   local is_tried = job.is_tried and not place and (held or call('ZSCORE', timeline, job.id))
-  if held and (waited or held <= now) or is_tried then count(WITHDRAWN, job.id, 1) end
+  local waits = held and (waited or held <= now) or is_tried
+  if waits or known and not (held or place) and is_overdue(job, due) then
+    count(WITHDRAWN, job.id, 1)
+  end
   local home = queue[job.queue]
   if place then
     count(WITHDRAWN, job.id, 1)
