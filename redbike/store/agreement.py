@@ -9,6 +9,7 @@ import math
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -112,7 +113,11 @@ class Agreement:
         What was noted within `AGAIN` seconds counts, unless it is known that it `is_gone`.
         """
         began = time.monotonic()
-        if self._number == 1 or (began - self._noted_at < AGAIN and not is_gone):
+        passed = began - self._noted_at
+        if self._number == 1 or (passed < AGAIN and not is_gone):
+            return
+        if passed < math.inf and not is_gone and self._is_still_noted():
+            self._noted_at = began
             return
         silent = list[Unreachable]()
         for client, keys in self._places:
@@ -124,6 +129,15 @@ class Agreement:
         if len(silent) == len(self._places):
             raise silent[0]
         self._noted_at = -math.inf if silent else began
+
+    def _is_still_noted(self) -> bool:
+        """Tell whether the first place still has a number; while it is away, so it seems. Raise `BadConfig`."""
+        client, keys = self._places[0]
+        with suppress(Unreachable):
+            found = decode(_ask(client, keys.agreed, "hash", "hget", NUMBER))
+            self._compare([found])
+            return bool(found)
+        return True
 
     def list_left(self) -> list[int]:
         """Return the numbers of shards that there were, whose places refuse who still thinks of them."""
