@@ -632,3 +632,10 @@ def test_it_is_said_of_a_job_of_many_that_nothing_is_left_to_run(bike, caplog, c
     caplog.clear()
     list(bike.set_many([("once:A", "AT:2030-01-01T00:00:00Z")], after=2_000_000_000))
     assert "once:A: nothing is left to run of 'AT:" in caplog.text
+
+
+def test_a_new_job_after_a_group_waits_for_jobs_that_join_it_in_the_same_file(bike):
+    bike.sync([("a", HOURLY)])
+    bike.sync([("a", HOURLY, {"group_of": "g"}), ("then", "GROUP:g")])
+    assert bike.tell("then")["follows_group"]["left"] == 1
+    assert bike.tell("then")["status"].startswith("TML")

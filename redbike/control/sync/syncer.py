@@ -40,7 +40,7 @@ from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
 from redbike.store.blackouts import Blackout
 from redbike.store.enums import Difference
-from redbike.store.jobs import JobToSet, explain_cycle
+from redbike.store.jobs import JobToSet, closes_group, explain_cycle
 from redbike.store.log import Tally
 from redbike.store.namespace import STEP
 from redbike.store.records import Membership, Pause
@@ -189,7 +189,8 @@ class Syncer:
             plans = []
         tally.tried |= bool(plans)
         asked_for = {plan.change.jobid: plan.request for plan in plans if plan.request and plan.is_set}
-        jobs = {plan.job.jobid: plan.job for plan in plans if plan.job}
+        # A group is closed after its jobs are in it, also those that are there already.
+        jobs = {plan.job.jobid: plan.job for plan in plans if plan.job and not closes_group(plan.job)}
         new = {jobid: asked_for[jobid] for jobid in jobs}
         changed = {jobid: request for jobid, request in asked_for.items() if jobid not in jobs}
         besides = _Besides(plans)
