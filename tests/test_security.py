@@ -731,7 +731,7 @@ def test_what_a_job_does_by_its_bike_needs_the_further_rights_of_the_page_and_no
     def open_worker():
         return Redbike(Handler("A"), redis_config=named(server_url, "worker"))
 
-    more = re.search(r"To set, run and unset jobs,\s+give it ``(.+?)`` as well; for ``health\(\)``, ``(.+?)``", PAGE)
+    more = re.search(r"To set, run and unset\s+jobs,\s+give it ``(.+?)`` as well; for ``health\(\)``, ``(.+?)``", PAGE)
 
     def change(bike):
         assert bike.set("new:A", "NOW")

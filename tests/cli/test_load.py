@@ -66,17 +66,14 @@ def test_neither_a_reader_that_goes_away_nor_a_full_disk_ends_it_half_way(shell)
 def test_ctrl_c_says_how_far_it_came(shell):
     os.mkfifo(shell.folder / "jobs.csv")
     load = shell.start("load", "jobs.csv")
-    with open(shell.folder / "jobs.csv", "w") as rows:
-        for number in range(2000):
-            rows.write(f"{number}:A,{HOURLY}\n")
-        rows.flush()
+    with open(shell.folder / "jobs.csv", "wb", buffering=0) as rows:
+        rows.write("".join(f"{number}:A,{HOURLY}\n" for number in range(2000)).encode())
         # When the second 500 rows are there, it has counted the first ones.
         wait_until(lambda: shell.run("tell", "999:A").returncode == 0)
         load.send_signal(signal.SIGINT)
         with suppress(BrokenPipeError):
             # A signal that comes just before a program begins to read does not end the read.
-            rows.write(f"last:A,{HOURLY}\n")
-            rows.flush()
+            rows.write(f"last:A,{HOURLY}\n".encode())
         assert load.wait(timeout=60) == 130
     found = re.search(r"^redbike: jobs\.csv: (\d+) added; interrupted$", shell.log(), re.MULTILINE)
     assert len(shell.run("schedules").stdout.splitlines()) >= int(found[1]) >= 500
