@@ -137,4 +137,4 @@ def find_release() -> str:
         with suppress(OSError), open(folder / "tzdata.zi", "rb") as rules:
             return rules.readline(80).decode(errors="replace").removeprefix("# version ").strip()
         return "unknown"
-    return tzdata.IANA_VERSION
+    return str(tzdata.IANA_VERSION)
