@@ -21,7 +21,8 @@ class TLSConnection(redis.SSLConnection):
 
     def _wrap_socket_with_ssl(self, sock: Any) -> Any:
         if self.ssl_validate_ocsp or self.ssl_validate_ocsp_stapled:
-            return super()._wrap_socket_with_ssl(sock)  # type: ignore[no-untyped-call]
+            wrap: Any = super()._wrap_socket_with_ssl
+            return wrap(sock)
         context = _make_context(
             (self.check_hostname, self.cert_reqs, self.ssl_min_version, self.ssl_ciphers),
             (tuple(self.ssl_include_verify_flags or ()), tuple(self.ssl_exclude_verify_flags or ())),

@@ -146,6 +146,20 @@ def test_anything_but_exception_types_is_refused(client, prefix, name, given):
     assert str(raised.value) == said.replace("the job 'pay'", "Worker")
 
 
+def tell_retries(told):
+    """Return a middleware that adds to `told` whether what a run raises lets it run again."""
+
+    @contextmanager
+    def tell(run):
+        try:
+            yield
+        except BaseException as raised:
+            told.append(run.will_retry(raised))
+            raise
+
+    return tell
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize(
     ("error", "options", "retried"),
@@ -164,16 +178,7 @@ def test_anything_but_exception_types_is_refused(client, prefix, name, given):
 )
 def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind, error, options, retried):
     told = []
-
-    @contextmanager
-    def tell(run):
-        try:
-            yield
-        except BaseException as raised:
-            told.append(run.will_retry(raised))
-            raise
-
-    jobs = Jobs(middleware=[tell])
+    jobs = Jobs(middleware=[tell_retries(told)])
     jobs.job("job", retry_on=OSError, stop_on=(PermissionError, Overrun))(make_work(kind, [error]))
     with Redbike(jobs, prefix, client, backoff=0) as bike:
         bike.set("job", "NOW", **options)
@@ -189,16 +194,7 @@ def test_a_middleware_can_tell_whether_there_is_another_try(client, prefix, kind
 )
 def test_a_bad_schedule_of_another_job_is_an_error_like_others(client, prefix, stored, outcomes, told, status):
     found = []
-
-    @contextmanager
-    def tell(run):
-        try:
-            yield
-        except BadSchedule as raised:
-            found.append(run.will_retry(raised))
-            raise
-
-    jobs = Jobs(middleware=[tell])
+    jobs = Jobs(middleware=[tell_retries(found)])
     jobs.job("other")(lambda: None)
     jobs.job("job")(lambda: current_run().bike.enter("other", "every tuesday"))
     with Redbike(jobs, prefix, client, backoff=0, retries=1, on_error="reschedule") as bike:
