@@ -21,7 +21,7 @@ def beside(store: Store, *loops: Callable[[], object]) -> Iterator[list[threadin
     try:
         yield threads
     finally:
-        store.halt()
+        store.signals.halt()
         join(*threads)
 
 

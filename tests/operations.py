@@ -206,7 +206,7 @@ def crowd(scene: Scene) -> None:
     set_job(scene.store, "stopped:A", "STOP", None)
     scene.store.jobs.reject("bad:A")
     scene.queue("queued:A", "queued:B")
-    scene.store.halt()
+    scene.store.signals.halt()
 
 
 def damaged(scene: Scene) -> None:
@@ -670,12 +670,12 @@ def forget(scene: Scene) -> None:
 
 
 def dispatch(scene: Scene) -> None:
-    with scene.meanwhile(lambda: scene.put("soon:A", due=-1), scene.store.halt):
+    with scene.meanwhile(lambda: scene.put("soon:A", due=-1), scene.store.signals.halt):
         Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
 
 
 def dispatch_what_is_there(scene: Scene) -> None:
-    with scene.meanwhile(scene.store.halt):
+    with scene.meanwhile(scene.store.signals.halt):
         Dispatcher(scene.bike.store, scene.bike.settings).dispatch()
 
 
@@ -797,7 +797,7 @@ def work(scene: Scene, most: int = 1, concurrency: int = 1, late: tuple[str, ...
             scene.observer.client.script_flush()
 
     steps = [lambda jobid=jobid: set_late(jobid) for jobid in late]
-    with scene.meanwhile(*steps, scene.store.halt), scene.worker(concurrency, most) as worker:
+    with scene.meanwhile(*steps, scene.store.signals.halt), scene.worker(concurrency, most) as worker:
         worker.work()
 
 
@@ -807,7 +807,7 @@ def work_batches(scene: Scene) -> None:
 
 def stopped_halfway(scene: Scene) -> None:
     """Told to stop while it is in the second of the jobs that it has taken."""
-    with scene.meanwhile(scene.store.halt), scene.worker(most=MOST) as worker:
+    with scene.meanwhile(scene.store.signals.halt), scene.worker(most=MOST) as worker:
         scene.acts["b:A"] = worker.loop.stopping.set
         worker.work()
 

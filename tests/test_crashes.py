@@ -335,7 +335,7 @@ def test_a_thread_that_is_cut_off_leaves_the_waiting_one_alone(client, prefix):
     def after_that():
         wait_until(lambda: "STP" in scene.store.questions.inspect(["cut:A"])[0].status)
         waiting.extend(scene.blocked())
-        scene.store.halt()
+        scene.store.signals.halt()
 
     scene.acts["cut:A"] = cut_off
     scene.queue("cut:A", schedule="NOW")

@@ -46,6 +46,9 @@ BROUGHT = {"h11": "uvicorn", "markupsafe": "jinja2"}
 PLUGIN, RUNNER = "redbike.testing.plugin", "pytest"
 CHECKERS = "typing_extensions"  # all type checkers have it, and nothing else imports it
 
+# The facade: what a program can ask is in one place.
+BIG_CLASS = "redbike.facade.queries", "Queries"
+
 TREES = {
     ".".join(("redbike", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -100,6 +103,14 @@ def list_rounds(room: str) -> list[str]:
     return sorted(left)
 
 
+def list_public_methods(node: ast.ClassDef) -> Iterator[str]:
+    """The methods that others call, without properties."""
+    functions = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for each in functions:
+        if not (each.name.startswith("_") or any("property" in ast.unparse(one) for one in each.decorator_list)):
+            yield each.name
+
+
 def test_a_module_imports_only_from_its_room_and_from_floors_below():
     ours = {(module, name) for module, names in IMPORTS.items() for name in names if name.split(".")[0] == "redbike"}
     inside = {each for each in ours if each[0].split(".")[1] == each[1].split(".")[1]}
@@ -115,6 +126,16 @@ def test_the_listing_of_the_package_is_short():
     entries = {path.stem for path in PACKAGE.iterdir() if path.suffix in (".py", "") and path.stem != "__pycache__"}
     assert entries - ENTRANCES == {room for rooms in FLOORS for room in rooms}
     assert len(entries - ENTRANCES) <= 18
+
+
+def test_files_functions_and_classes_are_short():
+    nodes = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree)]
+    functions = [each for each in nodes if isinstance(each[1], (ast.FunctionDef, ast.AsyncFunctionDef))]
+    classes = [each for each in nodes if isinstance(each[1], ast.ClassDef)]
+    assert [module for module, tree in TREES.items() if tree.body and tree.body[-1].end_lineno > 300] == []
+    assert [(module, each.name) for module, each in functions if each.end_lineno - each.lineno >= 40] == []
+    methods = {(module, each.name): len({*list_public_methods(each)}) for module, each in classes}
+    assert {each: number for each, number in methods.items() if number > 15} == {BIG_CLASS: methods[BIG_CLASS]}
 
 
 def test_schedules_never_see_redis_and_docopt_is_for_the_command_line_alone():

@@ -154,7 +154,7 @@ def list_names(config: Config, are_jobs: bool, beginning: str) -> Iterator[str]:
     settings = replace(config.settings, prefix=aim_at(client, config.settings.prefix))
     store = open_store(client, settings, NoWorker())
     pattern = f"{escape(beginning)}*"
-    jobs, queues = store.questions, store.queue_limits
+    jobs, queues = store.catalog, store.queue_limits
     names = jobs.list_matching(pattern, also_bad=True) if are_jobs else iter(queues.list_queues())
     for name in names:
         # What could steer a terminal, or looks like an option, is not offered.

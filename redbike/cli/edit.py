@@ -64,7 +64,7 @@ def edit_jobs(arguments: Arguments, config: Config) -> int:
 def _export(bike: Redbike, arguments: Arguments) -> dict[str, Cells]:
     """Return the rows of the jobs that are named, by id. Raise `NoSuchJob`, or `BadConfig` for very many."""
     patterns, tags = arguments["<PATTERN>"], read_filter(arguments["--tag"])
-    jobids = expand(bike.store.questions, patterns, tags=tags) if patterns or tags else None
+    jobids = expand(bike.store.catalog, patterns, tags=tags) if patterns or tags else None
     rows = sorted(islice(bike.store.rows.list_all(jobids), MOST + 1))
     if len(rows) > MOST:
         raise BadConfig(f"more than {MOST:,} jobs match: choose fewer by patterns or --tag, or use load")

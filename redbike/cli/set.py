@@ -66,13 +66,13 @@ def unset_job(arguments: Arguments, config: Config) -> None:
     """Unset a job, or those that have a tag, and print these. Raise `NoSuchJob` if there is none."""
     jobid, bike = arguments["<JOBID>"], open_bike(config, needs_queues=True)
     if tags := read_filter(arguments["--tag"]):
-        found = list(expand(bike.store.questions, (), tags=tags))
+        found = list(expand(bike.store.catalog, (), tags=tags))
         steered = [Steered(each, "") for each in found] if arguments["--dry-run"] else bike.unset_many(tag=tags)
         for each in steered:
             print(each.jobid)
         return
     if arguments["--dry-run"]:
-        print(*expand(bike.store.questions, [escape(jobid)], also_bad=True))
+        print(*expand(bike.store.catalog, [escape(jobid)], also_bad=True))
         return
     told = bike.tell(jobid)
     if (base := told.get("host_of")) and bike.tell(base)["schedule"] is not None:

@@ -40,7 +40,7 @@ def run_jobs(arguments: Arguments, config: Config) -> None:
     pattern = arguments["<PATTERN>"]
     wanted = "*" if pattern is None else pattern
     tag = arguments["--tag"]
-    failed = list(find_failed(bike.store.questions, wanted, read_filter(tag)))
+    failed = list(find_failed(bike.store.catalog, wanted, read_filter(tag)))
     if not arguments["--dry-run"]:
         tries = find_tries(bike.store, failed)
         failed = [jobid for jobid, _ in bike.run_failed(wanted, tag)]
@@ -177,7 +177,7 @@ def _steer_named(
     that of `told`, once, also for those that a pattern has matched.
     """
     texts, tags = arguments["<JOBID>"], read_filter(arguments["--tag"])
-    jobids = expand(bike.store.questions, texts, tags=tags)
+    jobids = expand(bike.store.catalog, texts, tags=tags)
     if arguments["--dry-run"]:
         _print(jobids)
         return []

@@ -207,7 +207,7 @@ class _Listener:
         # Runs come only where they are wanted.
         if not self._fits(event.jobid) or (isinstance(event, LogEntry) and not self._wants()):
             return
-        if self._tags and not any(self._bike.store.questions.keep_tagged([event.jobid], self._tags)):
+        if self._tags and not any(self._bike.store.catalog.keep_tagged([event.jobid], self._tags)):
             return
         self._allowance.spend()
         self._add(make_line(event))

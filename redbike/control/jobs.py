@@ -9,11 +9,11 @@ from redbike.control.setter import Setter
 from redbike.loop import resuming
 from redbike.loop.host_jobs import list_on_hosts, list_others
 from redbike.loop.requests import compute_cancellation
+from redbike.store.catalog import Catalog
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP
 from redbike.store.patterns import Steered, check_pattern
-from redbike.store.questions import Questions
 from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
 
@@ -106,10 +106,10 @@ def unset_jobs(setter: Setter, jobids: Iterable[str]) -> list[Steered]:
     return [Steered(jobid, "unset" if setter.unset(jobid) else "missing") for jobid in jobids]
 
 
-def find_failed(questions: Questions, pattern: str, tags: Set[str] = frozenset()) -> Iterator[str]:
+def find_failed(catalog: Catalog, pattern: str, tags: Set[str] = frozenset()) -> Iterator[str]:
     """Yield the jobs that have failed for good, whose id matches `pattern`, and that have one of `tags`, if any.
 
     Raise `BadJobId` for an invalid pattern.
     """
-    found = ((jobid, Status.parse(record)) for jobid, record in questions.list_statuses(check_pattern(pattern)))
-    return questions.keep_tagged((jobid for jobid, status in found if status and status.event == Event.DIE), tags)
+    found = ((jobid, Status.parse(record)) for jobid, record in catalog.list_statuses(check_pattern(pattern)))
+    return catalog.keep_tagged((jobid for jobid, status in found if status and status.event == Event.DIE), tags)

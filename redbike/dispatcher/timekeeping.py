@@ -119,7 +119,7 @@ class Timekeeper:
 
 def skip_missed(store: Store, settings: Settings, since: float, now: float) -> None:
     """Move jobs with ``catchup = none`` that came due after `since` to their next occurrence."""
-    if settings.catchup != "none" and not store.questions.has_options():
+    if settings.catchup != "none" and not store.catalog.has_options():
         return
     for jobid, due, text, schedule, own in _read_jobs(store, settings, store.timeline.list_between(since, now)):
         count = count_given_up(schedule, float(due), now) if own.catchup == "none" else 0

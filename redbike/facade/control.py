@@ -28,7 +28,8 @@ from redbike.store.inspection.links import list_uncounted, list_unknown, repair_
 from redbike.store.moving.shard import forget_left
 from redbike.store.patterns import Steered, expand
 from redbike.store.sharded.routes import chain_all
-from redbike.store.store import Store, has_new_halt
+from redbike.store.signals import has_new_halt
+from redbike.store.store import Store
 
 T = TypeVar("T")
 
@@ -39,10 +40,10 @@ class Control(Part):
     def __init__(self, bike: Whole, noted: Store, setter: Setter) -> None:
         super().__init__(bike)
         self._noted, self._setter, self.settings = noted, setter, setter.settings
-        self._signals_at_start = bike.store.read_signals()
+        self._signals_at_start = bike.store.signals.read_all()
 
     def _find(self, patterns: Iterable[str], tag: TagLike | None) -> list[str]:
-        return list(expand(self.store.questions, patterns, may_match_none=True, tags=read_filter(tag)))
+        return list(expand(self.store.catalog, patterns, may_match_none=True, tags=read_filter(tag)))
 
     def run(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
         """Run jobs once now and forget their failures; then they go where their schedules say.
@@ -54,7 +55,7 @@ class Control(Part):
 
     def run_failed(self, pattern: str = "*", tag: TagLike | None = None) -> list[Steered]:
         """`run` for the jobs that have failed for good, those with the status ``DIE``."""
-        return run_jobs(self._noted, list(find_failed(self.store.questions, pattern, read_filter(tag))))
+        return run_jobs(self._noted, list(find_failed(self.store.catalog, pattern, read_filter(tag))))
 
     def cancel(self, *patterns: str, tag: TagLike | None = None) -> list[Steered]:
         """Drop and count the occurrence of each job that waits or runs; the schedule goes on, and nothing has failed.
@@ -125,15 +126,15 @@ class Control(Part):
         """Give ``HALT`` to every dispatcher and worker that runs now. Raises `BadConfig` for another signal."""
         if not isinstance(signal, str) or signal.upper() != "HALT":
             raise BadConfig(f"bad signal {signal!r}: HALT is the only one")
-        self._noted.halt()
+        self._noted.signals.halt()
 
     def clear_control(self) -> None:
         """Take back a HALT for those that have not seen it yet."""
-        self.store.clear_control()
+        self.store.signals.clear()
 
     def is_halted(self) -> bool:
         """Whether a HALT was given after this object was made."""
-        return has_new_halt(self._signals_at_start, self.store.read_signals())
+        return has_new_halt(self._signals_at_start, self.store.signals.read_all())
 
 
 class Maintenance(Part):

@@ -40,7 +40,7 @@ class Kept(Part):
         try:
             return self.store.outputs.read(check_known_jobid(jobid), run, failed)
         except NoResult:
-            if not self.store.questions.has_job(jobid, also_bad=True):
+            if not self.store.catalog.has_job(jobid, also_bad=True):
                 raise NoSuchJob(f"no such job: {jobid!r}") from None
             if why := say_where(self.store, jobid):
                 raise NoResult(f"no output of {jobid!r}: {why}") from None

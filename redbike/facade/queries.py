@@ -106,7 +106,7 @@ class Queries(Part):
 
         With `tag`, only of jobs that have one of these tags.
         """
-        return self.store.questions.list_events(read_instant("before", before), self._find((), tag))
+        return self.store.catalog.list_events(read_instant("before", before), self._find((), tag))
 
     def get_schedules(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, str]]:
         """(job id, schedule in its complete form) of every job, or of those that `patterns` name.
@@ -114,7 +114,7 @@ class Queries(Part):
         With `tag`, only of jobs that have one of these tags. What matches nothing is left out, and so are occurrences
         of backfills, and what a job for every host has on its hosts.
         """
-        return self.store.backfills.leave_out(self.store.questions.list_schedules(self._find(patterns, tag)), True)
+        return self.store.backfills.leave_out(self.store.catalog.list_schedules(self._find(patterns, tag)), True)
 
     def get_rows(self, *patterns: str, tag: TagLike | None = None) -> Iterator[tuple[str, ...]]:
         """The columns of ``schedules --full``, as texts, which `load` reads back; of the jobs of `get_schedules`."""
@@ -125,7 +125,7 @@ class Queries(Part):
         tags = read_filter(tag)
         if not (patterns or tags):
             return None
-        return expand(self.store.questions, patterns, may_miss=True, tags=tags)
+        return expand(self.store.catalog, patterns, may_miss=True, tags=tags)
 
     def jobs(
         self, *patterns: str, queue: str | None = None, status: Event | EventName | None = None,
@@ -146,7 +146,7 @@ class Queries(Part):
         name = None if queue is None else self._find_queue(queue)
         event = None if status is None else read_event(status)
         search = JobSearch(name, event, failed, paused, overdue, never_ran, planned, read_filter(tag))
-        jobids = expand(self.store.questions, patterns, also_bad=True, may_miss=True) if patterns else None
+        jobids = expand(self.store.catalog, patterns, also_bad=True, may_miss=True) if patterns else None
         if late:
             found = [each.jobid for each in find_late(self.store, self.settings.timezone)]
             jobids = iter(found) if jobids is None else filter(frozenset(found).__contains__, jobids)

@@ -52,7 +52,7 @@ def say_taken(base: str, others: Sequence[str]) -> str:
 
 def say_where(store: Store, jobid: str) -> str:
     """Return as which jobs one for every host runs, as a part of a sentence; "" for any other job."""
-    if not (is_base(jobid) and store.questions.has_job(jobid)):
+    if not (is_base(jobid) and store.catalog.has_job(jobid)):
         return ""
     return f"it runs as {', '.join(find_own(store, jobid)) or 'a job on each host, and there is none yet'}"
 

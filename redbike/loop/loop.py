@@ -25,7 +25,8 @@ from redbike.process import child, leaving, watchdog
 from redbike.process.leaving import AGAIN, abort_and_die, die
 from redbike.process.signals import SignalHandlers, StopFlag
 from redbike.store.scripts import Call, Reply
-from redbike.store.store import Store, has_new_halt
+from redbike.store.signals import has_new_halt
+from redbike.store.store import Store
 
 log = logging.getLogger("redbike")
 
@@ -48,7 +49,7 @@ class Loop:
         # By prefix. The first signal that it sees of a shard is older than this process.
         self.signals_at_start: dict[str, str] = {}
         with suppress(*[Unreachable] * may_be_away):
-            self.signals_at_start = store.read_signals()
+            self.signals_at_start = store.signals.read_all()
         self.stopping = StopFlag()
         store.scripts.is_stopping = self.stopping.is_set
         self._abort = abort
@@ -126,7 +127,7 @@ class Loop:
     def goes_on(self) -> bool:
         """Look whether there was a HALT, and tell whether the loop is to go on."""
         if not self.stopping.is_set():
-            self.check_halt(self.store.read_signals())
+            self.check_halt(self.store.signals.read_all())
         return not self.stopping.is_set()
 
     def is_settling(self, seconds: float) -> bool:
@@ -178,8 +179,15 @@ class Loop:
         watchdog.feed()
         self.token = wakeup.token if key else self.token
         if key == self.store.keys.halt:
-            self.check_halt(self.store.read_signals())
+            self.check_halt(self.store.signals.read_all())
         return key, reply
+
+    def read_signal(self, store: Store) -> str:
+        """Return the first signal that this process has read of a shard, see `signals_at_start`."""
+        known, prefix = self.signals_at_start, store.keys.prefix
+        if prefix not in known:
+            known.setdefault(prefix, store.signals.read())
+        return known[prefix]
 
     def check_halt(self, signals: Mapping[str, str]) -> None:
         """Stop if one of `signals`, by prefix, is a HALT that was given after this process had started."""
@@ -189,7 +197,7 @@ class Loop:
             child.report(child.HALTED)
             self.stopping.set()
             self.when_stopping()
-            self.store.pass_halt_on()
+            self.store.signals.pass_on()
 
     def _stop(self, number: int) -> None:
         name = signal.Signals(number).name

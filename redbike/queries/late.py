@@ -17,7 +17,7 @@ def read_late_page(store: Store, late: Sequence[Late], search: JobSearch, cursor
     behind = (cursor.entry[0], decode(cursor.entry[1])) if cursor.entry else (-math.inf, "")
     names = [each.jobid for each in late if (each.since, each.jobid) > behind and search.matches(each.jobid)]
     places, jobs = {each.jobid: number for number, each in enumerate(late)}, list[Job]()
-    for page in split(store.questions.keep_tagged(names, search.tags), ROWS):
+    for page in split(store.catalog.keep_tagged(names, search.tags), ROWS):
         jobs += filter(search.fits, store.overview.read_named(page))
         if len(jobs) >= ROWS:
             last = places[page[-1]]

@@ -64,7 +64,7 @@ class NamedJobs:
 
     def _check_one(self, text: str) -> Iterator[tuple[str, str]]:
         try:
-            jobids = [jobid for jobid in expand(self._store.questions, [text], also_bad=True) if self._is_new(jobid)]
+            jobids = [jobid for jobid in expand(self._store.catalog, [text], also_bad=True) if self._is_new(jobid)]
         except NoSuchJob as error:
             yield "", str(error)
             return

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from redbike.config.options import find_all_of
 from redbike.schedule.moments import AWAITED
 from redbike.store.archived import read_newest
+from redbike.store.catalog import Catalog, has_tag
 from redbike.store.cursors import Cursor, Fields, RankPage, Source, Step, read_ranks, walk_hash, walk_ranks
 from redbike.store.enums import Event
 from redbike.store.every_host import Hosts, is_base, name_job
@@ -22,7 +23,6 @@ from redbike.store.history import PastRun
 from redbike.store.job import EVERYTHING, Job, JobPage, JobSearch
 from redbike.store.journal import Journal
 from redbike.store.namespace import DATA_PAGE, PAGE, RANKS_PAGE, Entry, Namespace, Part, Ranks, read_time, split
-from redbike.store.questions import Questions, has_tag
 from redbike.store.queue_limits import Pause as QueuePause
 from redbike.store.queue_limits import QueueLimiter
 from redbike.store.records import Pause, RunRecord, Status, Waiting, decode, encode
@@ -43,7 +43,7 @@ class JobLister(Part):
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__(namespace)
-        self._journal, self._limits, self._questions = Journal(namespace), QueueLimiter(namespace), Questions(namespace)
+        self._journal, self._limits, self._catalog = Journal(namespace), QueueLimiter(namespace), Catalog(namespace)
 
     def list_jobs(
         self,
@@ -60,7 +60,7 @@ class JobLister(Part):
         newest, pauses, done, number = self._journal.read_newest(), self._list_pauses(), 0, 0
         if report and jobids is None and not (search.overdue or search.paused):
             number = sum(map(self._count, self._list_sources(search)))
-        wanted = self._list_candidates(search) if jobids is None else self._questions.keep_tagged(jobids, search.tags)
+        wanted = self._list_candidates(search) if jobids is None else self._catalog.keep_tagged(jobids, search.tags)
         for page in split(wanted, PAGE):
             found = filter(search.fits, self._read(page, newest, pauses))
             yield from self._add_data(list(found)) if with_data else found
@@ -165,7 +165,7 @@ class JobLister(Part):
             yield from walk_hash(self._namespace, source.key, cursor, search.pattern, select)
             return
         for step in walk_ranks(self._read_ranks(source, cursor.entry), cursor):
-            names = self._questions.keep_tagged(filter(search.matches, step.names), search.tags)
+            names = self._catalog.keep_tagged(filter(search.matches, step.names), search.tags)
             yield step._replace(names=list(names))
 
     def _read_ranks(self, source: Source, last: Entry | None, page: int = RANKS_PAGE) -> Iterator[RankPage]:
@@ -183,7 +183,7 @@ class JobLister(Part):
             scores = self._namespace.ask("zmscore", source.without, names)
             names = [name for name, score in zip(names, scores, strict=True) if score is None]
         if search.queue is None or source.key != self._namespace.keys.statuses:
-            return list(self._questions.keep_tagged(map(decode, names), search.tags))
+            return list(self._catalog.keep_tagged(map(decode, names), search.tags))
         # Those that wait or run may be in any queue.
         return [
             jobid

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from redbike.config.options import list_labels
 from redbike.schedule.parser import recurs
 from redbike.store.archived import read_runs
+from redbike.store.catalog import has_tag
 from redbike.store.cursors import FEW, MOST_SCANNED, Cursor, measure_scan
 from redbike.store.entries import collect
 from redbike.store.enums import Event
 from redbike.store.history import PastRun
 from redbike.store.journal import Journal
 from redbike.store.namespace import Entry, Namespace, Ranks, split
-from redbike.store.questions import has_tag
 from redbike.store.records import decode
 from redbike.text.parsing import load_object
 

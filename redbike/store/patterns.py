@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from redbike.errors import BadJobId, NoSuchJob
+from redbike.store.catalog import Catalog
 from redbike.store.names import check_known_jobid
-from redbike.store.questions import Questions
 from redbike.store.records import encode
 
 # A backslash takes the next character literally, as the server reads patterns.
@@ -84,7 +84,7 @@ def _take_both_cases(char: str) -> str:
 
 
 def expand(
-    questions: Questions,
+    catalog: Catalog,
     texts: Iterable[str],
     also_bad: bool = False,
     may_miss: bool = False,
@@ -104,7 +104,7 @@ def expand(
     for text in texts:
         number = 0
         is_id = not is_pattern(text) or _unescape(text) is not None
-        for jobid in _list(questions, text, is_id, also_bad, tags):
+        for jobid in _list(catalog, text, is_id, also_bad, tags):
             number += 1
             if jobid not in seen:
                 seen.add(jobid)
@@ -113,10 +113,10 @@ def expand(
             raise NoSuchJob(_explain_lack(text, tags))
 
 
-def _list(questions: Questions, text: str, is_id: bool, also_bad: bool, tags: Set[str]) -> Iterator[str]:
+def _list(catalog: Catalog, text: str, is_id: bool, also_bad: bool, tags: Set[str]) -> Iterator[str]:
     if is_id:
-        return questions.keep_tagged(_find(questions, text, also_bad), tags)
-    return questions.list_tagged(text, tags) if tags else questions.list_matching(text, also_bad)
+        return catalog.keep_tagged(_find(catalog, text, also_bad), tags)
+    return catalog.list_tagged(text, tags) if tags else catalog.list_matching(text, also_bad)
 
 
 def _explain_lack(text: str, tags: Set[str]) -> str:
@@ -127,11 +127,11 @@ def _explain_lack(text: str, tags: Set[str]) -> str:
     return f"no job{tagged} matches {text!r}" if is_pattern(text) else f"no such job{tagged}: {text!r}"
 
 
-def _find(questions: Questions, text: str, also_bad: bool) -> Iterator[str]:
+def _find(catalog: Catalog, text: str, also_bad: bool) -> Iterator[str]:
     # An id that has backslashes of its own comes first; else each of them takes the next character literally.
     jobids = (_unescape(text) or "",) if is_pattern(text) else (text, _ESCAPED.sub(r"\1", text))
     for jobid in dict.fromkeys(jobids):
-        if questions.has_job(jobid, also_bad):
+        if catalog.has_job(jobid, also_bad):
             yield jobid
             return
 

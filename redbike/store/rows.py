@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from redbike.config.options import find_all_of, find_backfill, list_texts
 from redbike.store.blackouts import OF_JOB, Blackout
+from redbike.store.catalog import Catalog
 from redbike.store.namespace import DATA_PAGE, PAGE, Part, read_json, split
-from redbike.store.questions import Questions
 from redbike.store.records import Membership, Pause, decode
 from redbike.store.scripts import Call, Reply
 
@@ -32,7 +32,7 @@ class Rows(Part):
         Or only for those of `jobids` that are there.
         """
         keys = self._namespace.keys
-        for page in split(Questions(self._namespace).list_schedules(jobids), DATA_PAGE):
+        for page in split(Catalog(self._namespace).list_schedules(jobids), DATA_PAGE):
             jobids = [jobid for jobid, _ in page]
             asked = [("hmget", key, jobids) for key in (keys.options, keys.data, keys.pauses)]
             asked.append(("hmget", keys.blackouts, [f"{OF_JOB}{jobid}" for jobid in jobids]))

@@ -9,7 +9,7 @@ one method for each: `pack_…` and `read_…`. They are grouped by who needs th
 groups. `redbike.store.keys` describes the keys, ``docs/scripts.rst`` tells how to write a script.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from redbike.store.alerts import Alerts
 from redbike.store.backfill import looks_like_one
 from redbike.store.backfills import Backfills
 from redbike.store.blackouts import Blackouts
+from redbike.store.catalog import Catalog
 from redbike.store.coming import Coming
 from redbike.store.every_host import HostNotes
 from redbike.store.groups import Groups
@@ -36,7 +37,7 @@ from redbike.store.live import LiveOutput
 from redbike.store.log import Events, Log
 from redbike.store.misplaced import Misplaced
 from redbike.store.names import check_queue_name
-from redbike.store.namespace import PAGE, Namespace, make_tag
+from redbike.store.namespace import PAGE, Namespace
 from redbike.store.outbox import Outbox
 from redbike.store.outputs import Outputs
 from redbike.store.overview import JobLister
@@ -49,6 +50,7 @@ from redbike.store.records import decode, encode
 from redbike.store.rows import Rows
 from redbike.store.runs import Runs
 from redbike.store.scripts import Scripts
+from redbike.store.signals import Signals
 from redbike.store.timeline import Timeline
 from redbike.store.tokens import Tokens
 from redbike.store.totals import Counts, Depths, Totals
@@ -125,6 +127,7 @@ class Store:
         self.quotas = Quotas(namespace)
         self.misplaced = Misplaced(namespace)
         self.upkeep = Upkeep(namespace)
+        self.signals = Signals(namespace)
         self.pauses = Pauses(namespace)
         self.blackouts = Blackouts(namespace)
         self.backfills = Backfills(namespace)
@@ -144,6 +147,7 @@ class Store:
         self.rewinds = Rewinds(namespace)
         self.workers = Workers(namespace)
         self.alerts = Alerts(namespace)
+        self.catalog = Catalog(namespace)
         self.questions = Questions(namespace)
         self.rows = Rows(namespace)
         self.hosts = HostNotes(namespace)
@@ -219,36 +223,6 @@ class Store:
         """Return `queue_to_set`, as it is now: it reads nothing from the server any more."""
         freeze: Callable[[], QueueFor] | None = getattr(self._to_set, "freeze", None)
         return partial(_name_queue, freeze() if freeze else self._to_set)
-
-    def halt(self) -> None:
-        """Tell every dispatcher and worker that runs now to stop after its current job."""
-        self._namespace.run("halt", signal="HALT", request=make_tag())
-
-    def pass_halt_on(self) -> None:
-        """Leave the token that woke this process to the next one."""
-        self._namespace.run("halt")
-
-    def clear_control(self) -> None:
-        """Take back a HALT for those that have not read it yet."""
-        self._namespace.ask("delete", self.keys.control, self.keys.halt)
-
-    def read_control(self) -> str:
-        """Return the control signal with its time, or ""."""
-        return decode(self._namespace.ask("get", self.keys.control))
-
-    def read_signals(self) -> dict[str, str]:
-        """Return the control signal of each shard that answers, by its prefix."""
-        return {self.keys.prefix: self.read_control()}
-
-
-def has_new_halt(known: dict[str, str], signals: Mapping[str, str]) -> bool:
-    """Tell whether one of `signals` is a HALT that is not `known`; both are by prefix.
-
-    Each shard is compared with itself: each has a time of its own for the same HALT, and some may be away. The first
-    signal of a shard becomes `known`.
-    """
-    found = [known.setdefault(prefix, signal) != signal != "" for prefix, signal in signals.items()]
-    return any(found)
 
 
 def _name_queue(queue_for: QueueFor, jobid: str) -> str:

@@ -129,7 +129,7 @@ class Selection:
         flags: dict[str, Any] = {name: True for name in FLAGS if getattr(self, name)}
         if not (self.queue or self.status or self.tag or flags):
             # Ids alone are read much faster.
-            return expand(bike.store.questions, [self.pattern], also_bad=True)
+            return expand(bike.store.catalog, [self.pattern], also_bad=True)
         patterns = [] if self.pattern in ("", ALL) else [self.pattern]
         # Few of very many jobs may fit.
         jobs = bike.jobs(

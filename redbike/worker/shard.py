@@ -10,6 +10,7 @@ from redbike.errors import LoginRefused, RedbikeError, Unreachable
 from redbike.loop.loop import FAREWELL, REMINDER, Loop
 from redbike.loop.wakeup import Wakeup
 from redbike.store.next_state import EndedRun
+from redbike.store.run import Run
 from redbike.worker.ends import Ends
 from redbike.worker.source import Source
 
@@ -28,6 +29,7 @@ class Shard:
         self.is_away = False
         self.owed: list[EndedRun] = []  # the ends that it is to be told of once it answers
         self._changing = threading.Lock()  # of these two
+        self._left: list[Run] = []  # they have not begun, and are to be given back once it answers
         self._telling = threading.Lock()
         self._told_at, self._is_refused = 0.0, False  # when it was logged that it is away, and whether by its login
         self.wakeup: Wakeup | None = None
@@ -86,6 +88,18 @@ class Shard:
                 self.owed = [*self.owed, *ended]
             return self.is_away
 
+    def leave(self, runs: list[Run]) -> None:
+        """Leave runs that have not begun to the next `give_back`: it does not answer."""
+        self._left += runs
+
+    def give_back(self) -> None:
+        """Give back what was left, and what was taken by a take whose reply was lost. Raise `Unreachable`."""
+        while self._left:
+            tag = self._left[0].tag
+            self.store.runs.release([run for run in self._left if run.tag == tag])
+            self._left = [run for run in self._left if run.tag != tag]
+        self.source.give_back()
+
     def tell_owed(self, patience: float = 0.0) -> None:
         """Tell it of all ends that are owed. Raise `Unreachable` after `patience` seconds."""
         with self._telling:
@@ -131,7 +145,7 @@ class Shard:
         """
         try:
             self.tell_owed(max(0.0, began + FAREWELL - time.monotonic()))
-            self.source.give_back()
+            self.give_back()
         except RedbikeError as error:
             names = ", ".join(run.jobid for run, _ in self.owed)
             said = f"{names}: the end of its run could not be stored, so it will count as lost" if names else ""

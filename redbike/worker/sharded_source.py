@@ -62,7 +62,7 @@ class ShardedSource(Source):
             return []
         try:
             # Not the same take again: it may have taken long ago, and more than there are slots now.
-            shard.source.give_back()
+            shard.give_back()
             found = shard.source.take(most, skipped, patience=0.0)
         except Unreachable as error:
             self._pass_over(shard, error)
@@ -125,7 +125,7 @@ class ShardedSource(Source):
             self._pass_over(shard, error)
             return False
         if key == shard.store.keys.halt:
-            shard.source.check_halt()
+            self._loop.check_halt(shard.store.signals.read_all())
         shard.token = key or ""
         self._queues.note_token(shard.queues.get(shard.token, ""))
         return key is not None
@@ -183,7 +183,7 @@ class ShardedSource(Source):
             return shard.source.release(runs, patience=0.0)
         except Unreachable as error:
             shard.pass_over(error)
-            shard.source.leave(runs)
+            shard.leave(runs)
             return ["queue"] * len(runs)
 
     @property
@@ -199,7 +199,7 @@ class ShardedSource(Source):
                 kept += shard.source.keep_own(own, patience=0.0)
             except Unreachable as error:
                 shard.pass_over(error)
-                shard.source.leave(own)
+                shard.leave(own)
         return kept
 
     def _group(self, items: Sequence[T], get_jobid: Callable[[T], str]) -> list[tuple[Shard, list[T]]]:

@@ -42,14 +42,13 @@ class Source:
         self.store = store
         self._loop = loop
         with suppress(Unreachable):  # of a shard that is away, it is read before the first take
-            self.read_control()
+            loop.read_signal(store)
         self._queues = queues
         self._ends = ends
         self._presence = presence
         self._pipeline = store.scripts.pipeline_class(store.client, loop.stopping.is_set)
         self._unheard: list[EndedRun] = []  # the server was told of these ends, and has not answered yet
         self._asked = 0.0  # when jobs were last asked for, by the monotonic clock
-        self._left: list[Run] = []  # they have not begun, and are to be given back once the server answers
         self._ahead = ""  # the tag of a take that waits for a wake-up, or whose reply was lost
         self.when_idle: Callable[[], None] = lambda: None  # called after each of `list_naps` without a job
         self._shortest = math.inf  # seconds: the shortest timeout that one of the jobs taken last has of its own
@@ -71,7 +70,7 @@ class Source:
 
         Raise `Unreachable` after `patience` seconds.
         """
-        self.read_control()
+        self._loop.read_signal(self.store)
         for poll in islice(self._queues.polls(), skipped, None):
             if self._loop.stopping.is_set():
                 break
@@ -97,22 +96,11 @@ class Source:
         return self._check_halt(self.store.runs.read_take(reply, tag))
 
     def _pack_take(self, poll: Poll, tag: str, most: int, repeated: bool = False, idle_owner: str = "") -> Call:
-        return self.store.runs.pack_take(poll, tag, most, self.read_control(), repeated, idle_owner)
-
-    def read_control(self) -> str:
-        """Return the last signal before this worker began to take jobs. Raise `Unreachable`."""
-        known, prefix = self._loop.signals_at_start, self.store.keys.prefix
-        if prefix not in known:
-            known.setdefault(prefix, self.store.read_control())
-        return known[prefix]
-
-    def check_halt(self) -> None:
-        """Stop the loop if there was a HALT."""
-        self._loop.check_halt(self.store.read_signals())
+        return self.store.runs.pack_take(poll, tag, most, self._loop.read_signal(self.store), repeated, idle_owner)
 
     def _check_halt(self, taken: list[Run] | Literal["halted"]) -> list[Run]:
         if taken == "halted":
-            self.check_halt()
+            self._loop.check_halt(self.store.signals.read_all())
             return []
         self._shortest = min((run.deadline - run.start for run in taken if run.options), default=math.inf)
         return taken
@@ -169,21 +157,13 @@ class Source:
         return [run for run in taken if isinstance(run, Run)]
 
     def give_back(self) -> None:
-        """Give back what was taken by a take whose reply was lost, and what was left. Raise `Unreachable`."""
-        while self._left:
-            tag = self._left[0].tag
-            self.store.runs.release([run for run in self._left if run.tag == tag])
-            self._left = [run for run in self._left if run.tag != tag]
+        """Give back what was taken by a take whose reply was lost. Raise `Unreachable`."""
         if self._ahead:
             call = self._pack_take(next(self._queues.polls()), self._ahead, 0, repeated=True)
             (reply,) = self._pipeline.run([call])
             if runs := [run for run in self.store.runs.read_take(reply, self._ahead) if isinstance(run, Run)]:
                 self.store.runs.release(runs)
             self._ahead = ""
-
-    def leave(self, runs: list[Run]) -> None:
-        """Leave runs that have not begun to the next `give_back`: the server does not answer."""
-        self._left += runs
 
     def finish(self) -> None:
         """Leave nothing to be done: the loop is over."""

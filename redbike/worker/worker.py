@@ -240,7 +240,7 @@ class Worker:
         return run.jobid
 
     def _take_one(self, poll: Poll, source: Source) -> Run | None:
-        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, source.read_control())
+        taken = source.store.runs.take(poll, self.presence.make_tag(), 1, self.loop.read_signal(source.store))
         return taken[0] if taken and taken != "halted" else None
 
     def _turn(self) -> None:

@@ -30,7 +30,7 @@ def ask_all(bike):
     """Ask each shard over a pipeline, and by a plain command."""
     for shard in bike.store.shards:
         shard.timeline.read_clock()
-        shard.read_control()
+        shard.signals.read()
 
 
 def find_pairs(cluster, bike):

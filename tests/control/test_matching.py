@@ -51,31 +51,31 @@ def test_an_escaped_id_matches_itself_alone(client, store, jobid, others, is_the
         client.hset(key, mapping=dict.fromkeys(ids, "STOP"))
     found = [jobid] if is_there else []
     assert [name.decode() for name, _ in client.hscan_iter(key, pattern)] == found
-    assert list(expand(store.questions, [pattern], may_miss=True)) == found
-    assert list(expand(store.questions, [f"{pattern}*"], may_miss=True)).count(jobid) == len(found)
+    assert list(expand(store.catalog, [pattern], may_miss=True)) == found
+    assert list(expand(store.catalog, [f"{pattern}*"], may_miss=True)).count(jobid) == len(found)
     fits = compile_patterns([pattern])
     assert fits(jobid)
     assert not any(map(fits, others - {jobid}))
     if not is_there:
         with pytest.raises(NoSuchJob):
-            list(expand(store.questions, [pattern]))
+            list(expand(store.catalog, [pattern]))
 
 
 @pytest.mark.parametrize("wild", ["*", "?", "[", "\\", "\\*"])
 def test_the_longest_id_can_be_escaped(client, store, wild):
     jobid = (wild * 512)[:512]
     client.hset(store.keys.schedules, mapping={jobid: "STOP", "a": "STOP"})
-    assert list(expand(store.questions, [escape(jobid)])) == [jobid]
-    assert list(expand(store.questions, [f"{escape(jobid[1:])}?", escape(jobid[:511]) + "*"], may_miss=True)) == [jobid]
+    assert list(expand(store.catalog, [escape(jobid)])) == [jobid]
+    assert list(expand(store.catalog, [f"{escape(jobid[1:])}?", escape(jobid[:511]) + "*"], may_miss=True)) == [jobid]
     for beyond in (f"{escape(jobid)}*", f"*{escape(jobid)}", f"{escape(jobid[1:])}[ab]"):
         with pytest.raises(BadJobId, match=r"bytes, 1 to 512 are allowed"):
             check_pattern(beyond)
 
 
 def test_an_escaped_id_is_found_without_a_scan(store, monkeypatch):
-    monkeypatch.setattr(type(store.questions), "list_matching", None)
+    monkeypatch.setattr(type(store.catalog), "list_matching", None)
     with pytest.raises(NoSuchJob):
-        list(expand(store.questions, [escape("remind:*")]))
+        list(expand(store.catalog, [escape("remind:*")]))
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ JOBS = ["nightly:A", "nightly:B", "n:A", "star*:A", "q?:A", "back\\slash:A", "[x
 
 
 @pytest.fixture
-def questions(store):
+def catalog(store):
     for jobid in JOBS:
         set_job(store, jobid, "EVERY:1h@0", 1e10)
-    return store.questions
+    return store.catalog
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def questions(store):
         (["*"], JOBS),
     ],
 )
-def test_a_text_names_jobs(questions, texts, found):
+def test_a_text_names_jobs(catalog, texts, found):
     if found:
-        named = list(expand(questions, texts))
+        named = list(expand(catalog, texts))
         assert sorted(named) == sorted(found)
         assert len(named) == len(set(named))
     else:
         with pytest.raises(NoSuchJob):
-            list(expand(questions, texts))
+            list(expand(catalog, texts))
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_a_text_names_jobs(questions, texts, found):
         (["star\\*:A"], ["star*:A"]),
     ],
 )
-def test_tags_choose_among_jobs_and_only_options_are_read_for_that(questions, client, prefix, texts, found):
+def test_tags_choose_among_jobs_and_only_options_are_read_for_that(catalog, client, prefix, texts, found):
     key = f"{prefix}-options"
     stored = {"n:A": "b x", "nightly:A": "x", "star*:A": "a y", "nightly:B": "z"}
     client.hset(key, mapping={jobid: json.dumps({"tags": tags}) for jobid, tags in stored.items()})
     client.hset(key, mapping={"é:A": '{"note":"x"}', "q?:A": "damaged"})
-    assert sorted(expand(questions, texts, tags={"x", "y"})) == found
+    assert sorted(expand(catalog, texts, tags={"x", "y"})) == found
     client.config_resetstat()
-    assert list(questions.list_tagged("*", {"gone"})) == []
+    assert list(catalog.list_tagged("*", {"gone"})) == []
     calls = client.info("commandstats")
     assert calls["cmdstat_hscan"]["calls"] == 1, "all of them are one page"
     assert not calls.keys() & {"cmdstat_hmget", "cmdstat_hget", "cmdstat_hexists"}
@@ -78,23 +78,23 @@ def test_tags_choose_among_jobs_and_only_options_are_read_for_that(questions, cl
         *((text, True, "no ") for text in ("gone:A", "gone\\*:A", escape("gone*:A"))),
     ],
 )
-def test_what_names_no_job_is_quoted(questions, text, may_match_none, said):
+def test_what_names_no_job_is_quoted(catalog, text, may_match_none, said):
     with pytest.raises(NoSuchJob) as refused:
-        list(expand(questions, ["nightly:A", text], may_match_none=may_match_none))
+        list(expand(catalog, ["nightly:A", text], may_match_none=may_match_none))
     assert str(refused.value).startswith(said)
 
 
 @pytest.mark.parametrize("text", ["gone:*", "gone:?", "[g]one:A"])
-def test_a_pattern_may_match_none(questions, text):
-    assert list(expand(questions, [text, "n:A"], may_match_none=True)) == ["n:A"]
+def test_a_pattern_may_match_none(catalog, text):
+    assert list(expand(catalog, [text, "n:A"], may_match_none=True)) == ["n:A"]
 
 
 @pytest.mark.parametrize(
     "text", ["", "a\nb*", "x" * 513, "[a", "a[", "a[]", "x[b-", "[a\\]", "a*[b", "\udcff*", "a*\\", 7]
 )
-def test_a_text_that_is_no_pattern_is_refused_before_anything_else(questions, text):
+def test_a_text_that_is_no_pattern_is_refused_before_anything_else(catalog, text):
     with pytest.raises(BadJobId) as refused:
-        next(expand(questions, ["nightly:A", text]))
+        next(expand(catalog, ["nightly:A", text]))
     assert repr(text)[:20] in str(refused.value)
 
 

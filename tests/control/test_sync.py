@@ -391,7 +391,7 @@ def test_a_job_that_was_never_set_is_gone_with_its_row(bike, file):
     assert words(found) == [("bad", "a:A"), ("added", "b:A")]
     assert list(fsck(bike.store)) == []
     assert words(bike.sync_file(file(f"b:A,{HOURLY}"), prune=True)) == [("unchanged", "b:A"), ("removed", "a:A")]
-    assert [jobid for jobid, _ in bike.store.questions.list_statuses()] == ["b:A"]
+    assert [jobid for jobid, _ in bike.store.catalog.list_statuses()] == ["b:A"]
     assert list(fsck(bike.store)) == []
 
 

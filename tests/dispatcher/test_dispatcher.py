@@ -30,7 +30,7 @@ def running(store):
     yield lambda settings=None, **more: threads.append(
         start(partial(Dispatcher(store, settings or Settings()).dispatch, **more))
     )
-    store.halt()
+    store.signals.halt()
     join(*threads)
 
 
@@ -390,7 +390,7 @@ def test_the_time_that_is_kept_is_never_after_a_job_that_is_still_due(store, dis
 
 
 def test_a_dispatcher_that_no_token_reaches_sees_a_halt_all_the_same(store, dispatcher):
-    store.halt()
+    store.signals.halt()
     store.client.delete(store.keys.halt)
     dispatcher.dispatch()
 

@@ -150,7 +150,7 @@ def test_a_dispatcher_forgets_in_small_steps_and_says_so(bike, caplog):
     steps = []
     wait_until(lambda: steps.append(1) or not dispatcher._forgetting.go_on(float("inf"), dispatcher._surveyed.is_ripe))
     assert len(steps) == 3
-    assert [jobid for jobid, _ in bike.store.questions.list_schedules()] == ["kept:A"]
+    assert [jobid for jobid, _ in bike.store.catalog.list_schedules()] == ["kept:A"]
     assert "forgot 120 one-offs that have ended, by forget-after" in caplog.text
     assert (
         f'redbike_forgotten_jobs_total{{prefix="{bike.store.keys.prefix}"}} 120.0'

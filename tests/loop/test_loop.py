@@ -148,7 +148,7 @@ def test_an_idle_worker_that_is_cut_off_goes_on(store, worker):
             store.client.client_kill_filter(_id=number)
         set_job(store, f"{n}:A", "EVERY:1h@0", "now")
         wait_until(lambda number=n: len(worker.runner.worker.worked) == number + 1)
-    store.halt()
+    store.signals.halt()
     join(thread)
     assert worker.runner.worker.worked == [f"{n}:A" for n in range(ROUNDS)]
     states = store.questions.inspect(worker.runner.worker.worked)

@@ -64,7 +64,7 @@ def test_what_people_change_is_heard_once_each_and_programs_are_not(bike):
     bike.pause("a:A", "b:A")
     bike.resume("a:A")
     bike.resume("b:A")
-    bike.store.halt()
+    bike.store.signals.halt()
     bike.control("HALT")
     heard = take(events, 7)
     assert all(isinstance(change, LogEntry) and change.who == "me@here" for change in heard)

@@ -171,11 +171,11 @@ def test_a_long_reason_is_cut_between_characters(store, letter):
 
 def test_the_list_is_bounded_and_keeps_the_newest(store):
     push_old(store, 10_005)
-    store.noted_as(ME).halt()
+    store.noted_as(ME).signals.halt()
     assert store.client.llen(store.keys.log) == 10_000
     rows = list(store.log.list_entries())
     assert (rows[0].action, rows[1].time, rows[-1].time, len(rows)) == ("halt", 10_004.0, 6.0, 10_000)
-    store.noted_as(ME).halt()
+    store.noted_as(ME).signals.halt()
     assert store.client.llen(store.keys.log) == 10_000
 
 
@@ -187,7 +187,7 @@ def test_entries_are_read_once_each_while_others_are_added_or_dropped(store, mon
     for row in store.log.list_entries():
         found.append(row.time)
         if meanwhile == "added":
-            store.noted_as(ME).halt()
+            store.noted_as(ME).signals.halt()
         else:
             store.client.ltrim(store.keys.log, 0, 0)
     assert found == [*seen]

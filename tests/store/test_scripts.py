@@ -62,7 +62,7 @@ def test_one_script_after_the_other_uses_the_same_connection(client, store):
 def test_threads_share_no_connection(client, store):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: set_job(store, f"{number}:A", "STOP", None), range(400)))
-    assert len(dict(store.questions.list_statuses())) == 400
+    assert len(dict(store.catalog.list_statuses())) == 400
     assert 1 <= len(running(client)) <= 8
 
 
@@ -122,7 +122,7 @@ def test_a_forked_process_has_a_connection_of_its_own(client, store):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     set_job(store, "c:A", "STOP", None)
     assert running(client) == before
-    assert set(dict(store.questions.list_statuses())) == {"a:A", "b:A", "c:A"}
+    assert set(dict(store.catalog.list_statuses())) == {"a:A", "b:A", "c:A"}
 
 
 WRONG = {

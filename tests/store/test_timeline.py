@@ -127,7 +127,7 @@ def test_those_that_have_ended_long_enough_ago_are_forgotten_and_others_stay(sto
     assert store.at(NOW - 1).timeline.forget() == (0, False)
     assert dump(store) == before
     assert store.at(NOW).timeline.forget() == (2, False)
-    assert {jobid for jobid, _ in store.questions.list_schedules()} == {
+    assert {jobid for jobid, _ in store.catalog.list_schedules()} == {
         *("flies:A", "waits:A", "again:A", "row:A", "ripe later:A", "text:A")
     }
     assert client.zrange(store.keys.spent, 0, -1, withscores=True) == [

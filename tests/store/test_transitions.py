@@ -198,7 +198,7 @@ VERBS: dict[str, Verb] = {
     "end lost": lambda store, run: end(store, run, NextState("due", START, "lost", "0 1"), now=START + LEASE),
     "end stale": lambda store, run: end(store, NOBODY, NextState("unset"), now=NOW),
     "release": lambda store, run: store.at(NOW).runs.release([run]),
-    "halt": lambda store, run: store.at(NOW).halt(),
+    "halt": lambda store, run: store.at(NOW).signals.halt(),
     "probe": lambda store, run: store.questions.find_refusal(),
     "acknowledge": lambda store, run: store.rewinds.acknowledge([Rewind(1.0, 2.0, 3.0)]),
     "token": lambda store, run: store.at(NOW).tokens.add(Token("ci", "read", (), None, NOW, "me", "")),
@@ -620,10 +620,10 @@ def test_a_queue_full_of_ids_that_are_gone_is_worked_off_in_bounded_steps(store,
 
 def test_a_halt_is_seen_by_those_that_were_there_before_it(store):
     STATES["queue"](store)
-    control = store.read_control()
-    store.at(NOW).halt()
+    control = store.signals.read()
+    store.at(NOW).signals.halt()
     assert take(store, "old", control=control) == "halted"
-    assert isinstance(take(store, "new", control=store.read_control()), Run)
+    assert isinstance(take(store, "new", control=store.signals.read()), Run)
 
 
 def test_failures_are_bounded_and_the_oldest_go_first(client, prefix):
@@ -832,5 +832,5 @@ def test_there_is_one_token_however_much_there_is_to_wake_for(store, client):
     for n in range(3):
         set_job(store.at(START), f"{n}:A", OLD, START)
         set_job(store.at(START), f"later{n}:A", OLD, LATER - n)
-        store.at(START).halt()
+        store.at(START).signals.halt()
     assert [client.llen(key) for key in (store.keys.wake(QUEUE), store.keys.wakeup, store.keys.halt)] == [1, 1, 1]

@@ -15,7 +15,8 @@ from redbike.store.inspection.fsck import fsck
 from redbike.store.past_runs import RunSearch
 from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
-from redbike.store.store import Store, has_new_halt
+from redbike.store.signals import has_new_halt
+from redbike.store.store import Store
 from redbike.worker import shard, source
 from redbike.worker.leaving import Left, hand_back
 from redbike.worker.worker import Worker
@@ -47,21 +48,21 @@ def store(nodes):
 @pytest.mark.parametrize("number", [0, 1])
 def test_an_old_halt_is_not_a_new_one_because_a_shard_goes_away_or_comes_back(nodes, store, number):
     gone, other = nodes[number], store.shards[1 - number]
-    store.halt()
+    store.signals.halt()
     before = Loop(store)
     gone.kill()
     meanwhile = Loop(store)
-    known = store.read_signals()
+    known = store.signals.read_all()
     assert list(known) == [other.keys.prefix]
     for loop in (before, meanwhile):
         assert loop.goes_on()
     gone.start()
     for loop in (before, meanwhile):
         assert loop.goes_on()
-    assert not has_new_halt(known, store.read_signals())
+    assert not has_new_halt(known, store.signals.read_all())
     # A new one counts, whichever of them has heard of it.
-    store.shards[number].halt()
-    assert has_new_halt(known, store.read_signals())
+    store.shards[number].signals.halt()
+    assert has_new_halt(known, store.signals.read_all())
     for loop in (before, meanwhile):
         assert not loop.goes_on()
 
@@ -70,7 +71,7 @@ def test_a_halt_counts_where_there_was_none(nodes, store):
     loop = Loop(store)
     assert loop.goes_on()
     nodes[0].kill()
-    store.shards[1].halt()
+    store.shards[1].signals.halt()
     assert not loop.goes_on()
 
 
@@ -175,7 +176,7 @@ def test_a_worker_that_stops_tells_a_shard_that_is_back_what_it_owes(nodes, stor
     wait_until(worker.source.list_owed)
     assert [run.jobid for run, _ in worker._list_left().ended] == [jobids[0]]
     nodes[0].start()
-    store.halt()
+    store.signals.halt()
     join(thread)
     assert count_runs(store) == {jobids[0]: 1}
     assert not any(list(fsck(shard)) for shard in store.shards)

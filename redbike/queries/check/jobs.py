@@ -81,7 +81,7 @@ class JobsCheck:
         with translate_errors():
             total = self._store.client.hlen(self._store.keys.schedules)
         # The job of a backfill says what there is to say of its occurrences.
-        for jobid, text in self._store.backfills.leave_out(self._store.questions.list_schedules()):
+        for jobid, text in self._store.backfills.leave_out(self._store.catalog.list_schedules()):
             self.number += 1
             if report and self.number % PAGE == 0:
                 report(self.number, max(self.number, total))
@@ -164,7 +164,7 @@ class JobsCheck:
 
     def _check_statuses(self) -> Iterator[Finding]:
         now, suspects = self._store.timeline.read_clock(), list[str]()
-        for jobid, record in self._store.questions.list_statuses():
+        for jobid, record in self._store.catalog.list_statuses():
             status = Status.parse(record)
             if is_of_clock(status, now):
                 suspects.append(jobid)

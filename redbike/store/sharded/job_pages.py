@@ -84,7 +84,7 @@ class JobPager:
         return JobPage(jobs, total, total, self._find_rest(has_rest))
 
     def _walk_in_order(self, has_rest: bool) -> Iterator[Step]:
-        last, size, keep_tagged = self.cursor.entry, ROWS, self.shards[0].whole.questions.keep_tagged
+        last, size, keep_tagged = self.cursor.entry, ROWS, self.shards[0].whole.catalog.keep_tagged
         while True:
             page = self._read_ranks(last, size)
             for step in walk_ranks([page], Cursor(missed=self.missed)):

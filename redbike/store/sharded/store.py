@@ -12,7 +12,7 @@ from redbike.store.sharded.merging import find_shard_of
 from redbike.store.sharded.missing import describe_silent, name_silent
 from redbike.store.sharded.pipeline import SharedPipeline
 from redbike.store.sharded.places import find_shard
-from redbike.store.sharded.routes import Shards, nothing, reachable, tell_all, union
+from redbike.store.sharded.routes import Shards
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import QueueFor, Store
 
@@ -107,22 +107,6 @@ class ShardedStore(Store):
         """Return `queue_to_set`, as it is now."""
         frozen = lru_cache(None)(lambda number: self._shards[number].freeze_queues())
         return lambda jobid: frozen(self._shards.find(jobid))(jobid)
-
-    def halt(self) -> None:
-        """Tell every dispatcher and worker that runs now to stop after its current job."""
-        tell_all(nothing)(self._shards, lambda shard: shard.halt, (), {})
-
-    def clear_control(self) -> None:
-        """Take back a HALT for those that have not read it yet."""
-        tell_all(nothing)(self._shards, lambda shard: shard.clear_control, (), {})
-
-    def read_signals(self) -> dict[str, str]:
-        """Return the control signal of each shard that answers. Raise `Unreachable` if none does."""
-        return dict(reachable(union)(self._shards, lambda shard: shard.read_signals, (), {}))
-
-    def pass_halt_on(self) -> None:
-        """Leave the tokens that woke this process to the next one."""
-        reachable(nothing)(self._shards, lambda shard: shard.pass_halt_on, (), {})
 
 
 class Routed:

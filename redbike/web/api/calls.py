@@ -70,7 +70,7 @@ class Call:
     def known_jobid(self) -> str:
         """`jobid`. Raise `NoSuchJob` if there is no such job."""
         jobid = self.jobid
-        if not self.site.bike.store.questions.has_job(jobid, also_bad=True):
+        if not self.site.bike.store.catalog.has_job(jobid, also_bad=True):
             raise NoSuchJob(f"no such job: {jobid!r}")
         return jobid
 

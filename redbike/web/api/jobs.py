@@ -80,7 +80,7 @@ def set_job(call: Call) -> Answer:
     parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
     # Another request may set it just now.
     with call.site.memory.changing:
-        is_new = not call.site.bike.store.questions.has_job(jobid)
+        is_new = not call.site.bike.store.catalog.has_job(jobid)
         if not is_new and call.headers.get("if-none-match") == "*":
             raise Problem(412, f"there is a job {jobid!r}, and If-None-Match allows only a new one")
         if parsed.never_runs and _rests(setter.store, jobid):

@@ -90,7 +90,7 @@ def _read_runs(call: Call, jobid: str | None) -> Page:
     past, fits = call.site.bike.store.past, call.compile() if jobid is None else bool
     jobids = None if jobid is None else [jobid]
     if call.tags:
-        jobids = list(expand(call.site.bike.store.questions, call.patterns, may_miss=True, tags=call.tags))
+        jobids = list(expand(call.site.bike.store.catalog, call.patterns, may_miss=True, tags=call.tags))
     failed, since = call.get_flag("failed"), call.get_time("since", looks_back=True)
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
@@ -120,7 +120,7 @@ def list_failures(call: Call) -> Answer:
     store, fits = call.site.bike.store, call.compile()
     past = store.past
     if call.tags:
-        tagged = frozenset(expand(store.questions, call.patterns, may_miss=True, tags=call.tags))
+        tagged = frozenset(expand(store.catalog, call.patterns, may_miss=True, tags=call.tags))
         fits = compile_both(fits, tagged.__contains__)
 
     def read(place: str) -> tuple[list[tuple[str, Row]], str | None]:
@@ -199,7 +199,7 @@ def list_agenda(call: Call) -> Answer:
     followers = chain.from_iterable(bike.store.coming.list_followers()) if call.permit.jobs else ()
     hidden = call.list_hidden(filter(fits, followers))
     if hidden or (call.permit.jobs and patterns):
-        found = expand(bike.store.questions, patterns or call.permit.jobs, may_miss=True)
+        found = expand(bike.store.catalog, patterns or call.permit.jobs, may_miss=True)
         patterns = [escape(jobid) for jobid in found if fits(jobid) and jobid not in hidden]
         if not patterns:
             return _answer(Page([], None))

@@ -46,7 +46,7 @@ def limit_queue(call: Call) -> Answer:
 
 def halt(call: Call) -> Answer:
     """Stop every dispatcher and worker that runs now."""
-    call.steerer.store.halt()
+    call.steerer.store.signals.halt()
     return Answer(status=204)
 
 

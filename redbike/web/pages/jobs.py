@@ -255,10 +255,10 @@ def _name(kind: str, text: str, href: str) -> Found:
 
 def _find_jobs(site: Site, text: str) -> tuple[list[str], bool]:
     """Return the ids of jobs with `text` in them, and whether there may be more: so many jobs are not all looked at."""
-    questions, exact, wanted = site.bike.store.questions, list[str](), text.lower()
+    catalog, exact, wanted = site.bike.store.catalog, list[str](), text.lower()
     with suppress(BadJobId):
-        exact = [text] if questions.has_job(check_jobid(text), also_bad=True) else []
-    found, are_all = questions.search(find_within(text), MOST * 10, SEARCH_TIMEOUT)
+        exact = [text] if catalog.has_job(check_jobid(text), also_bad=True) else []
+    found, are_all = catalog.search(find_within(text), MOST * 10, SEARCH_TIMEOUT)
     nearest = sorted(
         {*exact, *found},
         key=lambda jobid: (jobid != text, jobid.lower() != wanted, not jobid.lower().startswith(wanted), jobid),

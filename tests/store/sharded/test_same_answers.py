@@ -138,7 +138,7 @@ QUESTIONS = {
     "counts": lambda bike: count(bike.store.counts.read().items()),
     "totals": lambda bike: str(dataclasses.replace(bike.store.totals.read(), unarchived=0)),
     "soonest": lambda bike: len(bike.store.timeline.list_soonest(5)),
-    "search": lambda bike: sorted(bike.store.questions.search("*", 99, 9.0)[0]),
+    "search": lambda bike: sorted(bike.store.catalog.search("*", 99, 9.0)[0]),
     "pages": lambda bike: sorted(walk(bike, JobSearch())),
     "pages by next": lambda bike: part(walk(bike, JobSearch(by_next=True))),
     "pages of planned jobs": lambda bike: walk(bike, JobSearch(planned=True)),

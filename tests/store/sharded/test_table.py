@@ -34,6 +34,7 @@ OF_ONE = {
     "outbox": {"list_bad"},
     "overview": {"count_sources", "find_order", "read_ranks"},
     "questions": {"inspect_tags"},
+    "signals": {"read"},
     "queue_limits": {"rebuild_slots", "count_flying", "inspect"},
     "quotas": {"read", "postpone", "hold", "look", "free", "give"},
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
