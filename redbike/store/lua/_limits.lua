@@ -53,6 +53,11 @@ local function make_limits()  -- its functions that read and write limits
   end
   function limiter.is_paused(limits) return limits.paused and limiter.end_of_pause(limits) > now end
 
+  function limiter.last_pause(limits)  -- also one whose end no dispatcher has noted yet
+    if not limits.paused or limiter.is_paused(limits) then return limits.last end
+    return {since = limits.paused.since, ended = stamp(limiter.end_of_pause(limits) - 0.000001)}
+  end
+
   function limiter.slot_of(name, job) return name .. '\n' .. job end
   function limiter.range_of_slots(name) return '[' .. name .. '\n', '(' .. name .. '\v' end
 

@@ -38,10 +38,10 @@ local function make_limiter(always)  -- nil if no queue has limits, unless it is
 
   -- Of the queues. Returns the first and the last instant of the last pause of each, or of all.
   function limiter.read_limits(all)
-    local found = {}
+    local found, common = {}, limiter.last_pause(all)
     for _, home in ipairs(queue) do
       home.limits = limiter.limits_of(home.name)
-      local last, common = home.limits.last or all.last, all.last
+      local last = limiter.last_pause(home.limits) or common
       if last and common and (tonumber(last.ended) or 0) < (tonumber(common.ended) or 0) then
         last = common
       end
