@@ -7,7 +7,7 @@ Then the script that is to end the run commits nothing. It replies with the sche
 from dataclasses import replace
 
 from redbike.config.settings import Settings
-from redbike.loop.occurrences import JUST_BEFORE, decide_next
+from redbike.loop.occurrences import JUST_BEFORE, decide_next, keep_failed
 from redbike.loop.policies import Why, decide_rescheduled
 from redbike.schedule.parser import is_one_off
 from redbike.store.enums import Left, Outcome
@@ -68,7 +68,7 @@ def _decide_paused(run: Run, next_state: NextState, settings: Settings, since: f
 
 def decide_cancelled(run: Run, settings: Settings, now: float, why: Why = "") -> NextState:
     """Decide for a job whose run was cancelled: at its next occurrence. It has neither failed nor succeeded."""
-    decided = decide_rescheduled(run, settings, now, why=why, retried=True)
+    decided = keep_failed(decide_rescheduled(run, settings, now, why=why, retried=True), run.failed)
     return replace(decided, left=f"{Left.WAS_CANCELLED}{Left.NOTHING}", outcome=Outcome.CANCELLED)
 
 
@@ -91,6 +91,8 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     once = is_one_off(schedule)
     if once and schedule != run.schedule:
         return _give_up_retry(asked_for)
+    if next_state.place == "stop" and schedule == run.schedule:
+        return replace(asked_for, stops=True)
     if next_state.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
         tried = replace(RetryState.parse(next_state.retry_state), failed=0)

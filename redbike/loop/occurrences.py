@@ -137,11 +137,19 @@ def find_expiry(run: Run, schedule: Schedule, settings: Settings) -> float | Non
 def give_up_expired(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState:
     """Decide for a job whose occurrence has not begun in time: at its next one after `now`."""
     next_state = decide_next(run, schedule, settings, now, retried=True, outcome=None, has_expired=True)
-    kept = replace(RetryState.parse(next_state.retry_state), failed=run.failed)
+    next_state = keep_failed(next_state, run.failed)
     if next_state.due is None and (schedule.runs_once or run.was_asked_for):
         # It never ran: its due time is kept, as `lua/skip.lua` keeps it.
-        kept = replace(kept, due=run.due, after=run.due)
-    return replace(next_state, retry_state=kept.format() if kept != RetryState() else "")
+        kept = replace(RetryState.parse(next_state.retry_state), due=run.due, after=run.due)
+        return replace(next_state, retry_state=kept.format())
+    return next_state
+
+
+def keep_failed(next_state: NextState, failed: int) -> NextState:
+    """Keep how many occurrences have failed in a row, for one that has neither failed nor succeeded."""
+    if not failed:
+        return next_state
+    return replace(next_state, retry_state=replace(RetryState.parse(next_state.retry_state), failed=failed).format())
 
 
 def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float) -> NextState | None:
@@ -157,4 +165,4 @@ def give_up_paused(run: Run, schedule: Schedule, settings: Settings, now: float)
         return None
     # What came due after the pause waits for its worker, which may have been busy.
     next_state = decide_next(run, schedule, settings, min(now, ended), retried=True, outcome=None)
-    return replace(next_state, paused=next_state.paused + 1)
+    return keep_failed(replace(next_state, paused=next_state.paused + 1), run.failed)

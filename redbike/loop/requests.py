@@ -9,13 +9,12 @@ from typing import Any
 from redbike.config.options import NO_CHANGES, OptionChanges, parse_options
 from redbike.config.settings import Settings, override
 from redbike.errors import BadConfig, BadJobId, BadSchedule, quoted
-from redbike.loop.occurrences import find_first_due
+from redbike.loop.occurrences import find_first_due, keep_failed
 from redbike.loop.policies import decide_rescheduled
 from redbike.loop.timefile import Timefile
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike, format_schedule
 from redbike.schedule.parser import EveryHost, is_one_off, parse
-from redbike.store.enums import Skip
 from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
@@ -175,17 +174,17 @@ def compute_cancellation(state: JobState, settings: Settings) -> Cancellation | 
     if due is None or state.running:
         return "idle"
     queue = state.waiting.queue if state.waiting else None
-    after = RetryState.parse(state.retry_state).after
+    tried = RetryState.parse(state.retry_state)
     # What came due since the job was paused is for whoever resumes it.
     until = state.pause.since if state.pause else state.now
-    run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=after)
+    run = Run(state.jobid, due, "", until, until, 0, 0, state.schedule, queue or "", after=tried.after)
     run.options = state.options
-    next_state = decide_rescheduled(run, override(settings, state.options), until, why="")
+    decided = decide_rescheduled(run, override(settings, state.options), until, why="")
+    next_state = keep_failed(decided, tried.failed)
     # CONTINUE goes on at once.
     goes_on = state.now if isinstance(next_state.due, str) else next_state.due
-    skipped: dict[str, int] = {Skip.MISSED: next_state.missed} if next_state.missed else {}
-    spent = goes_on is None and is_one_off(state.schedule)
-    return Cancellation(state.jobid, found, None, queue, goes_on, spent, skipped)
+    skipped, spent = next_state.skipped, goes_on is None and is_one_off(state.schedule)
+    return Cancellation(state.jobid, found, None, queue, goes_on, spent, skipped, next_state.retry_state)
 
 
 def _find_waiting(state: JobState) -> float | None:

@@ -106,7 +106,8 @@ class Cancellation:
     queue: str | None = None  # in which it waits
     due: float | None = None  # when it runs next; None for never
     spent: bool = False  # it never runs again because it is a one-off
-    skipped: dict[str, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
+    skipped: Mapping[Any, int] = field(default_factory=dict)  # occurrences that are passed over besides, by reason
+    retry_state: str = ""  # what stays of its retry state
 
 
 class Jobs(Part):
@@ -229,6 +230,8 @@ class Jobs(Part):
             given["spent"] = self._namespace.forget_after
         if each.due is not None:
             given["due"] = each.due
+        if each.retry_state:
+            given["retry_state"] = each.retry_state
         return self._namespace.pack("cancel", [each.queue] if each.queue else [], **given)
 
 

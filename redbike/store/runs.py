@@ -280,6 +280,8 @@ def _format_how(next_state: NextState) -> dict[str, Any]:
     how: dict[str, Any] = {}
     if next_state.place != "next":
         how["place"] = next_state.place
+    if next_state.stops:
+        how["stops"] = True
     if next_state.why:
         how["why"] = next_state.why
     if next_state.left != "-":

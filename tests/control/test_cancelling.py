@@ -56,18 +56,20 @@ def test_what_is_not_due_yet_is_not_cancelled(store, now, word):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "now", "catchup", "skipped", "next_run"),
+    ("schedule", "now", "settings", "skipped", "next_run"),
     [
         # What came due since is counted as after a run.
-        (OLD, START + 350, "last", {"cancelled": 1, "missed": 3}, START + 400),
-        (OLD, START + 350, "all", {"cancelled": 1}, START + 100),
+        (OLD, START + 350, {}, {"cancelled": 1, "missed": 3}, START + 400),
+        (OLD, START + 350, {"catchup": "all"}, {"cancelled": 1}, START + 100),
+        (OLD, START + 350, {"catchup": "all", "grace": 50.0}, {"cancelled": 1, "late": 2}, START + 300),
+        (OLD, START + 350, {"catchup": "all", "expires": 50.0}, {"cancelled": 1, "expired": 2}, START + 300),
         # It goes on at once.
-        ("CONTINUE", NOW, "last", {"cancelled": 1}, NOW),
+        ("CONTINUE", NOW, {}, {"cancelled": 1}, NOW),
     ],
 )
-def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, catchup, skipped, next_run):
+def test_the_schedule_goes_on_as_after_a_run(store, schedule, now, settings, skipped, next_run):
     set_job(store.at(START), JOB, schedule, START)
-    word, after = cancel(store, now, Settings(catchup=catchup))
+    word, after = cancel(store, now, Settings(**settings))
     assert (word, after.skipped, after.timeline) == ("cancelled", skipped, next_run)
 
 

@@ -316,6 +316,8 @@ AGAIN = [
             (NextState("die", why="lost"), 100.0),
         )
     ),
+    # Its worker has stopped it, and the run that is owed comes all the same.
+    (NextState("stop"), OWED, "EVERY:10@0", RUNS_OWED | {"stops": True}),
     # Where there is no next occurrence, no place is left: the rule has run out, or it continues whenever it is done.
     *((due(instant), OWED, "EVERY:10@0", RUNS_OWED) for instant in (None, "+0.000000")),
 ]

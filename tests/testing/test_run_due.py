@@ -274,3 +274,46 @@ def test_a_run_saves_something_for_its_next_try_and_its_result_is_kept(redbike):
     bike.set("import", "NOW")
     assert len(bike.run_due(until=timedelta(hours=1))) == 3
     assert bike.result("import") == [1, 2]
+
+
+@pytest.mark.parametrize("how", ["pause", "pause_queue", "cancel", "cancel_run"])
+def test_what_neither_failed_nor_succeeded_leaves_the_count_of_failed_occurrences(redbike, how):
+    def work(run):
+        if how == "cancel_run" and run.due == START + 200:
+            bike.cancel("job:A")
+        raise ValueError
+
+    options = {"stop_after": 2, "on_error": "reschedule", "catchup": "none"}
+    bike = redbike(Worker(work), now=START)
+    bike.set("job:A", f"EVERY:100@{START}", after=START, **options)
+    bike.run_due(START + 150, reraise=False)
+    if how == "cancel":
+        bike.run_due(START + 199)
+        bike.pause_all(until=START + 201)
+        bike.run_due(START + 200.5)
+        bike.cancel("job:A")
+    elif how != "cancel_run":
+        getattr(bike, how)("job:A" if how == "pause" else "A", until=START + 250)
+    runs = [run for run in bike.run_due(START + 1000, reraise=False) if run.due != START + 200]
+    assert times(runs) == [300]
+    assert bike.tell("job:A")["status"].startswith("DIE:")
+
+
+def test_what_its_worker_has_stopped_runs_once_more_if_somebody_asked_for_that(redbike):
+    def work(run):
+        if run.attempt == 1 and not bike.runs("job:A"):
+            bike.run("job:A")
+            raise StopWork
+
+    bike = redbike(Worker(work), now=START)
+    bike.set("job:A", "EVERY:1h")
+    assert len(bike.run_due(timedelta(days=1))) == 2
+    assert bike.tell("job:A")["schedule"] == "STOP"
+
+
+@pytest.mark.parametrize("data", [None, {"other": "data"}])
+def test_a_one_off_that_is_set_again_during_its_run_runs_again(redbike, data):
+    bike = redbike(Worker(lambda run: bike.runs("job:A") or bike.set("job:A", f"AT:{START}", data=data)), now=START)
+    bike.set("job:A", f"AT:{START}")
+    assert times(bike.run_due(START + 60)) == [0, 0]
+    assert bike.tell("job:A")["status"].startswith("STP:")

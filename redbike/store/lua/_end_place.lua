@@ -26,6 +26,7 @@ local function next_state(job, how, due, home, run, pause)  -- by how its run en
   end
   local at = due:sub(1, 1) == '+' and now + due or tonumber(due)
   local is_due = at and at <= now
+  if how.stops then stops[#stops + 1] = job end
   if pause then
     -- A run is held, unless it was taken or asked for since: then somebody wants it all the same.
     local owed = run.next:match(OWED .. '(%d+%.%d+)') or 0

@@ -6,7 +6,8 @@
 -- given  job; request: its tag; found: its schedule, timeline (score), queued and pause (records)
 --        and the tag of its run, where they are there; due: when the schedule goes on, missing for
 --        never; spent: if that is the end of a one-off, the setting forget-after; skipped: {reason:
---        occurrences that are passed over besides}; queues: that in which it waits
+--        occurrences that are passed over besides}; queues: that in which it waits; retry_state:
+--        what stays of it
 -- returns {'ok', 'cancelled' or 'unchanged': its run was cancelled before}, {'stale'}: it is not as
 --         it was found any more
 local job, found, run = given.job, given.found, run_of(call('HGET', running, given.job))
@@ -19,7 +20,8 @@ if run and run.cancelled then return {'ok', 'unchanged'} end
 local function drop()  -- its occurrence
   if found.queued then leave_queue(queue[1], job) end
   local tried = tonumber(retry_state_of(call('HGET', retry_states, job)).due)
-  change('HDEL', retry_states, {job})
+  local kept = given.retry_state
+  change(kept and 'HSET' or 'HDEL', retry_states, {job, kept})
   for reason, number in pairs(given.skipped) do count(reason, job, number) end
   local pause = pause_of(found.pause)
   -- A try waits for an instant of its own, which is to come.
