@@ -91,8 +91,6 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
     once = is_one_off(schedule)
     if once and schedule != run.schedule:
         return _give_up_retry(asked_for)
-    if next_state.place == "stop" and schedule == run.schedule:
-        return replace(asked_for, stops=True)
     if next_state.place == "due":
         # If this run is to happen again, that is the one that was asked for. It begins the count of failed ones again.
         tried = replace(RetryState.parse(next_state.retry_state), failed=0)
@@ -101,6 +99,8 @@ def decide_owed(run: Run, next_state: NextState, schedule: str) -> NextState:
             return replace(asked_for, due=due, retry_state=tried.format())
     if once:
         return asked_for
+    if next_state.place in ("stop", "unset") and schedule == run.schedule:
+        return replace(asked_for, stops=True)
     after = run.due
     if next_state.place == "next":
         if not isinstance(next_state.due, float):

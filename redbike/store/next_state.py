@@ -28,7 +28,7 @@ class NextState:
     paused: int = 0  # occurrences that were skipped because they came due while their queue was paused
     late: int = 0  # occurrences that were skipped because they were late by more than their grace
     expired: int = 0  # occurrences that were skipped because they would not begin in time
-    stops: bool = False  # its schedule is STOP from now on, and a run that is owed comes all the same
+    stops: bool = False  # its schedule is STOP from now on, and a run that is owed comes first
     has_expired: bool = False  # that of the run is skipped for this, too
     outcome: Outcome | None = Outcome.OK  # of the run; None if it has not begun, and is counted as skipped
     error: str = ""  # one line

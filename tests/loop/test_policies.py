@@ -312,12 +312,11 @@ AGAIN = [
             (due(110.0), 110.0 - JUST_BEFORE),
             (due(70.0), 70.0 - JUST_BEFORE),  # with catchup = all
             (NextState("die"), 100.0),
-            (NextState("unset"), 100.0),
             (NextState("die", why="lost"), 100.0),
         )
     ),
     # Its worker has stopped it, and the run that is owed comes all the same.
-    (NextState("stop"), OWED, "EVERY:10@0", RUNS_OWED | {"stops": True}),
+    *((NextState(place), OWED, "EVERY:10@0", RUNS_OWED | {"stops": True}) for place in ("stop", "unset")),
     # Where there is no next occurrence, no place is left: the rule has run out, or it continues whenever it is done.
     *((due(instant), OWED, "EVERY:10@0", RUNS_OWED) for instant in (None, "+0.000000")),
 ]

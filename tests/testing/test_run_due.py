@@ -299,11 +299,12 @@ def test_what_neither_failed_nor_succeeded_leaves_the_count_of_failed_occurrence
     assert bike.tell("job:A")["status"].startswith("DIE:")
 
 
-def test_what_its_worker_has_stopped_runs_once_more_if_somebody_asked_for_that(redbike):
+@pytest.mark.parametrize("error", [StopWork, UnsetJob])
+def test_what_its_worker_has_stopped_runs_once_more_if_somebody_asked_for_that(redbike, error):
     def work(run):
         if run.attempt == 1 and not bike.runs("job:A"):
             bike.run("job:A")
-            raise StopWork
+            raise error
 
     bike = redbike(Worker(work), now=START)
     bike.set("job:A", "EVERY:1h")
