@@ -66,16 +66,12 @@ class Launcher:
             link_short_path(self.socket.parent, self.folder)
 
     def _spawn_if_free(self, unless_stopped: bool = False) -> "subprocess.Popen[bytes] | None":
-        """Start the process. Return None if another process has the lock, or if a server of an older version runs.
-
-        Older versions have no lock, but a pid file.
-        """
+        """Start the process. Return None if another process has the lock."""
         with self._translate_errors(), self._lock() as lock:
-            if lock is None or self._read_pid_file() is not None or (unless_stopped and self._stop_marker.exists()):
+            if lock is None or (unless_stopped and self._stop_marker.exists()):
                 return None
             self._stop_marker.unlink(missing_ok=True)
             if self._has_short_path:
-                remove_old_folder(self.socket.parent)
                 self.link_short_path()
             return self._spawn(find_binary(), lock)
 
@@ -214,13 +210,6 @@ def link_short_path(path: Path, folder: Path) -> None:
         os.symlink(folder, path)
     except FileExistsError:
         found = path.lstat()
-        # Older versions had a folder of that name, with the socket in it.
-        if found.st_uid != os.getuid() or (stat.S_ISLNK(found.st_mode) and os.readlink(path) != str(folder)):
+        is_own = found.st_uid == os.getuid() and stat.S_ISLNK(found.st_mode)
+        if not is_own or os.readlink(path) != str(folder):
             raise ServerError(f"{path} does not lead to {folder}, as it should") from None
-
-
-def remove_old_folder(path: Path) -> None:
-    """Remove the folder that older versions made at the path of the link."""
-    if path.is_dir() and not path.is_symlink():
-        (path / "redis.sock").unlink(missing_ok=True)
-        path.rmdir()

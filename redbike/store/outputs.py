@@ -44,10 +44,8 @@ def read_outputs(value: str) -> dict[Key, str]:
 
 
 def read_newest(value: str | None) -> str | None:
-    """Return the newest that is kept; None for None. An older version has kept one alone, without its run."""
-    if value is None or not value.startswith(MARK):
-        return value
-    return value.partition("\n")[2].partition(MARK)[0]
+    """Return the newest that is kept; None for None."""
+    return None if value is None else value.partition("\n")[2].partition(MARK)[0]
 
 
 class Outputs(Part):

@@ -43,7 +43,7 @@ class ProcessRecord:
     pid: int
     queues: tuple[str, ...]
     version: str
-    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher or an older version has none
+    concurrency: int | None = None  # jobs that a worker runs at once; a dispatcher has none
     is_stopping: bool = False  # it takes nothing new, and ends after its current jobs
     takes: frozenset[str] | None = None  # ids of its functions or names of its commands; None: it may take any job
     lacks: tuple[tuple[str, str], ...] = ()  # (job id, queue) for which no worker has a command, as it has found out
@@ -148,12 +148,12 @@ class Process:
     seen: float
     jobs: tuple[str, ...]
     version: str  #: of Redbike
-    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher or an older version
+    concurrency: int | None = None  #: jobs that a worker runs at once; None for a dispatcher
     #: ids of the functions, or names of the commands, that a worker has; None if it may take any job
     takes: frozenset[str] | None = None
     #: (job id, queue) of jobs that it left, as no worker of the queue seems to have their command
     lacks: tuple[tuple[str, str], ...] = ()
-    #: the settings by which it places jobs, where they are not the defaults; None for an older version
+    #: the settings by which it places jobs, where they are not the defaults; None if it tells none
     settings: tuple[tuple[str, str], ...] | None = None
     stuck: tuple[str, ...] = ()  #: jobs whose functions go on after their deadlines, and hold a slot
     #: (name, command line) of its first commands, without what could be secret

@@ -104,15 +104,6 @@ def test_as_many_are_kept_as_runs_and_a_mebibyte_of_a_job(run, client):
         bike.output("x:A")
 
 
-def test_what_an_older_version_has_kept_is_shown_until_the_next_run(run, client):
-    bike = run("echo one", "")
-    client.hset(bike.store.keys.outputs, "x:A", "from before")
-    assert bike.tell("x:A")["output"] == "from before"
-    bike = run("echo two")
-    assert bike.output("x:A") == bike.tell("x:A")["output"] == "two"
-    assert client.hget(bike.store.keys.outputs, "x:A").count(b"before") == 0
-
-
 def test_the_command_prints_it(run, shell, prefix):
     run("echo one; echo two; exit 1", "output = 16k")
     run("echo three", "output = 16k")

@@ -89,7 +89,7 @@ def test_one_that_was_not_seen_for_long_is_lost_then_forgotten(bike):
 
 def test_a_worker_says_how_many_jobs_it_runs_at_once(bike):
     bike.store.workers.register(OWNER, entry())
-    assert bike.workers()[0].concurrency is None, "an older version does not say"
+    assert bike.workers()[0].concurrency is None, "it does not say"
     bike.store.workers.register(OWNER, entry(concurrency=10))
     assert bike.workers()[0].concurrency == 10
     with beside(bike.store, lambda: bike.work(3)):

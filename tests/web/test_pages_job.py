@@ -4,6 +4,7 @@ import re
 
 from redbike import Redbike, RoundRobin
 from redbike.store.backfill import make_jobid
+from redbike.store.outputs import pack_output
 from redbike.store.processes import ProcessRecord
 from redbike.web import app
 from tests.queries.kept import add_runs, make_run
@@ -81,7 +82,7 @@ def test_it_shows_options_beside_the_settings(client, prefix):
 def test_data_and_tracebacks_are_for_those_alone_who_may_see_them(page, page_with_data, bike):
     bike.set("a:A", "NOW", data={"error": "no luck", "note": SECRET})
     assert bike.work_one() == "a:A"
-    bike.client.hset(bike.store.keys.outputs, "a:A", f"printed: {SECRET}")
+    bike.client.hset(bike.store.keys.outputs, "a:A", pack_output(1.0, 1, f"printed: {SECRET}"))
     hidden, shown = show(page, "a:A"), show(page_with_data, "a:A")
     assert hidden.lacks("ValueError: no luck", "--show-data") == []
     assert SECRET not in page.get("/job?id=a:A").text

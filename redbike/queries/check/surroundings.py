@@ -60,7 +60,7 @@ def _check_alert(alert: str | None) -> Iterator[Finding]:
 
 
 def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[Finding]:
-    """Yield which processes place jobs by other settings than these. Those of older versions do not tell theirs."""
+    """Yield which processes place jobs by other settings than these."""
     own, found = describe_shared(settings), dict[str, list[str]]()
     for process in processes:
         if process.state == "lost" or process.settings is None:

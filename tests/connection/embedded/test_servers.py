@@ -16,7 +16,7 @@ from redbike.connection.launcher import find_binary
 from redbike.errors import ServerError
 from tests.cli.refused import check_refused
 from tests.commandline import ROOT, Shell
-from tests.connection.embedded import kill, make_binary, pids, redis_answers, suspend
+from tests.connection.embedded import kill, make_binary, pids, suspend
 from tests.waiting import wait_until
 
 
@@ -148,36 +148,6 @@ def test_a_way_to_a_deep_folder_that_leads_elsewhere_is_refused(deep, tmp_path):
     deep.socket.parent.symlink_to(tmp_path)
     with pytest.raises(ServerError, match="does not lead"):
         deep.start()
-
-
-def test_the_folder_that_older_versions_had_for_a_socket_gives_way(deep):
-    deep.socket.parent.mkdir(mode=0o700)
-    deep.socket.write_text("")
-    assert deep.start() is True
-    assert (deep.folder / "redis.sock").is_socket()
-
-
-def start_without_lock(server):
-    """A server as versions before the lock started it."""
-    server.folder.mkdir(mode=0o700)
-    words = ["--port", "0", "--dir", str(server.folder), "--unixsocket", str(server.socket), "--appendonly", "yes"]
-    words += ["--logfile", str(server.logfile), "--pidfile", str(server.pidfile)]
-    process = subprocess.Popen([find_binary(), *words], start_new_session=True)
-    wait_until(lambda: redis_answers(server))
-    return process
-
-
-def test_one_of_an_older_version_is_used_waited_for_and_stopped(server, threads, caplog, patient):
-    process = start_without_lock(server)
-    assert server.start() is False
-    process.send_signal(signal.SIGSTOP)
-    came = threads.submit(server.start)
-    wait_until(lambda: "waiting" in caplog.text)
-    assert pids(server.folder) == [process.pid]
-    process.send_signal(signal.SIGCONT)
-    assert came.result(60) is False
-    assert server.stop() is True
-    assert process.wait(60) == 0
 
 
 def test_one_that_does_not_start_says_why_and_what_its_disk_is_like(server, tmp_path, monkeypatch):
