@@ -1,5 +1,6 @@
 """A real HTTP server that is pinged: it notes what is called, and answers as a test tells it to."""
 
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ def serve() -> Iterator[Pinged]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            pinged.posted.append((self.headers["Content-Type"], body))
+            is_packed = self.headers["Content-Encoding"] == "gzip"
+            pinged.posted.append((self.headers["Content-Type"], gzip.decompress(body) if is_packed else body))
             self.do_GET()
 
         def do_GET(self) -> None:

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.collected import collect
 from tests.durations import SOON_AGAIN
 from tests.pages import find_block, list_programs, run_line, write
+from tests.pinged import serve
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
@@ -153,13 +153,13 @@ def test_each_line_of_structlog_has_its_run(shell, save):
 
 def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, save):
     save("invoices.py", more=REMIND)
-    with collect() as collected:
-        shell.environment["SENTRY_DSN"] = collected.url.replace("://", "://key@") + "/1"
+    with serve() as pinged:
+        shell.environment["SENTRY_DSN"] = pinged.url.replace("://", "://key@") + "/1"
         worker = start_worker(shell, "invoices:jobs")
         rows = [("charge:1", {"amount": 5}), ("charge:2", {"amount": 0}), ("remind", None)]
         assert run_jobs(shell, *rows) == [["ok"], ["retry", "failed"], ["ok"]]
         stop(worker)
-    lines = [json.loads(line) for _, body in collected.posted for line in body.splitlines() if line]
+    lines = [json.loads(line) for _, body in pinged.posted for line in body.splitlines() if line]
     # An item of an envelope is a line that says what it is, and then that.
     events = [item for header, item in pairwise(lines) if header.get("type") == "event"]
     [event] = events
@@ -170,11 +170,11 @@ def test_sentry_is_told_of_an_error_when_no_try_is_left(shell, save):
     assert event["contexts"]["run"]["key"].startswith("charge:2@")
 
 
-def read_spans(posted):
+def read_spans(pinged):
     """The spans of all requests to a collector, by their names, with their attributes as a dict."""
     spans = {}
-    for path, body in posted:
-        assert path == "/v1/traces"
+    assert {*pinged.called} == {"/v1/traces"}
+    for _, body in pinged.posted:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             for span in (span for scope in resource.scope_spans for span in scope.spans):
                 spans.setdefault(span.name, []).append((span, {each.key: each.value for each in span.attributes}))
@@ -184,14 +184,14 @@ def read_spans(posted):
 def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors(shell, save):
     save("shipping.py")
     save("checkout.py")
-    with collect() as collected:
-        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collected.url
+    with serve() as pinged:
+        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = pinged.url
         worker = start_worker(shell, "shipping:jobs")
         done = run_line(shell, "python checkout.py")
         assert (done.returncode, done.stderr) == (0, "")
         wait_until(lambda: sorted(run.outcome for run in shell.bike.runs()) == ["failed", "ok", "ok", "retry"], 60)
         stop(worker)
-    spans = read_spans(collected.posted)
+    spans = read_spans(pinged)
     [(checkout, _)] = spans["checkout"]
     runs = spans["process work-ship"] + spans["process work-notify"]
     assert len(runs) == 4
@@ -216,18 +216,18 @@ def test_a_collector_has_the_spans_of_runs_with_their_links_durations_and_errors
 
 def test_the_spans_of_runs_that_are_cancelled_or_handed_back_have_no_error(shell, save):
     write(shell, "cut.py", CUT_OFF)
-    with collect() as collected:
-        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collected.url
+    with serve() as pinged:
+        shell.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = pinged.url
         worker = shell.start("work", "cut:jobs")
         wait_until(lambda: shell.list_rows("workers"), 60)
         for jobid in ("wait:1", "wait:2", "loop"):
             assert shell.run("set", jobid, "NOW").returncode == 0
         wait_until(lambda: shell.log().count("begun\n") == 3, 60)
         assert shell.run("cancel", "wait:1", "loop").returncode == 0
-        wait_until(lambda: len(collected.posted) == 2, 60)
+        wait_until(lambda: len(pinged.posted) == 2, 60)
         worker.terminate()
         wait_until(lambda: worker.send_signal(signal.SIGTERM) or worker.poll() is not None, 60)
-    spans = read_spans(collected.posted)
+    spans = read_spans(pinged)
     found = {
         own["messaging.redbike.job.id"].string_value: (own["messaging.redbike.outcome"].string_value, run.status.code)
         for run, own in spans["process work-wait"] + spans["process work-loop"]

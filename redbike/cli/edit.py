@@ -153,7 +153,7 @@ class _Session:
             complain(_describe_bad(change))
         for jobid in edited.removed if bad else ():
             complain(f"{jobid}: it is not removed, as a row is bad")
-        complain(describe_counts(_count(changes)))
+        complain(describe_counts(Counter(change.difference for change in changes)))
         self.is_kept = bool(bad or late or has_conflicts)
         return BAD if bad else FAILED if self.is_kept else DONE
 
@@ -165,10 +165,6 @@ class _Session:
 
 def _describe_bad(change: Change) -> str:
     return f"line {change.line}: {f'{change.jobid!r}: ' if change.jobid else ''}{change.error}"
-
-
-def _count(changes: Sequence[Change]) -> Counter[str]:
-    return Counter(change.difference for change in changes)
 
 
 def _show(changes: Sequence[Change]) -> None:

@@ -32,7 +32,6 @@ from redbike.store.run import Run
 from redbike.text.printable import escape_lines
 from redbike.worker.current import current_run
 from redbike.worker.live import Tap
-from redbike.worker.missing_commands import get_command_name
 from redbike.worker.notify import End
 
 log = logging.getLogger("redbike.commands")
@@ -104,7 +103,7 @@ class Commands(Checkable, RoundRobin):
         """
         own = parse_options(run.options)
         self._output_size = int(settings.output)
-        command = self._commands.get(get_command_name(run.base), Command("", ()))
+        command = self._commands.get(shell.get_taker(run.base), Command("", ()))
         on_error = own.get("on-error") or command.on_error
         on_timeout = own.get("on-timeout") or command.on_timeout
         retries = own.get("retries", command.retries)
@@ -198,7 +197,7 @@ class Commands(Checkable, RoundRobin):
     def _start_on_failure(self, run: Run, outcome: str, error: str, output: bytes = b"") -> None:
         known = self._file.get()
         # The command may be gone by now, or was never there.
-        command = known.commands.get(get_command_name(run.base), known.common)
+        command = known.commands.get(shell.get_taker(run.base), known.common)
         if command.on_failure:
             on_failure.start(command, run, outcome, error, output)
 
@@ -227,7 +226,7 @@ class Commands(Checkable, RoundRobin):
 
     def has_command(self, jobid: str) -> bool:
         """Tell whether the file has a command for `jobid`. Raise `BadConfig` if the file is invalid."""
-        return self.takes_shell_jobs if shell.is_of_shell(jobid) else get_command_name(jobid) in self._commands
+        return self.takes_shell_jobs if shell.is_of_shell(jobid) else shell.get_taker(jobid) in self._commands
 
     def examine(self) -> list[BadConfig]:
         """Return all that is wrong with the file, of which the other methods raise the first."""
@@ -245,7 +244,7 @@ class Commands(Checkable, RoundRobin):
     def _get_command(self, jobid: str) -> Command:
         if shell.is_of_shell(jobid) and self.takes_shell_jobs:
             return read_command(current_run().data)
-        name = get_command_name(jobid)
+        name = shell.get_taker(jobid)
         command = self._commands.get(name)
         if command is None:
             raise CommandFailed(f"no command {name!r} in {self._path or 'any file'}")

@@ -13,6 +13,7 @@ from redbike.config.labels import LABELS, TAGS
 from redbike.config.parameters import OPTIONS, Catchup, NoOrYes, OnError, OnLost, OnTimeout, Overlap, Value, fold
 from redbike.config.ping_urls import mask
 from redbike.errors import BadConfig
+from redbike.text.parsing import load_object, refuse_constant
 
 MAX_DATA = 64 * 1024  # bytes of UTF-8
 MAX_DEPTH = 500  # lists and objects in each other: a worker must be able to read them, too
@@ -112,7 +113,7 @@ def format_options(options: Mapping[str, Value]) -> str:
 def parse_options(stored: str) -> Mapping[str, Value]:
     """Return options that are stored; none for "" and for a damaged record. What is invalid is left out."""
     found: dict[str, Value] = {}
-    for name, value in (_parse_object(stored) or {}).items():
+    for name, value in (load_object(stored) or {}).items():
         try:
             found[name] = OPTIONS[name].read(value)
         except (KeyError, BadConfig):
@@ -153,12 +154,12 @@ def list_labels(stored: str) -> Labels:
 
 def is_readable(stored: str) -> bool:
     """Tell whether options are stored as they should be."""
-    return not stored or _parse_object(stored) is not None
+    return not stored or load_object(stored) is not None
 
 
 def find_bad_options(stored: str) -> list[str]:
     """Return what is wrong with options that are stored, a line for each: those do not count."""
-    found = _parse_object(stored) if stored else {}
+    found = load_object(stored) if stored else {}
     if found is None:
         return [f"its options cannot be read: {stored!r:.80}"]
     problems = [f"its option {name!r:.80} is unknown" for name in found if name not in {*OPTIONS, BACKFILL, ALL_OF}]
@@ -168,14 +169,6 @@ def find_bad_options(stored: str) -> list[str]:
         except BadConfig as error:
             problems.append(f"its option cannot be read: {error}")
     return problems
-
-
-def _parse_object(stored: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(stored)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def format_data(value: Any) -> str:
@@ -220,15 +213,11 @@ def _quote(value: Any) -> str:
 def parse_data(text: str) -> Any:
     """Return the value of a text of JSON, as the command line and CSV files have it. Raise `BadConfig`."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=refuse_constant)
     except RecursionError:
         raise BadConfig(f"bad data {text!r:.80}: {_TOO_DEEP}") from None
     except ValueError as error:
         raise BadConfig(f"bad data {text!r:.80}: not JSON: {error!s:.80}") from None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def find_backfill(stored: str) -> tuple[str, float]:
@@ -241,7 +230,7 @@ def find_backfill(stored: str) -> tuple[str, float]:
 
 @lru_cache(1024)
 def _find_backfill(stored: str) -> tuple[str, float]:
-    found: Any = (_parse_object(stored) or {}).get(BACKFILL)
+    found: Any = (load_object(stored) or {}).get(BACKFILL)
     try:
         return str(found["of"]), float(found["due"])
     except (TypeError, KeyError, ValueError):
@@ -253,7 +242,7 @@ def find_all_of(stored: str) -> tuple[str, str]:
 
     "" and "" for any other job. No user can set that.
     """
-    found: Any = (_parse_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None
+    found: Any = (load_object(stored) or {}).get(ALL_OF) if f'"{ALL_OF}"' in stored else None
     try:
         return str(found["of"]), str(found["revision"])
     except (TypeError, KeyError):

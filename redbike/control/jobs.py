@@ -34,7 +34,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
         while page:
             states = store.questions.inspect(page)
             ended = [each.jobid for each in states if each.backfill or each.trails]
-            words |= {jobid: _end_backfill(store, jobid) for jobid in ended}
+            words |= {jobid: "ended" if store.backfills.end(jobid) else "stale" for jobid in ended}
             found = {each.jobid: compute_cancellation(each, settings) for each in states if each.jobid not in ended}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]
@@ -43,11 +43,6 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
             # A job that has moved on meanwhile is looked at again.
             page = [state.jobid for state in states if words[state.jobid] == "stale"]
     return [*(Steered(*each) for each in words.items()), *(Steered(base, NOWHERE) for base in nowhere)]
-
-
-def _end_backfill(store: Store, jobid: str) -> str:
-    """End the backfill of a job; return ``ended``, or ``stale`` if there is none any more."""
-    return "ended" if store.backfills.end(jobid) else "stale"
 
 
 def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason: str) -> list[Steered]:

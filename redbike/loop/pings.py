@@ -87,18 +87,13 @@ class Pings:
     def call(self, jobid: str, url: str) -> None:
         """Call a URL at once, and again after each of the pauses for as long as that fails."""
         for pause in (*self._pauses, None):
-            problem, is_worth_it = self._try(url)
-            if not problem:
+            answer = call(self._opener, url, self._timeout)
+            if not answer.problem:
                 return
-            if pause is None or not is_worth_it:
+            if pause is None or not answer.is_worth_it:
                 break
             time.sleep(pause)
-        self._complain(f"a ping to {ping_urls.mask(url)} has failed: {problem}", f"{jobid}: ")
-
-    def _try(self, url: str) -> tuple[str, bool]:
-        """Return what went wrong, or "", and whether it is worth trying again."""
-        answer = call(self._opener, url, self._timeout)
-        return answer.problem, answer.is_worth_it
+        self._complain(f"a ping to {ping_urls.mask(url)} has failed: {answer.problem}", f"{jobid}: ")
 
     def _complain(self, text: str, whose: str = "") -> None:
         """Log a text, but not more than once a minute."""

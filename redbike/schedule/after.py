@@ -7,6 +7,7 @@ from typing import Any, Self
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.kinds import Keyword
 from redbike.schedule.moments import AWAITED, join_words
+from redbike.text.printable import CONTROL
 
 MOST_PARENTS = 64
 MOST_BYTES = 512  # of a job id
@@ -17,7 +18,6 @@ ENDINGS = {
 }
 ONCE = "once:"
 _ONCE = re.compile(ONCE + r"\d{1,12}(\.\d{1,6})?", re.ASCII)
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _BLANKS = re.compile(r"(?<!\\)((?:\\\\)*) *, *")  # about a comma that is not of an id
 
 
@@ -42,7 +42,7 @@ class After(Keyword):
     def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
         """Make a schedule from ``JOBID[,JOBID…] [ok|failed|any]``. Raise `BadSchedule`."""
         whole = quoted(f"{cls.keyword}{rest}")
-        if _CONTROL.search(rest):
+        if CONTROL.search(rest):
             raise BadSchedule(f"bad schedule {whole}: control characters are not allowed")
         names, *endings = filter(None, _split(_BLANKS.sub(r"\1,", rest.strip()), " ")) if rest.strip() else ("",)
         once = endings.pop()[len(ONCE) :] if endings and _ONCE.fullmatch(endings[-1]) else ""

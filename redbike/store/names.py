@@ -1,17 +1,14 @@
 """Which ids jobs may have, and which names queues."""
 
-import re
 from collections.abc import Container
 from functools import lru_cache
 
 from redbike.errors import BadJobId, BadQueueName
 from redbike.store.keys import FAMILIES, FIXED
+from redbike.text.printable import CONTROL
 
 MAX_JOBID = 512  # bytes of UTF-8
 MAX_QUEUE_NAME = 1024  # bytes of UTF-8: a job id and what a worker puts before it
-
-# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def check_jobid(jobid: str) -> str:
@@ -38,7 +35,7 @@ def check_known_jobid(jobid: str, spare: int = 0) -> str:
         raise BadJobId(f"bad job id {jobid!r}: not UTF-8") from None
     if not 1 <= size <= MAX_JOBID:
         raise BadJobId(f"bad job id {jobid[:40]!r}: it has {size} bytes, 1 to {MAX_JOBID} are allowed")
-    if _CONTROL.search(jobid):
+    if CONTROL.search(jobid):
         raise BadJobId(f"bad job id {jobid!r}: control characters are not allowed")
     return jobid
 
@@ -84,7 +81,7 @@ def _check_name(name: str) -> str:
         size = len(name.encode())
     except UnicodeEncodeError:
         raise BadQueueName(f"bad queue name {name!r}: not UTF-8") from None
-    if not 1 <= size <= MAX_QUEUE_NAME or _CONTROL.search(name):
+    if not 1 <= size <= MAX_QUEUE_NAME or CONTROL.search(name):
         raise BadQueueName(
             f"bad queue name {name[:40]!r}: 1 to {MAX_QUEUE_NAME} bytes without control characters are needed"
         )

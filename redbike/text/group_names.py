@@ -1,10 +1,9 @@
 """The names of groups of jobs, and what stands for a group among job ids."""
 
-import re
+from redbike.text.printable import CONTROL
 
 MARK = "\x1d"  # a group is its name behind this, among the parents and followers of jobs: no job id has it
 MOST_BYTES = 200
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def find_problem(name: object) -> str:
@@ -19,7 +18,7 @@ def find_problem(name: object) -> str:
         return "the name of a group is missing"
     if size > MOST_BYTES:
         return f"the name of a group has {MOST_BYTES} bytes at most, and this one {size}"
-    if _CONTROL.search(name) or name != name.strip():
+    if CONTROL.search(name) or name != name.strip():
         return "control characters, and spaces at its ends, are not allowed in the name of a group"
     return ""
 

@@ -49,6 +49,11 @@ def load_object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def refuse_constant(name: str) -> None:
+    """Raise `ValueError` for what Python takes as JSON, but JSON does not have, such as ``NaN``."""
+    raise ValueError(f"{name} is not a JSON number")
+
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a value is a number; a bool is none here."""
     return isinstance(value, int | float) and not isinstance(value, bool)

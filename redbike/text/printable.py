@@ -13,6 +13,8 @@ from difflib import get_close_matches
 MAX_MESSAGE = 2000  # characters of a message, or of one entry of a traceback
 MAX_TRACEBACK = 64 * 1024  # characters of a traceback
 MAX_HOST = 40  # characters
+# C0, DEL and C1: characters that would break a line of CSV or log, or steer a terminal.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def describe(error: BaseException) -> str:

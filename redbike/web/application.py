@@ -57,9 +57,6 @@ def app(
     `write`, they need the same `secret`, of which the keys of forms are made. The log names who changes something by
     the token or the address, and by the header `who_header` of a proxy that sets it itself, such as X-Forwarded-User.
     Tokens of ``redbike token`` are taken too; if there are any, and no `hosts`, one is needed. Raise `BadConfig`.
-
-    While its lifespan goes on, it takes a sample of the queues each minute, for the charts. One that is mounted in
-    another application has no lifespan: then the charts know what somebody has looked at.
     """
     proxies = Proxies(check_header(who_header, "who_header"))
     site = Site(lambda: bike, bike.settings, Keys(token, secret), write, show_data)

@@ -122,8 +122,3 @@ class MissingCommands:
         tell: Callable[[Run, str], None] | None = getattr(self._worker, "tell_missing", None)
         if tell:
             tell(run, why)
-
-
-def get_command_name(jobid: str) -> str:
-    """Return the name of the command for a job."""
-    return jobid.partition(":")[0]

@@ -101,15 +101,6 @@ def test_a_resumption_that_was_computed_from_an_earlier_state_changes_nothing(st
     assert dump(store) == before
 
 
-def test_a_resumption_that_is_repeated_counts_nothing_twice(store):
-    STATES["held"](store)
-    found = inspect(store)
-    given = [(found, Resumption(LATER, skipped={"paused": 3}))]
-    assert store.at(NOW).pauses.resume(given) == ["timeline"]
-    assert store.at(NOW).pauses.resume(given) == ["unchanged"]
-    assert inspect(store).skipped == {"paused": 3}
-
-
 def test_a_dispatcher_is_woken_by_the_first_timer_alone(store, client):
     set_job(store.at(START), "first:A", OLD, LATER)
     set_job(store.at(START), "second:A", OLD, LATER)

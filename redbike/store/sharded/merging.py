@@ -252,14 +252,3 @@ def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict
     owns = {shards[number]: [jobs[each] for each in places] for number, places in groups.items()}
     found = union(ask_each(owns, lambda shard: ask(shard)(owns[shard], *given[1:], **named)))
     return found | any_one()(shards, ask, (others, *given[1:]), named) if others else found
-
-
-def set_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> list[str]:
-    """Set or end blackouts of jobs in their shards."""
-    words = dict[str, str]()
-    names = given[0]
-    for number, shard in enumerate(shards):
-        own = [name for name in names if shards.find(name[len(OF_JOB) :]) == number]
-        if own:
-            words |= zip(own, ask(shard)(own, *given[1:], **named), strict=True)
-    return [words[name] for name in names]

@@ -70,11 +70,7 @@ def _set(shards: Sequence[Store], name: str, change: Change, detail: str) -> Non
         except Late:
             # Chance parts those who have begun together.
             time.sleep(random.uniform(0.0, PAUSE * number))
-    raise _describe_busy(name)
-
-
-def _describe_busy(name: str) -> ServerError:
-    return ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
+    raise ServerError(f"the limits of the queue {name!r} are being divided by somebody else: try again")
 
 
 def _divide(shards: Sequence[Store], name: str, change: Change | None = None, detail: str | None = None) -> None:

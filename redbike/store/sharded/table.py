@@ -87,10 +87,6 @@ def _find_told(field: str) -> str:
     return field.partition(" ")[2]
 
 
-def _find_claimed(claim: Any) -> str:
-    return _find_told(claim.name)
-
-
 def _any(answers: Any) -> bool:
     return any(list(answers))
 
@@ -112,13 +108,14 @@ class _Bases:
 
 def _set_blackouts(shards: Any, ask: Any, given: Any, named: Any) -> Any:
     of_jobs = all(name.startswith(OF_JOB) for name in given[0])
-    return (merging.set_blackouts if of_jobs else _TOLD)(shards, ask, given, named)
+    return (_BLACKOUTS if of_jobs else _TOLD)(shards, ask, given, named)
 
 
 _TOLD = told("blackout", first, lambda names: str(names[0]).removeprefix(OF_QUEUE))
 _ONE, _MANY, _UNION, _CHAIN = by_job(), by_jobs(), merged(union), streamed()
 _ALL, _ONE_OF_ALL = tell_all(nothing), any_one()
 _RUN, _RUNS = by_job(_OF), by_jobs(_OF)
+_BLACKOUTS = by_jobs(lambda name: str(name[len(OF_JOB) :]))
 
 TABLE: dict[str, dict[str, Route]] = {
     "jobs": {

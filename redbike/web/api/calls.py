@@ -17,7 +17,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
 from redbike.store.names import check_known_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
-from redbike.text.parsing import is_number
+from redbike.text.parsing import is_number, refuse_constant
 from redbike.text.printable import quote
 from redbike.web.api.problems import Problem, dump
 from redbike.web.control import Steerer
@@ -168,7 +168,7 @@ def parse_body(text: bytes) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        found = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=_refuse_twice)
+        found = json.loads(text.decode(), parse_constant=refuse_constant, object_pairs_hook=_refuse_twice)
     except RecursionError:
         raise Problem(400, "bad body: lists and objects are too deep in each other") from None
     except ValueError as error:
@@ -176,10 +176,6 @@ def parse_body(text: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Problem(400, f"bad body {quote(found)}: an object is needed")
     return found
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
