@@ -9,16 +9,17 @@ While one types a schedule, it is shown in words, and with its next runs.
 import json
 import time
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Self
 
 from redbike.config.options import DATA, format_data, list_texts, parse_data, read_option
 from redbike.config.parameters import OPTIONS
 from redbike.config.settings import Settings, check_zone
 from redbike.errors import BadConfig, BadJobId, BadQueueName, BadSchedule
-from redbike.queries.calendar import list_coming
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import add_jitter
 from redbike.schedule.kinds import Schedule
+from redbike.schedule.moments import END_OF_TIME
 from redbike.schedule.parser import EveryHost, parse
 from redbike.store.shell import check_own_jobid
 from redbike.store.store import Store
@@ -55,7 +56,7 @@ def _foresee(preview: Preview, schedule: Schedule) -> None:
         whose = "the jobs of this group" if schedule.runs_once else "these jobs"
         preview.remark = f"It is due when {whose} have ended, for their due time."
     else:
-        preview.moments = list(list_coming(schedule, now, None, SHOWN))
+        preview.moments = list(islice(schedule.list_due(now, END_OF_TIME), SHOWN))
         if not preview.moments:
             preview.remark = (
                 "That is past: it runs as soon as it is set." if schedule.runs_once else "Nothing is left to run of it."

@@ -24,11 +24,10 @@ def test_it_says_what_the_job_is_and_what_is_to_come(page, bike):
     bike.client.hset(bike.store.keys.skipped, mapping={"late:nightly:A": 3, "running:nightly:A": 12})
     found = show(page, "nightly:A")
     words = ["At 03:30", "Europe/Berlin; it is", "work-A", "scheduled; last change ", "It is not due until"]
-    assert found.lacks(*words, "Runs on each of the next days, Europe/Berlin", "12 running, 3 late") == []
+    assert found.lacks(*words, "12 running, 3 late") == []
     [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
     assert [tag for tag, _ in found.tags[coming + 1 :]][:5] == ["h2", "ol", "li", "time", "span"]
     assert found.words.count("Europe/Berlin") > 10
-    assert found.words.count("1 run") >= 28
     assert {"log?id=nightly%3AA", "runs?id=nightly%3AA", "jobs?queue=work-A"} <= set(found.links)
 
 
@@ -68,7 +67,6 @@ def test_it_shows_the_hosts_of_a_job_for_every_host(page, bike):
     found = show(page, "a:A@all")
     [coming] = [number for number, (tag, a) in enumerate(found.tags) if a.get("id") == "coming"]
     assert [tag for tag, _ in found.tags[coming + 1 :]][:4] == ["h2", "ol", "li", "time"]
-    assert found.words.count("24 runs") > 20
 
 
 def test_it_shows_options_beside_the_settings(client, prefix):
@@ -112,7 +110,6 @@ def test_a_paused_job_says_who_and_why_and_has_nothing_to_come(page, bike):
     found = show(page, "a:A")
     assert found.lacks("no <i>disk</i>", "Nothing, until somebody resumes it.") == []
     assert "jobs?paused=1" in found.links
-    assert not [a for _, a in found.tags if a.get("id") == "calendar"]
 
 
 def test_a_paused_job_has_to_come_what_it_runs_when_its_pause_ends(page, bike):
@@ -132,8 +129,7 @@ def test_other_kinds_of_schedules_have_a_page(page, bike):
         ("AT:2099-01-01T00:00", "It is not due until"),
         ("CONTINUE", "It "),
         ("NOW", "It has been due"),
-        ("EVERY:1s", "86,400 runs"),
-        ("* * * * * *", "100+ runs"),
+        ("EVERY:1s", "What is to come in "),
     ):
         bike.set("a:A", None)
         bike.set("a:A", schedule)

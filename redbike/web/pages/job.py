@@ -1,6 +1,6 @@
 """One job: what it is, why it does not run now, what is to come, and how it went."""
 
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -10,7 +10,6 @@ from redbike.config.options import find_backfill, parse_options, show_options
 from redbike.config.parameters import OPTIONS, SETTINGS
 from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
-from redbike.queries.calendar import list_coming, make_calendar
 from redbike.queries.closed import read_limits
 from redbike.queries.following.family import Family, list_due_times
 from redbike.queries.following.remarks import remark_parents
@@ -91,7 +90,7 @@ def show_job(site: Site, request: Request) -> Response:
         **_read_blackouts(site, state, clock, zone, family),
         **kin,
         **_read_past(site, state, clock),
-        **_list_coming(site, *_find_timed(site, state, schedule, hosts), zone, clock, family),
+        coming=_list_coming(site, *_find_timed(site, state, schedule, hosts), clock, family),
     )
 
 
@@ -171,35 +170,25 @@ def _find_timed(
     return (state, None) if runs_as == state.jobid else (site.bike.store.questions.inspect([runs_as])[0], timed)
 
 
-def _list_coming(
-    site: Site, state: JobState, schedule: Schedule | None, zone: str, clock: Clock, family: Family
-) -> dict[str, Any]:
-    """Return what is to come: the next runs, and the calendar."""
-    nothing: dict[str, Any] = {"coming": [], "weeks": []}
+def _list_coming(site: Site, state: JobState, schedule: Schedule | None, clock: Clock, family: Family) -> list[float]:
+    """Return the next instants at which a job runs."""
     if schedule is None or schedule.never_runs or schedule.is_immediate or schedule.allows_pause:
-        return nothing
+        return []
     if state.pause and state.pause.until is None:
-        return nothing
+        return []
     is_dead = state.timeline is None and not (state.waiting or state.run or state.pause)
     if is_dead:
-        return nothing
+        return []
     if schedule.is_awaiting:
-        return nothing | {"coming": _list_parent_times(state, family)}
-    now = max(clock.now, state.pause.until or 0.0) if state.pause else clock.now
-    due = state.due if state.due is not None and state.due > now else None
+        return _list_parent_times(state, family)
     if state.pause:
         times = foresee_paused(site.bike.store, site.bike.settings, state.jobid, schedule, COMING)
-        coming = list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
-    elif schedule.runs_once:
-        coming = [] if due is None else [due]
-    else:
-        coming = list(list_coming(schedule, now, due, COMING))
+        return list(islice(times.list_due(clock.now, END_OF_TIME), COMING))
+    due = [state.due] if state.due is not None and state.due > clock.now else []
     if schedule.runs_once:
-        return nothing | {"coming": coming}
-    return {
-        "coming": coming,
-        "weeks": make_calendar(schedule, zone, now, due),
-    }
+        return due
+    following = schedule.list_due(due[0] if due else clock.now, END_OF_TIME)
+    return list(islice(chain(due, following), COMING))
 
 
 def _list_parent_times(state: JobState, family: Family) -> list[float]:
