@@ -65,6 +65,14 @@ def test_the_usage_names_every_command_and_says_what_it_does():
         assert len(USAGE.summaries[command]) > 10
 
 
+def test_what_messages_and_pages_name_is_a_command():
+    """But where the word after ``redbike`` is part of a sentence."""
+    prose = {"for", "has", "is", "page", "works"}
+    texts = [path for path in (ROOT / "redbike").rglob("*") if path.suffix in (".py", ".html", ".js", ".lua")]
+    named = {word for path in texts for word in re.findall(r"\bredbike ([a-z][a-z-]*)", path.read_text())}
+    assert named - prose - USAGE.lines.keys() == set()
+
+
 def test_help_explains_each_command_with_its_options_and_examples(capsys):
     def read(*arguments):
         assert main(arguments) == DONE
