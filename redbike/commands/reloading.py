@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from redbike.commands.file import Command, read_commands, read_common
 from redbike.errors import BadConfig
+from redbike.text.printable import name_some
 
 log = logging.getLogger("redbike.commands")
 
@@ -108,9 +109,5 @@ def describe_changes(before: Mapping[str, Command], after: Mapping[str, Command]
         "changed": {name for name in both if before[name] != after[name]},
         "removed": before.keys() - after.keys(),
     }
-    return "; ".join(f"{kind} {_name_some(sorted(names))}" for kind, names in kinds.items() if names) or "no changes"
-
-
-def _name_some(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(map(repr, names[:MOST_NAMES]))}{more}"
+    parts = (f"{kind} {name_some([*map(repr, sorted(names))], MOST_NAMES)}" for kind, names in kinds.items() if names)
+    return "; ".join(parts) or "no changes"

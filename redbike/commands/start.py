@@ -13,6 +13,7 @@ from redbike.commands.job_lock import JobLock
 from redbike.commands.process_group import ProcessGroup
 from redbike.errors import CommandFailed
 from redbike.process.signals import reap_children
+from redbike.text.printable import name_some
 
 NAMED = 3  # commands that are named of each
 
@@ -70,8 +71,7 @@ def find_missing(commands: Collection[Command]) -> Iterator[str]:
 
 
 def _describe(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"the command{'s' * (len(names) > 1)} {', '.join(map(repr, names[:NAMED]))}{more}"
+    return f"the command{'s' * (len(names) > 1)} {name_some([*map(repr, names)], NAMED)}"
 
 
 def _list_missing(command: Command) -> Iterator[tuple[str, bytes, str]]:

@@ -1,7 +1,6 @@
 """What operators do to jobs that exist: cancel what waits or runs, pause and resume them, run them once now."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import islice
 
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
@@ -12,7 +11,7 @@ from redbike.loop.requests import compute_cancellation
 from redbike.store.catalog import Catalog
 from redbike.store.enums import Event
 from redbike.store.jobs import Cancellation
-from redbike.store.namespace import PAGE, STEP
+from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.patterns import Steered, check_pattern
 from redbike.store.records import RetryState, Status
 from redbike.store.store import Store
@@ -28,8 +27,7 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
     """
     words: dict[str, str] = {}
     nowhere = list[str]()
-    rest = iter(list_on_hosts(store, jobids, nowhere))
-    while page := list(islice(rest, STEP)):
+    for page in split(list_on_hosts(store, jobids, nowhere), STEP):
         words |= dict.fromkeys(page, "")
         while page:
             states = store.questions.inspect(page)
@@ -54,9 +52,10 @@ def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason:
     by = store.who or name_operator()
     # The base first: if this is cut off, the dispatcher does the rest.
     jobids = [*jobids, *list_others(store, jobids)]
-    pages = [jobids[first : first + PAGE] for first in range(0, len(jobids), PAGE)]
     return [
-        Steered(*each) for page in pages for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)
+        Steered(*each)
+        for page in split(jobids, PAGE)
+        for each in zip(page, store.pauses.pause(page, until, by, reason), strict=True)
     ]
 
 
@@ -84,8 +83,8 @@ def find_tries(store: Store, jobids: Iterable[str]) -> dict[str, float]:
 
     That is the one that failed, or was dropped or is to be tried again. The other jobs have a new run.
     """
-    found, rest = dict[str, float](), iter(jobids)
-    while page := list(islice(rest, PAGE)):
+    found = dict[str, float]()
+    for page in split(jobids, PAGE):
         for state in store.questions.inspect(page):
             failed = (state.failure or {}).get("due")
             due = RetryState.parse(state.retry_state).due

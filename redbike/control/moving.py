@@ -22,6 +22,7 @@ from typing import Any
 
 from redbike.config.parameters import MOST_SHARDS
 from redbike.errors import BadConfig, RedbikeError, Unreachable
+from redbike.schedule.moments import join_words
 from redbike.store.agreement import Division, add_left
 from redbike.store.journal import Archiver
 from redbike.store.moving.copying import Copier, Report, make_key
@@ -46,7 +47,7 @@ from redbike.store.sharded.mail import deliver_between_all
 from redbike.store.sharded.steering import catch_up
 from redbike.store.store import Store
 from redbike.store.workers import Workers
-from redbike.text.printable import name_number
+from redbike.text.printable import cut, name_number
 
 PATIENCE, PAUSE = 30.0, 0.2  # seconds for which it waits for one who was archiving, or replicas, and between two looks
 MOST_NAMED = 3
@@ -282,9 +283,7 @@ def _pass_on_news(shards: Sequence[Shard]) -> None:
 
 def _list_some(names: Sequence[str]) -> str:
     """Return names for a sentence, with its verb."""
-    more = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
-    *others, last = [*names[:MOST_NAMED], *more]
-    return f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    return f"{join_words(cut(names, MOST_NAMED))} {'is' if len(names) == 1 else 'are'}"
 
 
 def _archive(place: Namespace) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import TypeGuard, Unpack, cast
 
@@ -12,11 +13,11 @@ from redbike.control.groups import set_group
 from redbike.control.pairs import Pair, read_row_changes
 from redbike.control.setter import Setter, read_since
 from redbike.control.sync.changes import Change, Changes, Row, TooManyPruned, Wish, name_group
+from redbike.control.sync.editing import read_row
 from redbike.control.sync.syncer import Syncer
-from redbike.errors import BadConfig, BadJobId
+from redbike.errors import BadJobId
 from redbike.facade.results import Results
-from redbike.importers.rows import Row as FileRow
-from redbike.importers.rows import Source, get_name, read_entry, read_rows
+from redbike.importers.rows import Source, get_name, read_rows
 from redbike.schedule.moments import InstantLike, ZoneLike, read_zone
 from redbike.schedule.objects import ScheduleLike, check_schedule
 from redbike.store.shell import check_own_jobid
@@ -105,7 +106,7 @@ class Sync:
             owner, subject, rows, is_file = None, "a program", _read_pairs(source, zone), False
         else:
             file = cast(Source, source)
-            owner, subject, rows = name_group(file), get_name(file), _read_file(file, report)
+            owner, subject, rows = name_group(file), get_name(file), starmap(read_row, read_rows(file, report))
             is_file = owner is not None
         own = f"{self.settings.group}:{owner}" if self.settings.group and owner else owner
         name = own if group is None else check_group(group)
@@ -142,15 +143,6 @@ class Sync:
 def _are_pairs(source: Source | Iterable[Pair]) -> TypeGuard[Iterable[Pair]]:
     is_file = isinstance(source, str | Path | bytes) or hasattr(source, "read")
     return isinstance(source, Iterable) and not is_file
-
-
-def _read_file(source: Source, report: Callable[[int, int], None] | None) -> Iterator[Row]:
-    for line, row in read_rows(source, report):
-        try:
-            yield Row(line, *read_entry(row))
-        except BadConfig as error:
-            jobid, schedule = (row.jobid, row.schedule) if isinstance(row, FileRow) else ("", "")
-            yield Row(line, jobid, schedule, NO_CHANGES, error=error)
 
 
 def _read_pairs(pairs: Iterable[Pair], tz: str | None) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from redbike.schedule.moments import MAX_TEXT, join_words
 from redbike.schedule.parser import parse
 from redbike.schedule.rrule.rule import Line, Moment, make_start, parse_moment, parse_moments, write_dates
 from redbike.schedule.zones import find_zone, resolve
+from redbike.text.printable import cut
 
 _MOST = 100  # occurrences that one date may exclude
 _UNTIL = re.compile(r"(UNTIL=\d{8})T\d{6}Z?", re.IGNORECASE)
@@ -242,8 +243,7 @@ class _Series:
 
 
 def _say_missed(lines: list[Line]) -> str:
-    names = [quoted(str(line)) for line in lines[:_MOST_NAMED]]
-    names += [f"{more:,} more"] if (more := len(lines) - _MOST_NAMED) > 0 else []
+    names = cut([quoted(str(line)) for line in lines], _MOST_NAMED)
     verbs = "cancels or moves" if len(lines) == 1 else "cancel or move"
     return f"{join_words(names)} {verbs} nothing: there is no occurrence then"
 

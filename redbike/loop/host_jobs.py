@@ -9,6 +9,7 @@ from redbike.store.every_host import is_base, name_job
 from redbike.store.hosts import EVERY, split_host
 from redbike.store.processes import ProcessRecord
 from redbike.store.store import Store
+from redbike.text.printable import cut
 
 MOST_NAMED = 5  # jobs in a sentence
 
@@ -43,11 +44,10 @@ def find_to_set(store: Store, base: str) -> list[str]:
 
 def say_taken(base: str, others: Sequence[str]) -> str:
     """Return in words what keeps a base from hosts, where `others` stand in the place of its jobs."""
-    names = [*others[:MOST_NAMED], *([f"{len(others) - MOST_NAMED:,} more"] if len(others) > MOST_NAMED else [])]
     are, them = (
         ("is a job of its own and stays", "it") if len(others) == 1 else ("are jobs of their own and stay", "them")
     )
-    return f"{join_words(names)} {are} as before; unset {them} and set {base} again to run that there"
+    return f"{join_words(cut(others, MOST_NAMED))} {are} as before; unset {them} and set {base} again to run that there"
 
 
 def say_where(store: Store, jobid: str) -> str:

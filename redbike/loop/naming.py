@@ -17,6 +17,7 @@ from redbike.store.sharded.places import name_shards
 from redbike.store.sharded.store import ShardedStore
 from redbike.store.shell import QUEUE, TAKER, is_of_shell
 from redbike.store.store import Store
+from redbike.text.printable import name_some
 
 MOST_SHOWN = 20  # functions, in a message
 _STOCK = RoundRobin("A")
@@ -157,5 +158,4 @@ def _explain(functions: Iterable[str]) -> str:
 def list_functions(ids: Iterable[str]) -> str:
     """Say for which job ids there are functions."""
     names = [*map(repr, ids)]
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return f"there are functions for {', '.join(names[:MOST_SHOWN])}{more}" if names else "there is none at all"
+    return f"there are functions for {name_some(names, MOST_SHOWN)}" if names else "there is none at all"

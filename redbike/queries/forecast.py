@@ -18,6 +18,7 @@ from redbike.schedule.parser import is_follower
 from redbike.store.coming import PAGE, ComingJob
 from redbike.store.namespace import split
 from redbike.store.store import Store
+from redbike.text.printable import cut
 
 MOST_HOURS = 168
 DENSEST = 5  # minutes that are told of
@@ -111,10 +112,7 @@ class Forecast:
         """Return which queues are not counted as they are paused, in a sentence; "" for none."""
         if "" in self.closed:
             return "Everything is paused for longer, so nothing of it is counted."
-        names = [
-            *self.closed[:MOST_CLOSED],
-            *([f"{more:,} more"] if (more := len(self.closed) - MOST_CLOSED) > 0 else []),
-        ]
+        names = cut(self.closed, MOST_CLOSED)
         return f"Paused for longer, and not counted: {join_words(names)}." if names else ""
 
 

@@ -16,6 +16,7 @@ from redbike.store.every_host import HostDetails, is_base, name_job
 from redbike.store.hosts import split_host
 from redbike.store.inspected import JobState
 from redbike.store.store import Store
+from redbike.text.printable import cut
 
 
 def list_hosts(store: Store, state: JobState) -> list[HostDetails]:
@@ -104,8 +105,7 @@ def explain_hosts(base: str, hosts: list[HostDetails], queue: str, clock: Clock)
     own = split_host(queue)[0]
     if not hosts:
         return f"It runs on every host with a worker of {own}, and there is none yet."
-    named = [f"{each['host']} ({describe_host(each, clock)})" for each in hosts[:MOST_NAMED]]
-    more = [f"{len(hosts) - MOST_NAMED:,} more"] if len(hosts) > MOST_NAMED else []
+    named = cut([f"{each['host']} ({describe_host(each, clock)})" for each in hosts], MOST_NAMED)
     taken = [each["jobid"] for each in hosts if each.get("taken")]
     said = f" But {say_taken(base, taken)}." if taken else ""
-    return f"It runs as a job of its own on each host with a worker of {own}: {', '.join(named + more)}.{said}"
+    return f"It runs as a job of its own on each host with a worker of {own}: {', '.join(named)}.{said}"

@@ -7,7 +7,6 @@ Who names a job for every host means those that it has on its hosts: it never ru
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from redbike.config.options import find_all_of, parse_options
 from redbike.errors import NoSuchJob
@@ -21,7 +20,7 @@ from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.every_host import Hosts, is_base, name_job
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.namespace import PAGE
+from redbike.store.namespace import PAGE, split
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
 from redbike.store.schedules import find_jitter, read_schedule
@@ -124,8 +123,7 @@ class NamedJobs:
             yield from self._judge(job)
 
     def _read(self, jobids: Iterable[str], together: int = TOGETHER) -> Iterator[JobState]:
-        rest = iter(jobids)
-        while page := list(islice(rest, together)):
+        for page in split(jobids, together):
             yield from self._store.questions.inspect(page)
 
     def _judge(self, job: JobState) -> Iterator[tuple[str, str]]:

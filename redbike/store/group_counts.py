@@ -1,8 +1,9 @@
 """The record of a group: what has become of its jobs."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
+
+from redbike.text.parsing import load_object
 
 COUNTED = ("total", "failed", "dropped")
 
@@ -30,11 +31,7 @@ class GroupCounts(NamedTuple):
     @classmethod
     def parse(cls, record: str, left: int) -> "GroupCounts":
         """Read the record of a group of which so many are `left`; "" for none. A damaged one counts as none."""
-        try:
-            found = json.loads(record or "{}")
-        except (ValueError, RecursionError):
-            found = {}
-        return cls.read(found if isinstance(found, dict) else {}, left)
+        return cls.read(load_object(record) or {}, left)
 
     @classmethod
     def read(cls, found: Mapping[str, Any], left: int) -> "GroupCounts":

@@ -7,7 +7,7 @@ formatted. The functions here return text of limited size that can be written an
 import os
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 MAX_MESSAGE = 2000  # characters of a message, or of one entry of a traceback
@@ -65,6 +65,17 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def name_number(number: float, noun: str) -> str:
     """Return how many there are of something: ``1 job``, ``1,200 jobs``."""
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
+def cut(names: Sequence[str], most: int) -> list[str]:
+    """Return the first `most` names; behind them, if there are more, how many."""
+    return [*names[:most], f"{len(names) - most:,} more"] if len(names) > most else [*names]
+
+
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def format_size(size: float) -> str:

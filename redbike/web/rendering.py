@@ -14,7 +14,7 @@ from redbike.schedule.clock import Clock, format_length, format_took
 from redbike.schedule.moments import END_OF_TIME
 from redbike.store.names import is_jobid
 from redbike.text.printable import escape as make_visible
-from redbike.text.printable import format_size
+from redbike.text.printable import format_size, name_some
 
 NOTHING = "–"
 LONG = 300  # characters of a text in a table
@@ -107,8 +107,7 @@ def show_took(seconds: float | None) -> str:
 
 def show_list(texts: Sequence[str], most: int = 5) -> str:
     """Return the first texts of a list, visible, and how many more there are."""
-    shown = ", ".join(show_text(text, 100) for text in texts[:most])
-    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown
+    return name_some([show_text(text, 100) for text in texts], most)
 
 
 def show_length(seconds: float | None) -> str:

@@ -6,7 +6,8 @@ asks it, and tells it then of the runs that have ended meanwhile.
 
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from redbike.connection.cluster import get_known_server
@@ -60,16 +61,21 @@ class ShardedSource(Source):
     def _take_of(self, shard: Shard, most: int, skipped: int = 0) -> list[Run]:
         if shard.is_away or self._loop.stopping.is_set():
             return []
-        try:
+        found = list[Run]()
+        with self._pass_over_if_away(shard):
             # Not the same take again: it may have taken long ago, and more than there are slots now.
             shard.give_back()
             found = shard.source.take(most, skipped, patience=0.0)
-        except Unreachable as error:
-            self._pass_over(shard, error)
-            return []
         if found:
             self._taken = shard
         return found
+
+    @contextmanager
+    def _pass_over_if_away(self, shard: Shard) -> Iterator[None]:
+        try:
+            yield
+        except Unreachable as error:
+            self._pass_over(shard, error)
 
     def _pass_over(self, shard: Shard, error: Unreachable) -> None:
         """Take nothing from a shard until it answers again, nor from the others of its master."""
@@ -106,13 +112,10 @@ class ShardedSource(Source):
         poll.register(self._loop.stopping.fileno(), select.POLLIN)
         for shard in self._shards:
             if not shard.is_away:
-                try:
+                with self._pass_over_if_away(shard):
                     number = shard.begin_to_wait(names)
-                except Unreachable as error:
-                    self._pass_over(shard, error)
-                    continue
-                poll.register(number, select.POLLIN)
-                waiting[number] = shard
+                    poll.register(number, select.POLLIN)
+                    waiting[number] = shard
         ready = [waiting[number] for number, _ in poll.poll(seconds * 1000) if number in waiting]
         return [shard for shard in ready if self._is_woken(shard)]
 
@@ -149,21 +152,17 @@ class ShardedSource(Source):
     def _pass_on(self, shards: Sequence[Shard]) -> None:
         """Let other workers have the tokens of those shards: this one is busy now, or ends."""
         for shard in shards:
-            try:
+            with self._pass_over_if_away(shard):
                 shard.pass_on()
-            except Unreachable as error:
-                self._pass_over(shard, error)
 
     def _call_off_all(self, shards: Sequence[Shard]) -> list[Shard]:
         """Wait for those shards no more; return those that have given a token meanwhile."""
         found = []
         for shard in shards:
-            try:
+            with self._pass_over_if_away(shard):
                 if shard.wakeup and (token := shard.wakeup.call_off()):
                     shard.token = token
                     found.append(shard)
-            except Unreachable as error:
-                self._pass_over(shard, error)
         return found
 
     def finish(self) -> None:

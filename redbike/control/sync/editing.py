@@ -91,7 +91,7 @@ def _compare(line: int, found: FileRow, before: Cells | None, edited: Edited) ->
     differs = {name for name, text in cells.items() if text != was[name]}
     if before and not differs:
         return
-    row = _read(line, found)
+    row = read_row(line, found)
     if before:
         row = _keep_stored(row, was, differs)
     if PAUSED in differs and was[PAUSED]:
@@ -114,11 +114,13 @@ def _keep_stored(row: Row, was: Mapping[str, str], differs: set[str]) -> Row:
     return row._replace(complete=frozenset(complete))
 
 
-def _read(line: int, found: FileRow) -> Row:
+def read_row(line: int, found: FileRow | BadConfig) -> Row:
+    """Return what a row of a file says of a job, with why it is refused, if it is."""
     try:
         return Row(line, *read_entry(found))
     except BadConfig as error:
-        return Row(line, found.jobid, found.schedule, NO_CHANGES, error=error)
+        jobid, schedule = (found.jobid, found.schedule) if isinstance(found, FileRow) else ("", "")
+        return Row(line, jobid, schedule, NO_CHANGES, error=error)
 
 
 class Editing:

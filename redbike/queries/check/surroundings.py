@@ -33,6 +33,7 @@ from redbike.store.processes import ZONES, Process
 from redbike.store.rights import PUBLISHING, ROLES, describe_missing
 from redbike.store.run import CLOCKS_DIFFER
 from redbike.store.store import Store
+from redbike.text.printable import name_some
 
 ALMOST_FULL = 0.9  # of its maxmemory
 WRITES = {
@@ -72,9 +73,8 @@ def check_shared(settings: Settings, processes: Sequence[Process]) -> Iterator[F
                 differs = f"{name}: {others.get(name, default)}, this config has {own.get(name, default)}"
                 found.setdefault(differs, []).append(f"{process.kind} {process.id}")
     for differs, ids in found.items():
-        more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
         yield Finding(
-            f"the {ids[0]}{more} has {differs}: so what happens to a job depends on which process schedules it"
+            f"the {name_some(ids, 1)} has {differs}: so what happens to a job depends on which process schedules it"
         )
 
 
@@ -86,9 +86,8 @@ def check_zones(processes: Sequence[Process]) -> Iterator[Finding]:
         if process.state != "lost" and other != own:
             found.setdefault(other, []).append(f"{process.kind} {process.id}")
     for other, ids in found.items():
-        more = f" and {len(ids) - 1:,} more" if len(ids) > 1 else ""
         yield note(
-            f"the {ids[0]}{more} has the time zones of tzdata {other}, this host those of {own}: "
+            f"the {name_some(ids, 1)} has the time zones of tzdata {other}, this host those of {own}: "
             "in a zone that has changed, the due time of a job depends on which process schedules it"
         )
 

@@ -21,6 +21,7 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import join_words
 from redbike.store.queue_limits import Pause
 from redbike.store.tokens import Role
+from redbike.text.printable import cut
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS, Order
 from redbike.web.requests import read_moment
@@ -178,9 +179,8 @@ def _describe(rehearsal: Rehearsal, clock: Clock) -> dict[str, Any]:
 def _name_nowhere(bases: Sequence[str]) -> Iterator[str]:
     """Yield in a sentence which jobs for every host have no job on any host, if there are some."""
     if bases:
-        more = [f"{len(bases) - MOST_NAMED:,} more"] if len(bases) > MOST_NAMED else []
         has = "has" if len(bases) == 1 else "have"
-        yield f"{join_words([*bases[:MOST_NAMED], *more])} {has} no job on any host."
+        yield f"{join_words(cut(bases, MOST_NAMED))} {has} no job on any host."
 
 
 def _make_row(rehearsal: Rehearsal, without: Peak, changed: Peak) -> Row:
