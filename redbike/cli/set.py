@@ -44,7 +44,7 @@ def set_job(arguments: Arguments, config: Config) -> None:
 def _note_unknown(bike: Redbike, jobid: str) -> None:
     """Print that a follower which was set waits for what is no job. It is only advice: the job is set all the same."""
     # Imported here, as few jobs follow others.
-    from redbike.queries.following.unknown import describe_unknown
+    from redbike.queries.following.remarks import describe_unknown
 
     try:
         for said in describe_unknown(bike.store, jobid):

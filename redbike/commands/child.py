@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from redbike.store.usage import Usage
+from redbike.store.history import Usage
 
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, of the peak of memory
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05  # seconds between two looks

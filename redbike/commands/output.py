@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable
 from typing import IO
 
-from redbike.commands.masks import Mask
 from redbike.text.printable import escape, escape_lines
 from redbike.worker.live import Tap
 
@@ -28,6 +27,8 @@ MOST_LATE = 100  # commands whose output is read after their end, as processes a
 MAX_WAIT = 1e6  # seconds, as a poll takes milliseconds in 32 bits
 
 PIECE = re.compile(rb"[^\n]{0,%d}\n|[^\n]{%d}" % (LINE_LIMIT, LINE_LIMIT))
+MASK = b"***"
+LEAST = 4  # bytes of a secret: a shorter text is also part of much else
 
 
 def show_end(tail: bytes, size: int) -> str:
@@ -220,3 +221,33 @@ def open_pidfd(pid: int) -> int | None:
         return None if pidfd_open is None else int(pidfd_open(pid))
     except OSError:
         return None
+
+
+class Mask:
+    """Replaces each of `secrets` by `MASK`, in whatever pieces it comes; of one with several lines each line."""
+
+    def __init__(self, secrets: Iterable[bytes] = ()) -> None:
+        lines = {line for secret in secrets for line in map(bytes.strip, secret.splitlines()) if len(line) >= LEAST}
+        self._words = sorted(lines, key=len, reverse=True)  # the longest first: another one may be a part of it
+        self._pattern = re.compile(b"|".join(map(re.escape, self._words))) if lines else None
+        self._held = b""
+
+    def feed(self, chunk: bytes, is_last: bool = False) -> bytes:
+        """Return what may be shown by now; what may be the beginning of a secret is held back until the next one."""
+        if self._pattern is None:
+            return chunk
+        text, self._held = self._held + chunk, b""
+        end = len(text) if is_last else self._find_beginning(text)
+        for match in self._pattern.finditer(text):
+            if match.start() < end < match.end():
+                end = match.start()
+        self._held = text[end:]
+        return self._pattern.sub(MASK, text[:end])
+
+    def _find_beginning(self, text: bytes) -> int:
+        """Return where a secret may begin whose end is still to come; the end of the text if none does."""
+        for start in range(max(0, len(text) - len(self._words[0]) + 1), len(text)):
+            rest = text[start:]
+            if any(len(word) > len(rest) and word.startswith(rest) for word in self._words):
+                return start
+        return len(text)

@@ -13,7 +13,7 @@ from redbike.config.options import OptionChanges
 from redbike.control.pairs import Pair
 from redbike.control.setter import Setter
 from redbike.errors import BadConfig, RedbikeError
-from redbike.schedule.group import Group
+from redbike.schedule.after import Group
 from redbike.store.shell import check_own_jobid
 from redbike.text.group_names import find_problem
 from redbike.text.printable import quote

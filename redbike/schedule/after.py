@@ -1,4 +1,4 @@
-"""The schedule ``AFTER``: a job that is due when others have ended an occurrence."""
+"""The schedules ``AFTER`` and ``GROUP``: a job that is due when others, or all of a group, have ended."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from redbike.errors import BadSchedule, quoted
 from redbike.schedule.kinds import Keyword
-from redbike.schedule.moments import AWAITED, join_words
+from redbike.schedule.moments import AWAITED, END_OF_TIME, join_words
+from redbike.text.group_names import MARK, find_problem
 from redbike.text.printable import CONTROL
 
 MOST_PARENTS = 64
@@ -93,3 +94,32 @@ def _split(text: str, separator: str) -> list[str]:
             parts[-1] += character
         is_escaped = character == "\\" and not is_escaped
     return parts
+
+
+class Group(After):
+    """Run once, when each job of the group `name` has ended, well or not."""
+
+    keyword = "GROUP:"
+    # It closes the group, also if the job has this schedule already.
+    runs_once = is_command = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__([MARK + name], "any")
+        self.name = name
+        self.text = f"{self.keyword}{name}"
+
+    @classmethod
+    def parse(cls, rest: str, timezone: str, anchor: float) -> Self:
+        """Make a schedule from the name of a group. Raise `BadSchedule`."""
+        name = rest.strip()
+        if problem := find_problem(name):
+            raise BadSchedule(f"bad schedule {quoted(f'{cls.keyword}{rest}')}: {problem}")
+        return cls(name)
+
+    def find_place(self, after: float) -> float | None:
+        """Return `AWAITED`, or None after its run. A run that somebody has asked for before is not that."""
+        return AWAITED if after == float("-inf") or after >= END_OF_TIME else None
+
+    def explain(self, timezone: str = "UTC") -> str:
+        """Return a sentence in plain English that says when it runs."""
+        return f"Once, when each job of the group {self.name} has ended."

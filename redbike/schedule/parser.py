@@ -6,11 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple, Self
 
 from redbike.errors import BadSchedule, quoted
-from redbike.schedule.after import After
+from redbike.schedule.after import After, Group
 from redbike.schedule.amendments import AmendedCron
 from redbike.schedule.cron import Cron
 from redbike.schedule.explain import explain_amendments, explain_cron, explain_recurrence
-from redbike.schedule.group import Group
 from redbike.schedule.kinds import At, Continue, Every, In, Keyword, Now, Schedule, Stop
 from redbike.schedule.moments import AWAITED, END_OF_TIME, MAX_TEXT, check_size
 from redbike.schedule.rrule.recurrence import Recurrence

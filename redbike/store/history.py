@@ -25,10 +25,9 @@ import math
 import struct
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, Self, TypedDict, cast
 
 from redbike.store.enums import Outcome
-from redbike.store.usage import USAGE_SIZE, Usage
 from redbike.text.parsing import load_json
 
 MAX_SIZE = 255  # bytes of a run
@@ -48,6 +47,25 @@ _NUMBERS = {outcome: number for number, outcome in enumerate(Outcome)}
 _TOOK, _TOOK_AT = struct.Struct("<f"), 13
 _OUTCOME_AT, _RESULT_SIZE = 17, struct.Struct("<H")
 NAME_LENGTH = HEAD.size - 1  # where it stands
+_PACKED, KIB, MOST_KIB = struct.Struct("<fI"), 1024, 2**32 - 1
+USAGE_SIZE = _PACKED.size
+
+
+class Usage(NamedTuple):
+    """What a command has used, with its children."""
+
+    cpu: float  # seconds
+    memory: int | None  # bytes, of that of these processes which had most; None if nobody knows it
+
+    def pack(self) -> bytes:
+        """Return it as it is kept."""
+        return _PACKED.pack(self.cpu, min(math.ceil((self.memory or 0) / KIB), MOST_KIB))
+
+    @classmethod
+    def read(cls, packed: bytes, position: int) -> Self:
+        """Return what stands there. Raise `struct.error` if nothing can."""
+        cpu, memory = _PACKED.unpack_from(packed, position)
+        return cls(round(cpu, 6), memory * KIB or None)
 
 
 class RunDetails(TypedDict):

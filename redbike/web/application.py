@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Scope
 from redbike.errors import BadConfig, RedbikeError, ServerError
 from redbike.facade.redbike import Redbike
 from redbike.store.sharded.missing import tolerate_missing
-from redbike.web.api import Api, Branch
+from redbike.web.api.application import Api, Branch
 from redbike.web.control import Sent
 from redbike.web.guard import Asks, Guard
 from redbike.web.keys import Keys

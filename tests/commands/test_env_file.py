@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redbike.commands.env_file import parse_variables
-from redbike.commands.masks import Mask
+from redbike.commands.output import Mask
 from redbike.errors import CommandFailed
 from tests.waiting import wait_until
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from redbike import JobDetails, current_run
 from redbike.store.every_host import make_mark
+from redbike.store.history import Usage
 from redbike.store.keys import OWNER
 from redbike.store.records import Progress
-from redbike.store.usage import Usage
 from tests.states import JOB, STATES, flight
 
 BASE = "job:A@all"

@@ -5,7 +5,7 @@ import pytest
 from redbike import BadConfig, BadJobId, NoSuchJob
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
-from redbike.dispatcher.expiring import skip_expired
+from redbike.dispatcher.timers import skip_expired
 from redbike.queries.health import check_health
 from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse

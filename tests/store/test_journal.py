@@ -15,7 +15,7 @@ from redbike.store import journal
 from redbike.store.archived import add_runs, read_duration, read_last_end, read_newest, read_runs
 from redbike.store.entries import NOT_BEGUN, EntryRun, Pending, pack_entry, read_entry
 from redbike.store.enums import Outcome
-from redbike.store.history import MAX_SIZE, pack_run, pack_worker, read_run
+from redbike.store.history import MAX_SIZE, Usage, pack_run, pack_worker, read_run
 from redbike.store.inspection.fsck import fsck
 from redbike.store.jobs import JobToSet
 from redbike.store.namespace import make_tag
@@ -23,7 +23,6 @@ from redbike.store.next_state import NextState
 from redbike.store.run import LEASE
 from redbike.store.store import Store
 from redbike.store.tally import BUCKETS, count, count_recent
-from redbike.store.usage import Usage
 from tests.states import JOB, NOW, OLD, QUEUE, START, queue_for
 from tests.verbs import set_job, set_one, take_many, take_one
 

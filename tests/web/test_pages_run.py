@@ -6,8 +6,8 @@ import pytest
 
 from redbike import Redbike
 from redbike.store.enums import Outcome
+from redbike.store.history import Usage
 from redbike.store.outputs import pack_output
-from redbike.store.usage import Usage
 from redbike.web import printed
 from redbike.web.pages import log
 from redbike.worker.live import LivePublisher, Tap

@@ -13,7 +13,7 @@ from redbike.control.blackouts import describe_blackout
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig
 from redbike.importers.rows import Source, WantedBlackout, WantedPause
-from redbike.schedule.group import Group
+from redbike.schedule.after import Group
 from redbike.schedule.kinds import Schedule, Stop
 from redbike.schedule.objects import ScheduleLike
 from redbike.schedule.parser import find_inner, parse_stored

@@ -34,8 +34,7 @@ from redbike.control.sync.chunks import Chunks, match_stored, name_stored
 from redbike.errors import BadConfig, BadJobId, BadSchedule
 from redbike.importers.seen import SeenIds, open_seen
 from redbike.loop.requests import Request, check_base, parse_to_set
-from redbike.schedule.after import After
-from redbike.schedule.group import Group
+from redbike.schedule.after import After, Group
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import check_stored
 from redbike.store.blackouts import Blackout

@@ -1,10 +1,14 @@
-"""What holds the parents of a follower at the times for which it is due."""
+"""What may be said of a follower: what holds its parents when it is due, and what is no job of these."""
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
 from redbike.queries.following.family import Family
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.schedule.clock import Clock
+from redbike.store.store import Store
+
+MOST_NAMED = 5  # parents
 
 
 def remark_parents(
@@ -29,3 +33,36 @@ def remark_parents(
         return next((f"  {each}: {said}" for each, said in held if said), "")
 
     return remark_all
+
+
+def describe_unknown(store: Store, jobid: str) -> Iterator[str]:
+    """Yield a line if a follower waits for what is no job: it may be set later, or be misspelt."""
+    family = Family(store)
+    family.read_parents([jobid], levels=1)
+    for group in family.groups.values():
+        if not (group.counts.left or group.counts.is_open):
+            yield f"{jobid}: no job of the group {group.name!r} is left, so it is due now"
+        return
+    if missing := [each for each in family.list_parents(jobid) if family.states.get(each) is None]:
+        names = ", ".join(f"{each!r:.80}" for each in missing[:MOST_NAMED]) + ", …" * (len(missing) > MOST_NAMED)
+        yield f"{jobid}: it waits for {names}, which {'is no job' if len(missing) == 1 else 'are no jobs'} yet"
+
+
+def find_hidden(family: Family, fits: Callable[[str], bool]) -> set[str]:
+    """Return those that follow, on any level, a job that does not fit, or that nobody has read.
+
+    Of such a job somebody may not hear, and when its followers are due says what it does. The parents of the jobs that
+    are asked for are known.
+    """
+    below, hidden = defaultdict[str, list[str]](list), set[str]()
+    for jobid in (*family.states, *family.groups):
+        for parent in family.list_parents(jobid):
+            below[parent].append(jobid)
+    waiting = [each for each in below if each not in family.groups and not (each in family.states and fits(each))]
+    waiting += [name for name, group in family.groups.items() if group.counts.left > len(group.jobids)]
+    while waiting:
+        # Popped, as damaged records may go round in a circle.
+        found = below.pop(waiting.pop(), [])
+        hidden.update(found)
+        waiting += found
+    return hidden

@@ -11,8 +11,8 @@ from redbike.loop.every_host import explain_missed
 from redbike.queries.blackouts import find_for, read_for_job, warn_of
 from redbike.queries.closed import describe_closed, list_paused
 from redbike.queries.following.family import Family, list_due_times
-from redbike.queries.following.hidden import find_hidden
 from redbike.queries.following.holds import read_holds
+from redbike.queries.following.remarks import find_hidden
 from redbike.queries.following.streams import NEVER
 from redbike.queries.following.words import explain_follower
 from redbike.queries.hosts import explain_hosts, list_hosts

@@ -2,7 +2,3 @@
 
 `routes` has the table of all that can be asked. The router, the checks of roles and ``openapi.json`` follow from it.
 """
-
-from redbike.web.api.application import Api, Branch
-
-__all__ = ["Api", "Branch"]

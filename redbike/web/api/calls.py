@@ -12,7 +12,7 @@ from starlette.responses import Response
 from redbike.config.labels import read_filter
 from redbike.errors import BadConfig, NoSuchJob
 from redbike.queries.following.family import Family
-from redbike.queries.following.hidden import find_hidden
+from redbike.queries.following.remarks import find_hidden
 from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
 from redbike.store.names import check_known_jobid

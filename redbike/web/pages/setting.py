@@ -12,7 +12,7 @@ from redbike.config.parameters import OPTIONS
 from redbike.control.options import change_options
 from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
-from redbike.queries.following.unknown import describe_unknown
+from redbike.queries.following.remarks import describe_unknown
 from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Stop
 from redbike.schedule.parser import parse, parse_stored

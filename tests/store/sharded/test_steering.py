@@ -186,7 +186,7 @@ def test_what_is_told_later_counts_whichever_clock_it_has(bike):
 
 
 def test_shards_are_compared_again_after_a_while(bike, monkeypatch):
-    monkeypatch.setattr("redbike.dispatcher.between_shards.CATCH_UP", 0.05)
+    monkeypatch.setattr("redbike.dispatcher.sharded.CATCH_UP", 0.05)
     with beside(bike.store, Dispatchers(bike.store, Settings()).dispatch):
         # The first time, it may be that which is done at the start.
         for is_paused, act in ((True, bike.pause_queue), (False, bike.resume_queue)):
