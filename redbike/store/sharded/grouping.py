@@ -55,8 +55,8 @@ def set_followers(shards: Shards, jobs: Sequence[JobToSet], *more: Any) -> list[
     for home in sorted({shards.find(each) for each in list_groups(jobs)}):
         _hear_all(shards, home)
     refused: list[Refused] = []
-    for shard, places in shards.group(jobs, lambda job: job.jobid).items():
-        refused += shards[shard].jobs.set([jobs[each] for each in places], *more)
+    for shard, own in shards.divide(jobs, lambda job: job.jobid):
+        refused += shard.jobs.set(own, *more)
     strange = {each.job.jobid for each in refused}
     for job in jobs:
         if job.jobid not in strange and (job.follows or {}).get("is_away"):

@@ -113,9 +113,9 @@ def _read_above(shards: Shards, jobids: Iterable[str], known: dict[str, list[str
         if not generation or len(known) > MOST_ABOVE:
             break
         known |= {each: [] for each in generation}
-        for shard, places in shards.group(generation, same).items():
+        for shard, own in shards.divide(generation, same):
             with suppress(Unreachable):
-                known |= shards[shard].links.read_parents([generation[each] for each in places])
+                known |= shard.links.read_parents(own)
         above = dict.fromkeys(parent for each in generation for parent in known[each])
         generation = [each for each in above if is_jobid(each) and each not in known]
 
@@ -139,9 +139,9 @@ def _read_below(shards: Shards, jobids: Sequence[str], known: dict[str, list[str
 def _list_below(shards: Shards, jobids: Sequence[str]) -> dict[str, list[str]]:
     """Return the followers of these jobs and the groups of which they are."""
     found: dict[str, list[str]] = {}
-    for shard, places in shards.group(jobids, same).items():
+    for shard, own in shards.divide(jobids, same):
         with suppress(Unreachable):
-            found |= shards[shard].links.list_links([jobids[each] for each in places])
+            found |= shard.links.list_links(own)
     elsewhere = {jobid: find_subscribers("\n".join(names)) for jobid, names in found.items()}
     for jobid, followers in _find_followers(shards, elsewhere).items():
         found[jobid] = [*found[jobid], *followers]

@@ -18,7 +18,7 @@ from redbike.store.queue_limits import QueueLimits
 from redbike.store.scripts import Call
 from redbike.store.sharded.linking import link
 from redbike.store.sharded.missing import ask_each
-from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, union
+from redbike.store.sharded.routes import Ask, Given, Named, Shards, any_one, same, union
 from redbike.store.totals import Queue, Total
 
 END = object()
@@ -162,8 +162,8 @@ def set_meanwhile(shards: Shards, ask: Ask, given: Given, named: Named) -> Itera
 def set_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> list[Refused]:
     """Set jobs in their shards; return those that were left as they are."""
     with link(shards, *given) as (jobs, refused):
-        for shard, places in shards.group(jobs, lambda job: job.jobid).items():
-            refused += ask(shards[shard])([jobs[each] for each in places], *given[1:], **named)
+        for shard, own in shards.divide(jobs, lambda job: job.jobid):
+            refused += ask(shard)(own, *given[1:], **named)
     return refused
 
 
@@ -198,8 +198,7 @@ def listen_to_jobs(shards: Shards, ask: Ask, given: Given, named: Named) -> Iter
     """Yield what jobs print, in whichever shards they are."""
 
     def begin(jobids: Sequence[str], is_over: IsIt = lambda: False) -> Iterator[Any]:
-        groups = shards.group(jobids, lambda jobid: jobid)
-        owns = {shards[shard]: [jobids[each] for each in places] for shard, places in groups.items()}
+        owns = dict(shards.divide(jobids, same))
         if len(owns) == 1:
             return cast(Iterator[Any], ask(*owns)(jobids, is_over))
         end = threading.Event()
@@ -248,7 +247,6 @@ def read_blackouts(shards: Shards, ask: Ask, given: Given, named: Named) -> dict
     """Return blackouts by name: those of jobs are in their shards, those of queues are the same in all."""
     jobs = [name for name in given[0] if name.startswith(OF_JOB)]
     others = [name for name in given[0] if not name.startswith(OF_JOB)]
-    groups = shards.group(jobs, lambda name: name[len(OF_JOB) :])
-    owns = {shards[number]: [jobs[each] for each in places] for number, places in groups.items()}
+    owns = dict(shards.divide(jobs, lambda name: name[len(OF_JOB) :]))
     found = union(ask_each(owns, lambda shard: ask(shard)(owns[shard], *given[1:], **named)))
     return found | any_one()(shards, ask, (others, *given[1:]), named) if others else found

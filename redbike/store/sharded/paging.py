@@ -96,7 +96,7 @@ def list_coming(shards: Shards, ask: Ask, given: Given, named: Named) -> Iterato
         return chain.from_iterable(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
     others, more = given[:2], {"note_paused": given[3]} if len(given) > 3 else {}
     return chain.from_iterable(
-        ask(shards[shard])(*others, **(named | more | {"jobids": [page[each] for each in places]}))
+        ask(shard)(*others, **(named | more | {"jobids": own}))
         for page in split(jobids, TOGETHER)
-        for shard, places in shards.group(page, same).items()
+        for shard, own in shards.divide(page, same)
     )

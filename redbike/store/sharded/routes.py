@@ -56,6 +56,10 @@ class Shards(Sequence["Store"]):
             found.setdefault(self.find(get_jobid(item)), []).append(place)
         return found
 
+    def divide(self, items: Sequence[T], get_jobid: Callable[[T], str]) -> list[tuple["Store", list[T]]]:
+        """Return each shard with those of the items whose jobs live there, in their order."""
+        return [(self[shard], [items[each] for each in own]) for shard, own in self.group(items, get_jobid).items()]
+
 
 def same(item: Any) -> Any:
     """Return an id, which is that of its job."""
@@ -94,8 +98,7 @@ def merged(merge: Merge, get_jobid: Callable[[Any], str] = same) -> Route:
         items = given[0] if isinstance(given[0], Mapping) else list(given[0])
         order = list(items)
         return merge(
-            ask(shards[shard])(_pick(items, [order[each] for each in places]), *given[1:], **named)
-            for shard, places in shards.group(order, get_jobid).items()
+            ask(shard)(_pick(items, own), *given[1:], **named) for shard, own in shards.divide(order, get_jobid)
         )
 
     return route
@@ -214,17 +217,16 @@ def streamed(name: str | None = None, place: int = 0, get_jobid: Callable[[Any],
     def _pages(shards: Shards, ask: Ask, given: Given, named: Named, jobids: Iterator[str]) -> Iterator[Any]:
         for page in split(jobids, PAGE):
             found: dict[str, list[Any]] = {}
-            for shard, places in shards.group(page, same).items():
-                own = [page[each] for each in places]
+            for shard, own in shards.divide(page, same):
                 try:
                     if name in named:
-                        told = ask(shards[shard])(*given, **(named | {name: own}))
+                        told = ask(shard)(*given, **(named | {name: own}))
                     else:
-                        told = ask(shards[shard])(*given[:place], own, *given[place + 1 :], **named)
+                        told = ask(shard)(*given[:place], own, *given[place + 1 :], **named)
                     for each in told:
                         found.setdefault(get_jobid(each), []).append(each)
                 except Unreachable as error:
-                    pass_over(shards[shard], error)
+                    pass_over(shard, error)
             yield from chain.from_iterable(found.pop(jobid, ()) for jobid in page)
 
     return route

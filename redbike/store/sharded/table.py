@@ -22,6 +22,7 @@ from redbike.store.sharded.routes import (
     merged,
     nothing,
     reachable,
+    same,
     streamed,
     tell_all,
     union,
@@ -101,9 +102,8 @@ class _Bases:
         self._shards = shards
 
     def find_bases(self, jobids: list[str], of_hosts: bool = False) -> dict[str, str]:
-        groups = self._shards.group(jobids, lambda jobid: jobid).items()
-        asked = ((shard, [jobids[each] for each in own]) for shard, own in groups)
-        return union(self._shards[shard].backfills.find_bases(own, of_hosts) for shard, own in asked)
+        asked = self._shards.divide(jobids, same)
+        return union(shard.backfills.find_bases(own, of_hosts) for shard, own in asked)
 
 
 def _set_blackouts(shards: Any, ask: Any, given: Any, named: Any) -> Any:
