@@ -9,7 +9,7 @@ from redbike.control.operator import check_reason, check_until, name_operator
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
-from redbike.store.blackouts import OF_QUEUE
+from redbike.store.blackouts import OF_QUEUE, Blackout
 from redbike.store.names import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
@@ -67,11 +67,17 @@ class QueueController:
         if every is None:
             return self.pause(name, read_instant("until", until), reason)
         blackout = make_blackout(self.store, every, lasting, reason, self._settings.timezone)
-        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout, self._settings) == ["set"]
+        return self.set_blackout(name, blackout)
 
     def _resume(self, name: str, every: bool) -> bool:
-        if not every:
-            return self.resume(name)
+        return self.end_blackout(name) if every else self.resume(name)
+
+    def set_blackout(self, name: str, blackout: Blackout) -> bool:
+        """Pause the queue of this full name, or everything, again and again; whether no other blackout had to go."""
+        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], blackout, self._settings) == ["set"]
+
+    def end_blackout(self, name: str) -> bool:
+        """End the blackout of the queue of this full name, or of everything; whether there was one."""
         return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self._settings) == ["ended"]
 
     def pause(self, name: str, until: float | None = None, reason: str = "") -> bool:

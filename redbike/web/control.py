@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from redbike.control.blackouts import end_blackout, end_for_jobs, set_blackout, set_for_jobs
+from redbike.control.blackouts import end_for_jobs, set_for_jobs
 from redbike.control.jobs import cancel_jobs, find_tries, pause_jobs, resume_jobs, run_jobs
 from redbike.control.operator import check_reason, check_until
 from redbike.control.queues import QueueController
@@ -19,7 +19,7 @@ from redbike.control.setter import Setter
 from redbike.errors import RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.queries.closed import list_closed
-from redbike.store.blackouts import OF_QUEUE, Blackout
+from redbike.store.blackouts import Blackout
 from redbike.store.log import MAX_WHO
 from redbike.text.printable import escape
 from redbike.web.memory import Memory, Note
@@ -53,7 +53,7 @@ class Steerer:
         self.settings = bike.settings
         self.store = bike.store.noted_as(who)
         self.setter = Setter(self.store, bike.settings)
-        self.queues = QueueController(self.store, bike.worker)
+        self.queues = QueueController(self.store, bike.worker, bike.settings)
 
     def steer(
         self,
@@ -100,14 +100,6 @@ class Steerer:
     def sign(self, blackout: Blackout) -> Blackout:
         """Return a blackout with who sets it."""
         return replace(blackout, by=self.store.who or "")
-
-    def pause_queue(self, name: str, blackout: Blackout) -> bool:
-        """Pause a queue, or everything, again and again; whether no other blackout had to go for that."""
-        return set_blackout(self.store, [f"{OF_QUEUE}{name}"], self.sign(blackout), self.settings) == ["set"]
-
-    def end_blackout(self, name: str) -> bool:
-        """End the blackout of a queue, or of everything; whether there was one."""
-        return end_blackout(self.store, [f"{OF_QUEUE}{name}"], self.settings) == ["ended"]
 
     def list_closed(self, jobids: Sequence[str]) -> list[str]:
         """Return that the queues of jobs that are due now, or everything, are paused. It is only advice."""

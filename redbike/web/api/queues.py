@@ -3,7 +3,6 @@
 from typing import Any
 
 from redbike.config.limits import LIMITS, Limits
-from redbike.control.queues import QueueController
 from redbike.web.api.calls import Answer, Call
 from redbike.web.api.jobs import add_warnings, read_every, read_pause
 
@@ -11,26 +10,26 @@ from redbike.web.api.jobs import add_warnings, read_every, read_pause
 def pause_queue(call: Call) -> Answer:
     """Pause a queue."""
     name, (until, reason, every, lasting) = call.params["name"], read_pause(call)
-    done = _get_queues(call).pause_queue(name, until, reason, every=every, lasting=lasting)
+    done = call.steerer.queues.pause_queue(name, until, reason, every=every, lasting=lasting)
     return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
 
 
 def resume_queue(call: Call) -> Answer:
     """Resume a queue."""
-    done = _get_queues(call).resume_queue(call.params["name"], every=read_every(call))
+    done = call.steerer.queues.resume_queue(call.params["name"], every=read_every(call))
     return _answer(call, "resumed" if done else "unchanged")
 
 
 def pause_all(call: Call) -> Answer:
     """Pause everything."""
     until, reason, every, lasting = read_pause(call)
-    done = _get_queues(call).pause_all(until, reason, every=every, lasting=lasting)
+    done = call.steerer.queues.pause_all(until, reason, every=every, lasting=lasting)
     return _answer(call, "paused" if done else "unchanged" if every is None else "replaced")
 
 
 def resume_all(call: Call) -> Answer:
     """Resume everything."""
-    done = _get_queues(call).resume_all(every=read_every(call))
+    done = call.steerer.queues.resume_all(every=read_every(call))
     return _answer(call, "resumed" if done else "unchanged")
 
 
@@ -38,7 +37,7 @@ def limit_queue(call: Call) -> Answer:
     """Limit a queue; what is not given stays as it is."""
     given: Any = {name: call.body[name] for name in LIMITS if name in call.body}
     limits: Limits = given
-    found = _get_queues(call).limit(call.params["name"], **limits)
+    found = call.steerer.queues.limit(call.params["name"], **limits)
     call.site.drop_seen()
     limits_now = {"queue": found.queue, "at_once": found.at_once, "rate": found.rate}
     return Answer(add_warnings(limits_now, _list_remarks(call, found.queue)))
@@ -50,13 +49,9 @@ def halt(call: Call) -> Answer:
     return Answer(status=204)
 
 
-def _get_queues(call: Call) -> QueueController:
-    return QueueController(call.steerer.store, call.site.bike.worker, call.site.bike.settings)
-
-
 def _answer(call: Call, word: str) -> Answer:
     call.site.drop_seen()
-    name = _get_queues(call).find_queue(call.params["name"]) if call.params else ""
+    name = call.steerer.queues.find_queue(call.params["name"]) if call.params else ""
     return Answer(add_warnings({"queue": name, "word": word}, _list_remarks(call, name)))
 
 

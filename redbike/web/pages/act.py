@@ -150,10 +150,10 @@ def _steer_queue(steerer: Steerer, order: Order, given: Given, target: Target) -
     what = target.title
     try:
         if given.blackout:
-            is_first = steerer.pause_queue(name, given.blackout)
+            is_first = queues.set_blackout(name, steerer.sign(given.blackout))
             said = "has a blackout now" if is_first else "has this blackout now, in place of another one"
         elif order.action == END:
-            said = "has no blackout any more" if steerer.end_blackout(name) else "had no blackout"
+            said = "has no blackout any more" if queues.end_blackout(name) else "had no blackout"
         elif order.action == "pause":
             said = "is paused" if queues.pause(name, given.until, given.reason) else "was paused already"
         elif order.action == "resume":
