@@ -9,6 +9,7 @@ from redbike.config.file import Config
 from redbike.config.settings import check_zone
 from redbike.errors import BadConfig
 from redbike.schedule.clock import Clock
+from redbike.text.parsing import parse_whole
 
 Arguments = dict[str, Any]  # as docopt returns them, by their names in the usage
 
@@ -61,6 +62,6 @@ def parse_count(arguments: Arguments, name: str, default: int = 1, most: int = 1
     text = arguments[name]
     if text is None:
         return default
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+    if not (count := parse_whole(text, most)):
         raise BadConfig(f"bad {name} {text!r}: 1 to {most} are allowed")
-    return int(text)
+    return count

@@ -14,6 +14,7 @@ from redbike.control.operator import name_operator
 from redbike.errors import BadConfig
 from redbike.queries.fields import SHARDS
 from redbike.queries.shards import list_shards
+from redbike.text.parsing import parse_whole
 
 
 def control_shards(arguments: Arguments, config: Config) -> int:
@@ -42,6 +43,6 @@ def move_shards(config: Config, number: int) -> Moved:
 
 
 def _parse_number(text: str) -> int:
-    if not (text.isdecimal() and text.isascii()):
+    if (number := parse_whole(text, 10**9)) is None:
         raise BadConfig(f"bad --to {text!r:.80}: a number of shards is needed, such as 16")
-    return check_number(int(text))
+    return check_number(number)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from redbike.errors import BadConfig, RedbikeError, ServerError
+from redbike.text.parsing import parse_whole
 
 log = logging.getLogger("redbike")
 
@@ -43,13 +44,13 @@ def parse_address(text: str) -> Address:
     Without a host, it is the loopback interface.
     """
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65536):
+    if (number := parse_whole(port, 65535)) is None:
         raise BadConfig(f"bad --listen {text!r:.80}: a port, or HOST:PORT, is needed")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         raise BadConfig(f"bad --listen {text!r:.80}: an IPv6 address needs brackets, as [::1]:9000")
-    return Address(host or LOOPBACK, int(port))
+    return Address(host or LOOPBACK, number)
 
 
 def make_url(host: str, port: int) -> str:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Self
 from redbike.errors import BadConfig
 from redbike.store.namespace import RANKS_PAGE, Entry, Namespace, Ranks
 from redbike.store.records import decode, encode
+from redbike.text.parsing import parse_whole
 
 BITS = 64  # of a cursor of HSCAN, and the most shards that there are
 MOST_SOURCES = 999  # of the sources of a search in all shards
@@ -161,6 +162,6 @@ def measure_scan(scan: int) -> float:
 
 
 def _read_whole(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
+    if (number := parse_whole(text, most)) is None:
         raise ValueError
-    return int(text)
+    return number

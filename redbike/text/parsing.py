@@ -49,6 +49,13 @@ def load_object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def parse_whole(text: str, most: int) -> int | None:
+    """Return the whole number of a text of digits; None for another text, and for more than `most`."""
+    digits = text.lstrip("0") or text[:1]
+    is_one = text.isascii() and text.isdecimal() and len(digits) <= len(str(most))
+    return int(digits) if is_one and int(digits) <= most else None
+
+
 def refuse_constant(name: str) -> None:
     """Raise `ValueError` for what Python takes as JSON, but JSON does not have, such as ``NaN``."""
     raise ValueError(f"{name} is not a JSON number")

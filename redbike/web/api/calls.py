@@ -17,7 +17,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.times import read_time
 from redbike.store.names import check_known_jobid
 from redbike.store.patterns import check_pattern, compile_patterns
-from redbike.text.parsing import is_number, refuse_constant
+from redbike.text.parsing import is_number, parse_whole, refuse_constant
 from redbike.text.printable import quote
 from redbike.web.api.problems import Problem, dump
 from redbike.web.control import Steerer
@@ -26,7 +26,6 @@ from redbike.web.site import Site
 
 LIMIT, MOST = 100, 1000  # rows of a page: those that nobody asks for, and at most
 MOST_PATTERNS = 100
-MOST_DIGITS = 9  # of a number
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 JSON = "application/json"
 
@@ -94,9 +93,9 @@ class Call:
         text = self.query.get(name)
         if text is None:
             return default
-        if not (len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
+        if not (count := parse_whole(text, most)):
             raise BadConfig(f"bad {name} {text!r:.40}: 1 to {most} are allowed")
-        return int(text)
+        return count
 
     @property
     def limit(self) -> int:

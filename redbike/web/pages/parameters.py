@@ -11,6 +11,7 @@ from redbike.schedule.clock import Clock
 from redbike.schedule.times import NOW
 from redbike.store.names import check_queue_name
 from redbike.store.patterns import compile_patterns, make_search
+from redbike.text.parsing import parse_whole
 from redbike.web.rendering import encode_all
 from redbike.web.requests import read_moment
 from redbike.web.site import Site
@@ -36,9 +37,9 @@ def read_number(request: Request, name: str, default: int, most: int) -> int:
     text = read_text(request, name)
     if not text:
         return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
+    if not (number := parse_whole(text, 10**9)):
         raise BadConfig(f"bad {name} {text!r:.40}: a whole number from 1 is needed")
-    return min(int(text), most)
+    return min(number, most)
 
 
 def read_last(request: Request, name: str, clock: Clock) -> tuple[float | None, str]:

@@ -21,6 +21,7 @@ from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import join_words
 from redbike.store.queue_limits import Pause
 from redbike.store.tokens import Role
+from redbike.text.parsing import parse_whole
 from redbike.text.printable import cut
 from redbike.web.charts import draw_load
 from redbike.web.orders import ACTIONS, Order
@@ -133,9 +134,9 @@ def _rehearse(rehearser: Rehearser, found: Found) -> Rehearsal:
 def _read_hours(text: str) -> int:
     if not text:
         return HOURS
-    if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MOST_HOURS):
+    if not (hours := parse_whole(text, MOST_HOURS)):
         raise BadConfig(f"bad hours {text!r:.40}: 1 to {MOST_HOURS} are allowed")
-    return int(text)
+    return hours
 
 
 def _read_change(given: dict[str, str], clock: Clock, target: Target) -> Change:
