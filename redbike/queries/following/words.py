@@ -71,10 +71,6 @@ def _is_paused(family: Family, jobid: str) -> bool:
     return state is not None and state.pause is not None
 
 
-def _name_awaited(parent: str, ending: str) -> str:
-    return f"the {name_parent(parent)}" if is_group(parent) else _AWAITED[ending].format(parent)
-
-
 def _cut(words: list[str]) -> list[str]:
     return words if len(words) <= MOST_WORDS + 1 else [*words[:MOST_WORDS], f"{len(words) - MOST_WORDS} more"]
 
@@ -128,7 +124,7 @@ def _describe_awaiting(family: Family, state: JobState, clock: Clock, path: Sequ
         return "waits for others"
     first, *others = waits_for
     more = f" and {len(others)} more" if others else ""
-    what = _name_awaited(first, after.ending)
+    what = f"the {name_parent(first)}" if is_group(first) else _AWAITED[after.ending].format(first)
     if first in path:
         return f"waits for {what}{more}"
     if len(path) >= MOST_DEPTH:

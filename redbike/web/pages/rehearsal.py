@@ -20,7 +20,6 @@ from redbike.queries.rehearsal.rehearser import MOST_HOURS, MOST_JOBS, Rehearser
 from redbike.schedule.clock import Clock, format_length
 from redbike.schedule.moments import join_words
 from redbike.store.queue_limits import Pause
-from redbike.store.tokens import Role
 from redbike.text.parsing import parse_whole
 from redbike.text.printable import cut
 from redbike.web.charts import draw_load
@@ -44,10 +43,6 @@ class Row:
     changed: Peak
     capacity: Capacity  # of its workers
     limit: int | None  # so many runs of the queue may go on at a time
-
-
-def _find_role(action: str) -> Role:
-    return Order(action, Target()).role
 
 
 def show_rehearsal(site: Site, request: Request) -> Response:
@@ -84,7 +79,9 @@ def show_rehearsal(site: Site, request: Request) -> Response:
         digest=found.digest if target.is_of_jobs else make_pause_digest(_read_pause(site, target)),
         named=found.jobids[:NAMED],
         most=MOST_JOBS,
-        can_confirm=change.action in ACTIONS and is_whole and request.state.permit.may(_find_role(change.action)),
+        can_confirm=change.action in ACTIONS
+        and is_whole
+        and request.state.permit.may(Order(change.action, Target()).role),
         **(_describe(rehearsal, clock) if rehearsal else {"rehearsal": None}),
     )
 
