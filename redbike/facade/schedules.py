@@ -121,14 +121,14 @@ class Sync:
 
         A pair is (job id, schedule), or (job id, schedule, options) with options and ``data`` by the names that `set`
         has for them; of its options a job keeps those that are not given. A job with a bad schedule, id or option is
-        left as it is, and so is one that comes twice, and one that another group has: `take` takes it over. With
-        `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call with this group
-        has set. Jobs of other groups stay, and so do jobs that were set by themselves. If one of `pairs` has a bad id,
-        all stay. Without `group`, all programs under a prefix share one, and unset each other's jobs: so give each
-        program a group of its own. With `dry_run` nothing is changed, and `removed` has all that have no pair. Raises
-        `TypeError` for what is no pair, and `BadConfig` for a bad group. It raises `BadConfig` too, once all `pairs`
-        are set, if `prune` would unset all jobs of the group, or more than five that are more than a tenth of it: then
-        it unsets none; `prune_all` does.
+        left as it is, and so is one that comes twice, and one that another group has: `take` takes it over. The log
+        says why. With `prune`, the jobs of this `group` that are not in `pairs` are unset: those that an earlier call
+        with this group has set. Jobs of other groups stay, and so do jobs that were set by themselves. If one of
+        `pairs` has a bad id, all stay. Without `group`, all programs under a prefix share one, and unset each other's
+        jobs: so give each program a group of its own. With `dry_run` nothing is changed, and `removed` has all that
+        have no pair. Raises `TypeError` for what is no pair, and `BadConfig` for a bad group. It raises `BadConfig`
+        too, once all `pairs` are set, if `prune` would unset all jobs of the group, or more than five that are more
+        than a tenth of it: then it unsets none; `prune_all` does.
         """
         zone = read_zone(tz)
         wish = Wish(check_group(group), prune, dry_run, read_since(after, zone), zone, prune_all, take)
@@ -136,6 +136,8 @@ class Sync:
         for change in self._syncer.sync(_read_pairs(pairs, wish.tz), wish, "sync", f"{group}: "):
             if isinstance(change.error, TooManyPruned) and not dry_run:
                 raise change.error
+            if change.error:
+                log.warning("%s: %s%s", group, f"{change.jobid!r}: " if change.jobid else "", change.error)
             changes.add(change)
         return changes
 

@@ -224,7 +224,7 @@ def test_with_after_its_occurrences_count_from_there(bike):
 # What is bad
 
 
-def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike):
+def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike, caplog):
     bike.set("a:A", HOURLY)
     before = dump(bike.store)
     found = bike.sync(
@@ -237,6 +237,7 @@ def test_what_is_bad_is_told_and_changes_nothing_of_a_job_that_is_there(bike):
         ]
     )
     assert [type(error) for error in found.bad.values()] == [BadSchedule, BadJobId, BadJobId, BadJobId, BadConfig]
+    assert caplog.messages == [f"sync: {jobid!r}: {error}" for jobid, error in found.bad.items()]
     assert dump(bike.store) == before
     assert bike.sync([("new:A", "whenever")]).bad.keys() == {"new:A"}
     assert bike.tell("new:A")["status"] is None
@@ -378,12 +379,14 @@ def test_no_job_is_removed_if_nobody_can_tell_whose_row_one_is(bike, tmp_path, t
     assert [found[1] for found in bike.load(str(path), prune=True)][-1] == ""
 
 
-def test_an_id_that_is_none_is_named_and_a_program_with_one_removes_no_job(bike, file):
+def test_an_id_that_is_none_is_named_and_a_program_with_one_removes_no_job(bike, file, caplog):
     [change] = bike.sync_file(file(f",{HOURLY}"))
     assert (change.difference, str(change.error)) == ("bad", "bad job id '': it has 0 bytes, 1 to 512 are allowed")
     bike.sync([("a:A", HOURLY), ("b:A", HOURLY)])
     changes = bike.sync([("a:A ", HOURLY)], prune=True)
     assert (changes.removed, [*changes.bad], str(changes)) == ([], ["a:A "], "1 bad")
+    said = "sync: no job is removed, because line 1 is unreadable and may be the row of one"
+    assert (len(caplog.messages), caplog.messages[1]) == (2, said)
 
 
 def test_a_job_that_was_never_set_is_gone_with_its_row(bike, file):
