@@ -12,7 +12,7 @@ from typing import Any
 from redbike.cli.messages import complain
 from redbike.config.file import Config
 from redbike.connection.client import aim_at, connect
-from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer, name_end
 from redbike.control.operator import name_operator
 from redbike.errors import BadConfig, RedbikeError, ServerError, Unreachable
 from redbike.facade.redbike import Redbike
@@ -65,7 +65,7 @@ def open_when_up(config: Config, handler: Any = None) -> Redbike:
 def _open(config: Config, handler: Any, needs_durability: bool) -> Redbike:
     server = find_embedded_server(config)
     if server:
-        start_server(server, "redbike server stop ends it", is_named=config.redis is not None)
+        start_server(server, name_end(str(config.redis or "")), is_named=config.redis is not None)
     client = connect(config.redis)
     try:
         return Redbike.from_settings(handler, config.settings, client, needs_durability, noted_as=name_operator())

@@ -63,7 +63,10 @@ def control_server(arguments: Arguments, config: Config) -> int:
     """Start or stop the embedded server, or print its status, which fails if the server does not run."""
     server = find_embedded_server(config)
     if server is None:
-        raise BadConfig("redbike server controls only the embedded server, but the config names another server")
+        raise BadConfig(
+            "redbike server controls only the embedded server, but the config names another server;"
+            " --url=embedded: names the one in '.redbike'"
+        )
     if arguments["start"]:
         print(f"{'started' if server.start() else 'runs already'}: {server.url}")
         return DONE

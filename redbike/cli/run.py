@@ -12,7 +12,7 @@ from redbike.cli.load import load_rows, set_schedules
 from redbike.cli.messages import DONE, complain
 from redbike.config.file import Config
 from redbike.config.ping_urls import check_dispatcher_url
-from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer, name_end
 from redbike.errors import BadConfig, RedbikeError
 from redbike.facade.redbike import Redbike
 from redbike.loop.naming import NoWorker
@@ -92,7 +92,9 @@ def run_all(arguments: Arguments, config: Config) -> int:
             server.stop_if_unused()
     # Nobody may read it, as of a pipe that is full: do not wait for that.
     outlet = Outlet(sys.stderr.fileno())
-    ended = f"the dispatcher and {name_number(processes, 'worker')} have ended{_tell_server(server, is_started)}"
+    ended = (
+        f"the dispatcher and {name_number(processes, 'worker')} have ended{_tell_server(server, is_started, config)}"
+    )
     outlet.put(f"redbike: {ended}".encode())
     outlet.close()
     return status
@@ -111,14 +113,14 @@ def _make_worker(spec: str, config: Config) -> Any:
     return worker
 
 
-def _tell_server(server: EmbeddedServer | None, is_started: bool) -> str:
+def _tell_server(server: EmbeddedServer | None, is_started: bool, config: Config) -> str:
     """Say whether the embedded server still runs; `is_started` tells whether this command has started it."""
     if server is None:
         return ""
     if not server.status()["running"]:
         return ", and the embedded server too"
     why = "others use it" if is_started else "it ran before"
-    return f"; the embedded server runs on, as {why}: redbike server stop ends it"
+    return f"; the embedded server runs on, as {why}: {name_end(str(config.redis or ''))}"
 
 
 def check_folder() -> None:

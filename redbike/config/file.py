@@ -101,6 +101,19 @@ def find_prefix(environ: Mapping[str, str]) -> str:
     return environ.get(f"{VARIABLE}PREFIX") or Settings().prefix
 
 
+def find_unread(environ: Mapping[str, str]) -> list[str]:
+    """Return what the config file of this folder names otherwise than the environment and the defaults."""
+    if not os.path.exists(DEFAULT_FILE):
+        return []
+    try:
+        config = load(None, environ)
+    except BadConfig:
+        return []  # whoever reads it says what is wrong with it
+    folder = str(config.redis or "").removeprefix("embedded:") or ".redbike"
+    is_elsewhere = config.redis != find_server(environ) and os.path.realpath(folder) != os.path.realpath(".redbike")
+    return ["server"] * is_elsewhere + ["prefix"] * (config.settings.prefix != find_prefix(environ))
+
+
 def _list_variables(environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
     return [(name, environ.get(name)) for name in ("REDBIKE_URL", "REDIS_URL")]
 

@@ -21,7 +21,7 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from redbike.connection.cluster import Router, SlotConnection, SlotSSLConnection, add_braces, make_retry
-from redbike.connection.embedded import EmbeddedServer
+from redbike.connection.embedded import EmbeddedServer, name_end
 from redbike.connection.options import check_names, convert, list_arguments, parse_options
 from redbike.connection.pools import IdleConnections, LimitedPool, Pool, SentinelPool, Sentinels, SharingPool
 from redbike.connection.silence import Address
@@ -106,7 +106,7 @@ def _connect_url(url: str) -> "redis.Redis":
 def _connect_embedded(folder: str, is_named: bool = True) -> "redis.Redis":
     server = EmbeddedServer(folder or ".redbike")
     if server.start() if is_named else server.start_unasked():
-        log.warning("started a server in %r; redbike server stop ends it", os.path.relpath(server.folder))
+        log.warning("started a server in %r; %s", os.path.relpath(server.folder), name_end(f"embedded:{folder}"))
     arguments: dict[str, Any] = {"path": str(server.socket), "server": server, **TIMEOUTS}
     return _make_client(_EmbeddedConnection, **arguments)
 

@@ -13,6 +13,7 @@ The first process that needs the server starts it. The server outlives that proc
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import time
 from typing import Any
@@ -34,6 +35,11 @@ SILENCE = 10.0  # seconds without an answer after which a server that accepts co
 WARN_AFTER = 1.0  # seconds of waiting after which a warning says why
 IN_COMMAND = "REDBIKE_JOBID"  # a variable that each command of a job has
 POLL_INTERVAL = 0.005  # seconds between two checks of a server that is coming up or going down
+
+
+def name_end(url: str) -> str:
+    """Return the command that ends the server of `url`; "" if nothing names another one than the default."""
+    return f"redbike {shlex.quote(f'--url={url}')} server stop ends it" if url else "redbike server stop ends it"
 
 
 class EmbeddedServer(Launcher):

@@ -1,14 +1,18 @@
 """The arguments of the constructors of `Redbike` and `AsyncRedbike`: their signatures, and what is none of them."""
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, get_type_hints
 
+from redbike.config.file import DEFAULT_FILE, find_server, find_unread
 from redbike.config.settings import KeywordSettings, Settings
 from redbike.errors import BadConfig
 from redbike.text.printable import suggest
+
+log = logging.getLogger("redbike")
 
 P = ParamSpec("P")
 
@@ -41,6 +45,20 @@ def refuse_unknown(kind: Callable[..., object], names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise TypeError(f"Redbike() got an unexpected keyword argument {name!r}{suggest(name, known)}")
+
+
+def read_server(prefix: str | None) -> str | None:
+    """Return the server that the environment names. Warn if the command line has another one, or another prefix."""
+    unread = [name for name in find_unread(os.environ) if name == "server" or prefix is None]
+    if unread:
+        _warn_of_unread(" and ".join(unread))
+    return find_server(os.environ)
+
+
+@lru_cache
+def _warn_of_unread(names: str) -> None:
+    """Warn once in a process."""
+    log.warning("%r names another %s: Redbike() does not read it, Redbike.from_config() does", DEFAULT_FILE, names)
 
 
 def check_path(path: object) -> str | None:

@@ -15,14 +15,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import redis
 
-from redbike.config.file import find_prefix, find_server, load
+from redbike.config.file import find_prefix, load
 from redbike.config.settings import KeywordSettings, Settings
 from redbike.connection.check import check_any, describe_address
 from redbike.connection.client import aim_at, connect
 from redbike.control.queues import QueueController
 from redbike.control.sync.syncer import Syncer
 from redbike.errors import RedbikeError
-from redbike.facade.arguments import DEFAULTS, check_path, name_settings, refuse_unknown
+from redbike.facade.arguments import DEFAULTS, check_path, name_settings, read_server, refuse_unknown
 from redbike.facade.control import Control, Maintenance
 from redbike.facade.kept import Kept
 from redbike.facade.loops import Awaited, Loops
@@ -94,7 +94,7 @@ class Redbike(Overridable):
         # Before a server is started for it.
         check_worker(worker)
         check_who(noted_as)
-        server = find_server(os.environ) if redis_config is None else redis_config
+        server = read_server(prefix) if redis_config is None else redis_config
         self._prepare((worker, all_settings, server, noted_as), worker)
 
     @classmethod

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from redbike import AsyncRedbike, Redbike, RoundRobin
-from redbike.config.file import examine, load
+from redbike.config.file import examine, find_unread, load
 from redbike.config.settings import Settings
 from redbike.errors import BadConfig
+from redbike.facade.arguments import _warn_of_unread
 from tests.commandline import drop_waits
 
 WORKER = """
@@ -116,13 +117,54 @@ def test_a_prefix_that_is_a_url_is_refused(here, give):
     assert "secret" not in str(caught.value)
 
 
-def test_whoever_starts_a_server_says_so(shell, here, caplog):
+def test_whoever_starts_a_server_says_so_and_how_to_stop_it_whatever_the_config_names(shell, here, caplog):
     del shell.environment["REDBIKE_URL"]
+    (shell.folder / ".redbike.conf").write_text("[redbike-redis]\nurl: redis://127.0.0.1:1\n")
+    _warn_of_unread.cache_clear()
     with Redbike(RoundRobin("A")):
-        assert drop_waits(caplog.messages) == ["started a server in '.redbike'; redbike server stop ends it"]
+        unread, said = drop_waits(caplog.messages)
+        assert unread == "'.redbike.conf' names another server: Redbike() does not read it, Redbike.from_config() does"
+        assert said == "started a server in '.redbike'; redbike --url=embedded: server stop ends it"
         with Redbike(RoundRobin("A")):
-            assert len(drop_waits(caplog.messages)) == 1, "it runs already"
-    assert shell.run("server", "stop").returncode == 0
+            assert len(drop_waits(caplog.messages)) == 2, "it runs already"
+    refused = shell.run("server", "stop")
+    assert (refused.returncode, "--url=embedded: names the one in '.redbike'" in refused.stderr) == (2, True)
+    assert shell.run(*said.partition("; redbike ")[2].split()[:3]).stdout == "stopped\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "unread"),
+    [
+        ("", {}, []),
+        ("[redbike]\nprefix: redbike\nretries: 5\n", {}, []),
+        ("[redbike]\nprefix: mine\n", {}, ["prefix"]),
+        ("[redbike]\nprefix: mine\n", {"REDBIKE_PREFIX": "other"}, []),
+        ("[redbike]\nprefix: mine\n[redbike-redis]\nhost: host\n", {}, ["server", "prefix"]),
+        ("[redbike-redis]\nurl: redis://host\n", {"REDIS_URL": "redis://other"}, []),
+        ("[redbike-redis]\nurl: redis://host\n", {"REDBIKE_URL": "embedded:other"}, []),
+        *((f"[redbike-redis]\nurl: embedded:{own}\n", {}, []) for own in ("", ".redbike", "./.redbike/")),
+        ("[redbike-redis]\nurl: embedded:other\n", {}, ["server"]),
+        ("[redbike]\nprefx: mine\n", {}, []),
+    ],
+)
+def test_what_only_the_config_file_names_is_found(tmp_path, monkeypatch, config, variables, unread):
+    monkeypatch.chdir(tmp_path)
+    assert find_unread(variables) == []
+    (tmp_path / ".redbike.conf").write_text(config)
+    assert find_unread(variables) == unread
+
+
+def test_a_program_with_a_prefix_of_its_own_is_not_warned_of_the_prefix(here, caplog, shell, server_url):
+    (shell.folder / ".redbike.conf").write_text(f"[redbike]\nprefix: mine\n[redbike-redis]\nurl: {server_url}\n")
+    here(REDBIKE_URL=server_url)
+    _warn_of_unread.cache_clear()
+    Redbike(RoundRobin("A"), prefix="own").close()
+    Redbike(RoundRobin("A"), redis_config=server_url).close()
+    assert caplog.messages == []
+    Redbike(RoundRobin("A")).close()
+    assert caplog.messages == [
+        "'.redbike.conf' names another prefix: Redbike() does not read it, Redbike.from_config() does"
+    ]
 
 
 def test_check_says_of_an_empty_url_what_every_command_says(here):
