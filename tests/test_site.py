@@ -106,7 +106,8 @@ def the_reference_has_every_command_setting_option_name_and_key(site):
 
 PUBLIC = (
     *("redbike.schedule.parse", "redbike.schedule.Schedule.next"),
-    *("redbike.testing.MakeRedbike", "redbike.testing.SimulatedRedbike.run_due", "redbike.testing.BikeSettings"),
+    *("redbike.testing.isolate", "redbike.testing.MakeRedbike"),
+    *("redbike.testing.SimulatedRedbike.run_due", "redbike.testing.BikeSettings"),
     *("redbike.WorkerClass.queue_for", "redbike.Steered.word", "redbike.Run.due", "redbike.Overrun.output"),
     *("module-redbike.commands", "the-file-of-commands"),
 )

@@ -2,7 +2,7 @@
 
 `redbike.testing` sets them. One that was made before gives up its own server and state for that time, and has them back
 afterwards. One that is made while pytest imports the tests connects when it is used first: there may be no server but
-that of a test. Nothing of this counts in a process without the plugin for pytest.
+that of a test. Elsewhere each connects when it is made.
 """
 
 import threading
@@ -39,8 +39,7 @@ class Overridable(ABC):
     def _prepare(self, make: Any, worker: Any = None) -> None:
         """Follow each override from now on. `make` is for `_assemble`, which is called at once, or when it is used."""
         self._make = make
-        if _is_prepared or _active:
-            _made.add(self)
+        _made.add(self)
         if _active or not _is_importing:
             self._assemble()
         elif note := getattr(worker, "note_bike", None):
@@ -75,7 +74,6 @@ class Overridable(ABC):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
-_is_prepared = False  # whether there may be an override
 _is_importing = False  # whether pytest imports the tests
 _active: list[Override] = []  # the last one counts
 _made: WeakSet[Overridable] = WeakSet()
@@ -83,9 +81,9 @@ _assembling = threading.RLock()
 
 
 def prepare() -> None:
-    """Expect overrides. Until `stop_waiting` is called, a Redbike connects when it is used first."""
-    global _is_prepared, _is_importing
-    _is_prepared = _is_importing = True
+    """Until `stop_waiting` is called, let a Redbike connect when it is used first."""
+    global _is_importing
+    _is_importing = True
 
 
 def stop_waiting() -> None:

@@ -8,7 +8,7 @@
         runs = bike.run_due(timedelta(hours=3))
         assert [run.jobid for run in runs] == ["backup"] * 3
 
-pytest finds the plugin where Redbike is installed. ``docs/testing.rst`` tells more.
+pytest finds the plugin where Redbike is installed. Other tests call `isolate`. ``docs/testing.rst`` tells more.
 """
 
 from importlib import import_module
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redbike.errors import TooManyRuns
-    from redbike.testing.fixture import MakeRedbike
+    from redbike.testing.fixture import MakeRedbike, isolate
     from redbike.testing.simulated import BikeSettings, SimulatedRedbike
 
-__all__ = ["BikeSettings", "MakeRedbike", "SimulatedRedbike", "TooManyRuns"]
+__all__ = ["BikeSettings", "MakeRedbike", "SimulatedRedbike", "TooManyRuns", "isolate"]
 
 pytest_plugins = ("redbike.testing.plugin",)
 
@@ -29,6 +29,7 @@ _PLACES = {
     "MakeRedbike": "redbike.testing.fixture",
     "SimulatedRedbike": "redbike.testing.simulated",
     "TooManyRuns": "redbike.errors",
+    "isolate": "redbike.testing.fixture",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that is there

@@ -5,6 +5,7 @@ its end, even by ``kill -9``. Then it stops the server, and removes its folder. 
 instant at which nobody would do that.
 """
 
+import atexit
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -57,6 +59,15 @@ def serve() -> Iterator[Served]:
         yield Served(url, client)
 
 
+@lru_cache
+def find_server(pid: int) -> Served:
+    """Return the server of this process, which has the id `pid`. It is started once, and ends with the process."""
+    stack = ExitStack()
+    served = stack.enter_context(serve())
+    atexit.register(stack.close)
+    return served
+
+
 @contextmanager
 def _start() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="redbike-test-")
@@ -69,7 +80,7 @@ def _start() -> Iterator[str]:
 @contextmanager
 def _remove_at_the_end(folder: str) -> Iterator[None]:
     """Stop the server of `folder` and remove the folder at the end, or when this process is gone."""
-    package = str(Path(__file__).parents[2])
+    package, owner = str(Path(__file__).parents[2]), os.getpid()
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _PROGRAM, package, folder],
         stdin=subprocess.PIPE,
@@ -80,8 +91,10 @@ def _remove_at_the_end(folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # A word: a child that a test has forked may keep the pipe open.
-        process.communicate(b"\n", timeout=STOP_TIMEOUT)
+        # A fork that ends leaves the server to this process.
+        if os.getpid() == owner:
+            # A word: a child that a test has forked may keep the pipe open.
+            process.communicate(b"\n", timeout=STOP_TIMEOUT)
 
 
 def reap(folder: str) -> None:
@@ -149,3 +162,16 @@ class MakeRedbike:
         if not self.prefix.removeprefix("{").startswith(PREFIX):
             raise BadConfig(f"no keys are deleted: the prefix {self.prefix!r} is not one of a test")
         Store(self._client, self.prefix, RoundRobin("A").queue_for).upkeep.flush()
+
+
+@contextmanager
+def isolate() -> Iterator[MakeRedbike]:
+    """Make what the fixture `redbike` gives, for a test that has no fixtures of pytest, and end it with the block.
+
+    The first call in a process starts its server, which ends with the process. Raise `RedbikeError` if it cannot.
+    """
+    maker = MakeRedbike(find_server(os.getpid()))
+    try:
+        yield maker
+    finally:
+        maker.close()

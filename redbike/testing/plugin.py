@@ -1,7 +1,7 @@
 """The fixtures. pytest imports this: it loads no more until a test asks for one."""
 
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from redbike.facade import override
 
 if TYPE_CHECKING:
-    from redbike.testing.fixture import MakeRedbike, Served
+    from redbike.testing.fixture import MakeRedbike
 
 
 # The programs that the tests import come after this.
@@ -23,27 +23,22 @@ def pytest_runtestloop() -> None:
 
 
 @pytest.fixture(scope="session")
-def _redbike_server() -> "Iterator[Served]":
-    """The server of this process: an embedded one, or the one that REDBIKE_TEST_URL names."""
+def _redbike_server() -> None:
+    """Start the server of this process: an embedded one, or find the one that REDBIKE_TEST_URL names."""
     from redbike.errors import RedbikeError
-    from redbike.testing.fixture import serve
+    from redbike.testing.fixture import find_server
 
-    with ExitStack() as stack:
-        try:
-            served = stack.enter_context(serve())
-        except RedbikeError as error:
-            # A traceback would show the URL, which may have a password in it.
-            pytest.fail(f"no server for the tests: {error}", pytrace=False)
-        yield served
+    try:
+        find_server(os.getpid())
+    except RedbikeError as error:
+        # A traceback would show the URL, which may have a password in it.
+        pytest.fail(f"no server for the tests: {error}", pytrace=False)
 
 
 @pytest.fixture
-def redbike(_redbike_server: "Served") -> "Iterator[MakeRedbike]":
+def redbike(_redbike_server: None) -> "Iterator[MakeRedbike]":
     """Makes a `Redbike` for this test: ``redbike(worker)``. Its jobs are those of this test alone."""
-    from redbike.testing.fixture import MakeRedbike
+    from redbike.testing.fixture import isolate
 
-    maker = MakeRedbike(_redbike_server)
-    try:
+    with isolate() as maker:
         yield maker
-    finally:
-        maker.close()

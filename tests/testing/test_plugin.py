@@ -49,6 +49,48 @@ def test_it_is_killed(redbike):
     time.sleep(600)
 """
 
+UNITTEST = """
+import atexit
+import os
+import unittest
+from datetime import timedelta
+
+from redbike import Jobs, Redbike
+from redbike.testing import MakeRedbike, isolate
+
+jobs = Jobs()
+own = Redbike(jobs)  # before there is a test
+
+@jobs.job("backup", every="1h")
+def backup() -> None:
+    pass
+
+def check(make: MakeRedbike) -> None:
+    bike = make(jobs)
+    assert list(own.get_schedules()) == []
+    own.set("backup", "EVERY:1h")
+    assert len(bike.run_due(timedelta(days=1))) == 24
+
+class Tests(unittest.TestCase):
+    def setUp(self) -> None:
+        self.make = self.enterContext(isolate())
+
+    def test_one(self) -> None:
+        check(self.make)
+
+    def test_a_fork_has_a_server_of_its_own_and_leaves_this_one_alone(self) -> None:
+        if pid := os.fork():
+            self.assertEqual(os.waitpid(pid, 0), (pid, 0))
+            check(self.make)
+        else:
+            with isolate() as make:
+                assert make.url != self.make.url
+                check(make)
+            os.close(2)  # Python warns of the files and processes of the parent
+            atexit._run_exitfuncs()
+            os._exit(0)
+"""
+
 PLUGIN = ("-p", "redbike.testing")
 OPTIONS = ("-p", "no:cacheprovider", "-rA")
 
@@ -96,6 +138,14 @@ def test_each_test_has_the_server_of_its_process_and_a_prefix_of_its_own(suite, 
     found = urls(done)
     assert [len(set(each)) for each in zip(*found, strict=True)] == [servers, 6]
     assert folders(suite) == []
+
+
+def test_tests_without_pytest_have_a_server_of_their_process_too(suite, client, server_url):
+    (suite.folder / "test_own.py").write_text(UNITTEST)
+    environment = suite.environment | {"REDBIKE_URL": server_url}
+    done = run_python("-W", "error", "-m", "unittest", "test_own", cwd=suite.folder, env=environment)
+    assert (done.returncode, "Ran 2 tests" in done.stderr, folders(suite)) == (0, True, []), done.stderr
+    assert (done.stderr.count("arning"), client.keys("*")) == (0, [])
 
 
 @pytest.mark.acceptance
