@@ -22,25 +22,32 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-ON_COMMIT = """
-import os
+# In a transaction that a test ends, in which only its own thread sees what it has written, and in none.
+TESTS_OF_DJANGO = """
+import contextlib
+import io
 
-import django
-from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import TestCase, TransactionTestCase
+from redbike.testing import isolate
+from shop.jobs import jobs
 
-settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}})
-django.setup()
+def run(test, jobid):
+    User.objects.create(username="anna")
+    bike = test.enterContext(isolate())(jobs)
+    bike.set(jobid, "NOW")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        bike.run_due()
+    test.assertEqual(printed.getvalue(), f"{jobid} for 1 users\\n")
+    test.assertEqual(User.objects.count(), 1)
 
-from types import SimpleNamespace
+class PlainTests(TestCase):
+    def test_invoices(self):
+        run(self, "invoices")
 
-from django.db import transaction
-from redbike import Redbike, RoundRobin
-
-bike, order = Redbike(RoundRobin("A"), redis_config=os.environ["REDBIKE_URL"]), SimpleNamespace(pk=7)
-with transaction.atomic():
-    LINE
-    assert list(bike.get_schedules()) == []
-print(bike.tell("mail:7")["data"])
+class CoroutineTests(TransactionTestCase):
+    def test_reminders(self):
+        run(self, "reminders")
 """
 REPEATED = """
 from datetime import UTC, datetime, timedelta
@@ -123,41 +130,49 @@ def test_jobs_are_tried_again_as_the_page_on_retries_says(shell):
     assert (done.returncode, "3 passed" in done.stdout) == (0, True), done.stdout
 
 
-def test_a_job_is_set_when_a_transaction_is_committed(shell):
-    program = ON_COMMIT.replace("LINE", find_block("django", "transaction.on_commit").strip())
-    assert run_program(shell, program) == "{'order': 7}\n"
-
-
 def test_a_program_asks_how_many_replicas_have_a_job(shell):
     names = run_code(shell.folder, find_block("durability", "bike.set("), bike=shell.bike)
     assert names["safe"] is False  # this server has none
     assert shell.bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
 
 
-def test_the_project_of_the_page_on_django_runs_its_jobs(shell):
-    def manage(*words):
+def test_the_project_of_the_page_on_django_runs_its_jobs_and_tests(shell):
+    def manage(*words, status=0):
         done = run_line(shell, f"python -m django {shlex.join(words)} --settings=mysite.settings --pythonpath=.")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr * bool(status)
 
     assert run_line(shell, "django-admin startproject mysite . && django-admin startapp shop").returncode == 0
     settings = shell.folder / "mysite" / "settings.py"
-    settings.write_text(settings.read_text().replace("INSTALLED_APPS = [", "INSTALLED_APPS = [\n    'shop',"))
+    text = settings.read_text().replace("INSTALLED_APPS = [", "INSTALLED_APPS = [\n    'shop',")
+    # To close a database in memory does nothing.
+    settings.write_text(f"{text}\nDATABASES['default']['TEST'] = {{'NAME': BASE_DIR / 'test.sqlite3'}}\n")
     programs = list_programs("django")
-    assert len(programs) == 3
+    assert len(programs) == 5
     for name, [block] in programs.items():
         write(shell, name, f"{block.text}\n")
+    write(shell, "shop/test_more.py", TESTS_OF_DJANGO)
+    write(shell, ".redbike.conf", "[redbike]\nprefix: mine\n")
     del shell.environment["REDBIKE_URL"]
     manage("migrate")
     assert manage("set_jobs") == "jobs: 2 added\n"
+    tested = run_line(shell, "python manage.py test")
+    assert (tested.returncode, "Ran 3 tests" in tested.stderr) == (0, True), tested.stderr
     up = shell.start(*find_block("django", "redbike up").split()[1:])
     wait_until(lambda: "works work-invoices" in shell.log(), 60)
+    assert "redbike: worker:jobs: 2 unchanged\n" in shell.log()
     for jobid in ("invoices", "reminders"):
         assert shell.run("run", jobid).returncode == 0
         wait_until(lambda jobid=jobid: f"{jobid} for 0 users" in shell.log(), 60)
         wait_until(lambda jobid=jobid: f"{jobid}: ok" in shell.log(), 60)
     up.terminate()
     assert up.wait(timeout=60) == 0
+    assert manage("set_jobs") == "jobs: 2 unchanged\n"
+    write(shell, "other.csv", "invoices,@daily\n")
+    assert shell.run("load", "other.csv", "--take").returncode == 0
+    refused = manage("set_jobs", status=1)
+    assert "CommandError: jobs: 1 unchanged, 1 bad" in refused
+    assert "worker:jobs: 'invoices': it is a row of the group" in refused
 
 
 def test_the_jobs_of_the_web_app_are_worked(shell):
