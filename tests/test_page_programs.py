@@ -136,6 +136,25 @@ def test_a_program_asks_how_many_replicas_have_a_job(shell):
     assert shell.bike.tell("report:A")["schedule"] == "AT:2030-01-01T00:00:00Z"
 
 
+def test_a_deploy_and_the_command_line_have_the_same_jobs_of_one_module_or_of_several(shell):
+    for name, blocks in list_programs("jobs").items():
+        write(shell, name, "\n\n\n".join(block.text for block in blocks) + "\n")
+    url = shell.environment.pop("REDBIKE_URL")
+    config = "[redbike]\nprefix: mine\ntimezone: Asia/Tokyo\n[redbike-redis]\nurl: "
+    write(shell, ".redbike.conf", f"{config}{url}\n")
+    for _ in range(2):
+        assert run_line(shell, "python deploy.py").returncode == 0
+    for worker, said in (("app", "3 unchanged"), ("worker", "2 added")):
+        up = shell.start("up", f"{worker}:jobs", log=worker)
+        wait_until(lambda worker=worker: "works work-" in shell.log(worker), 60)
+        assert f"redbike: {worker}:jobs: {said}\n" in shell.log(worker)
+        up.terminate()
+        assert up.wait(timeout=60) == 0
+    jobids = [row.partition(",")[0] for row in shell.run("schedules").stdout.splitlines()]
+    assert sorted(jobids) == ["backup", "bill", "clean", "count", "report"]
+    assert not (shell.folder / ".redbike").exists()
+
+
 def test_the_project_of_the_page_on_django_runs_its_jobs_and_tests(shell):
     def manage(*words, status=0):
         done = run_line(shell, f"python -m django {shlex.join(words)} --settings=mysite.settings --pythonpath=.")

@@ -174,7 +174,7 @@ OF_DJANGO = {"worker.py", "shop/management/commands/set_jobs.py", "shop/tests.py
 IMPORTED = {
     ("fastapi", "main.py"),
     ("integrations", "shipping.py"),
-    ("jobs", "app.py"),
+    *(("jobs", name) for name in ("app.py", "billing.py", "cleaning.py", "registry.py")),
     ("testing", "signup.py"),
 }
 

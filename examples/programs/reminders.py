@@ -17,7 +17,7 @@ async def refuse(request: Request, error: Exception) -> JSONResponse:
 
 app = FastAPI(exception_handlers=dict.fromkeys((BadJobId, BadSchedule, BadConfig), refuse))
 jobs = Jobs()
-get_bike = lru_cache(lambda: Redbike(jobs))  # it connects once, at the first request
+get_bike = lru_cache(lambda: Redbike.from_config(worker=jobs))  # connects once, at the first request
 Bike = Annotated[Redbike, Depends(get_bike)]
 
 

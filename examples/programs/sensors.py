@@ -37,4 +37,4 @@ def set_sensors(bike: Redbike, number: int = SENSORS) -> None:
 
 
 if __name__ == "__main__":
-    set_sensors(Redbike(jobs))
+    set_sensors(Redbike.from_config(worker=jobs))
