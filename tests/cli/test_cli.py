@@ -113,6 +113,14 @@ def test_the_embedded_server_is_used_where_no_url_is(tmp_path):
     assert (tmp_path / ".redbike").stat().st_mode & 0o777 == 0o700
 
 
+def test_whoever_starts_a_server_that_an_option_names_says_how_it_ends(tmp_path):
+    shell = Within(tmp_path, None)
+    done = shell.run("--url=embedded:my server", "set", "job:A", "EVERY:1h")
+    [said] = drop_waits(done.stderr.splitlines())
+    assert said == "redbike: started a server in 'my server'; redbike '--url=embedded:my server' server stop ends it"
+    assert shell.run("--url=embedded:my server", "server", "stop").stdout == "stopped\n"
+
+
 class Failing(RoundRobin):
     def work(self, jobid):
         raise ValueError("as ordered")
