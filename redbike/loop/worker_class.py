@@ -221,6 +221,12 @@ def has_yield(function: object) -> bool:
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in called)
 
 
+def is_coroutine_function(function: object) -> bool:
+    """Tell whether `function`, or the object that is called as one, was written with ``async def``."""
+    called = function, getattr(type(function), "__call__", None)  # noqa: B004
+    return any(map(inspect.iscoroutinefunction, called))
+
+
 def check_result(name: str, result: object) -> None:
     """Raise `TypeError` if `result` is code that nobody runs: what `name` was to do is not done."""
     if isinstance(result, GeneratorType | AsyncGeneratorType | CoroutineType):

@@ -15,7 +15,6 @@
 ``redbike up module:jobs`` runs that.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -166,7 +165,7 @@ class Jobs:
         if made.schedule is not None and (wrong := signature.check(made.options.get("data"))):
             raise TypeError(f"job {jobid!r} has a schedule, but not the data that it needs: {wrong}")
         self._functions[jobid] = made
-        kind = AsyncJobFunction if inspect.iscoroutinefunction(plain) else JobFunction
+        kind = AsyncJobFunction if signature.is_async else JobFunction
         return kind(plain, jobid, signature, self._bikes, self._functions, _list_of_calls(made.options))
 
     def schedules(self) -> list[Row]:
@@ -247,9 +246,12 @@ class Jobs:
         return function.call(**function.signature.make_arguments(jobid, data))
 
     def is_async(self, jobid: str) -> bool:
-        """Tell whether the function of `jobid` is a coroutine function."""
+        """Tell whether the function of `jobid`, or its ``__call__``, is ``async def``.
+
+        That of a decorator is not, if it only returns the coroutine of another function; its run awaits that.
+        """
         function = self._find(jobid)
-        return function is not None and inspect.iscoroutinefunction(function.call)
+        return function is not None and function.signature.is_async
 
     def name_functions(self) -> dict[str, str]:
         """Return the queue of each function, by its job id."""

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Literal
 
 from redbike.errors import Overrun, RedbikeError
-from redbike.loop.worker_class import Manager, Middleware, WorkerClass, check_result
+from redbike.loop.worker_class import Manager, Middleware, WorkerClass, check_result, is_coroutine_function
 from redbike.process import command_log
 from redbike.process.leaving import leave_fork
 from redbike.process.signals import interrupts_caller
@@ -122,7 +122,7 @@ class Hooks:
     def is_async(self, jobid: str) -> bool:
         """Tell whether ``work`` of this job is a coroutine function."""
         tell = getattr(self._worker, "is_async", None)
-        return bool(tell(jobid)) if tell else inspect.iscoroutinefunction(self._worker.work)
+        return bool(tell(jobid)) if tell else is_coroutine_function(self._worker.work)
 
     def _run_beside(self, run: Run, first: Manager, rest: Sequence[Middleware], call: Callable[[], object]) -> object:
         """Run a job that is not async in this thread, while a task in the event loop holds the managers around it."""

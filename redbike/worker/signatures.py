@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redbike.errors import CommandFailed
-from redbike.loop.worker_class import has_yield
+from redbike.loop.worker_class import has_yield, is_coroutine_function
 
 JOBID, DATA = "jobid", "data"
 _FILLED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -30,6 +30,7 @@ class CallSignature:
     takes_data: bool  # as a whole
     arguments: inspect.Signature  # what a program gives when it sets a job: the data, or what they have
     called: inspect.Signature  # how a program calls it: also with what no job can give
+    is_async: bool
     rest: str = ""  # the name of ``*args`` if it has no other parameter for data
 
     @property
@@ -135,7 +136,7 @@ def read_signature(function: object) -> CallSignature:
         each for each in own if each.kind is not each.VAR_POSITIONAL and (each.name not in names or each.name != JOBID)
     ]
     signatures = inspect.Signature(arguments), inspect.Signature(called)
-    return CallSignature(name, JOBID in names, takes_data, *signatures, "".join(rests))
+    return CallSignature(name, JOBID in names, takes_data, *signatures, is_coroutine_function(function), "".join(rests))
 
 
 def get_name(function: Callable[..., Any]) -> str:

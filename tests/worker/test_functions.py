@@ -1,6 +1,8 @@
 """Workers made of functions."""
 
 import csv
+import functools
+import inspect
 import logging
 import sys
 from datetime import UTC, datetime, timedelta
@@ -12,6 +14,7 @@ from redbike import BadConfig, BadJobId, BadQueueName, BadSchedule, Jobs, Limit,
 from redbike.cli.load import set_schedules
 from redbike.loop.queues import Queues
 from redbike.loop.worker_class import RoundRobin
+from redbike.worker.hooks import Hooks
 from redbike.worker.loader import load_placer, load_worker
 from tests.loops import raising
 from tests.waiting import wait_until
@@ -183,6 +186,40 @@ def test_a_job_without_a_function_is_left_to_a_worker_that_has_it(bike, jobs, ca
     assert bike.dispatch_due(state.timeline) == 1
     assert newer.work_one() == "remind:anna"
     assert (ran, [run.attempt for run in bike.runs()]) == ([True], [1])
+
+
+def decorate(function):
+    """As an ordinary decorator, whose function may also call that of its own in an event loop of its own."""
+    return functools.wraps(function)(lambda: function())
+
+
+class Called:
+    def __call__(self):
+        """Do nothing."""
+
+
+class Awaited:
+    async def __call__(self):
+        """Do nothing."""
+
+
+async def coroutine():
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [
+        *((coroutine, True), (functools.partial(coroutine), True), (Awaited(), True), (Awaited().__call__, True)),
+        *((set_all, False), (Called(), False), (decorate(coroutine), False)),
+    ],
+)
+def test_what_was_written_as_a_coroutine_function_runs_in_the_event_loop(jobs, function, is_async):
+    added = jobs.job("job")(function)
+    assert jobs.is_async("job:a") is inspect.iscoroutinefunction(added.__call__) is is_async
+    worker = RoundRobin("A")
+    worker.work = function
+    assert Hooks(worker, None, None).is_async("job:A") is is_async
 
 
 def test_queues_are_those_of_stock_workers_unless_they_are_named(jobs):
