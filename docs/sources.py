@@ -42,7 +42,7 @@ def list_options() -> Iterator[str]:
 def list_aliases() -> Iterator[str]:
     """Yield each public name that stands for several types, with what is said of it where it is defined."""
     for name in redbike.__all__:
-        if get_origin(getattr(redbike, name)) in (Literal, Union, UnionType):
+        if get_origin(getattr(redbike, name)) in (Literal, Union, UnionType, Callable):
             # Sphinx finds by itself what is said of classes and functions.
             module = redbike._PLACES[name]
             text = ModuleAnalyzer.for_module(module).find_attr_docs()["", name]

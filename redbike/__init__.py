@@ -60,8 +60,10 @@ from redbike.errors import (
 from redbike.text import __version__ as __version__
 
 if TYPE_CHECKING:
+    from redbike.config.labels import TagLike
     from redbike.config.limits import Limit, Limits
     from redbike.config.options import JobOptions
+    from redbike.config.parameters import Catchup, LogFormat, LogLevel, NoOrYes, OnError, OnLost, OnTimeout, Overlap
     from redbike.config.settings import KeywordSettings, Settings
     from redbike.control.backfilling import Backfill
     from redbike.control.pairs import Pair
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from redbike.facade.redbike import Redbike, log
     from redbike.facade.results import AsyncResults, Results
     from redbike.importers.rows import Source
-    from redbike.loop.worker_class import Priority, RoundRobin, WorkerClass
+    from redbike.loop.worker_class import Middleware, Priority, RoundRobin, WorkerClass
     from redbike.queries.check.findings import Finding
     from redbike.queries.forecast import Forecast, Minute, Plan, Quarter, Relief, Share
     from redbike.queries.health import Health
@@ -111,6 +113,7 @@ __all__ = [
     "BadSchedule",
     "BlackoutDetails",
     "CallOptions",
+    "Catchup",
     "Change",
     "Changes",
     "CommandFailed",
@@ -137,11 +140,19 @@ __all__ = [
     "Limit",
     "Limits",
     "LogEntry",
+    "LogFormat",
+    "LogLevel",
     "LostRun",
+    "Middleware",
     "Minute",
+    "NoOrYes",
     "NoResult",
     "NoSuchJob",
+    "OnError",
+    "OnLost",
+    "OnTimeout",
     "Outcome",
+    "Overlap",
     "Overrun",
     "Pair",
     "PastRun",
@@ -170,6 +181,7 @@ __all__ = [
     "Steered",
     "StopWork",
     "Stopping",
+    "TagLike",
     "TooManyRuns",
     "Tracing",
     "Unreachable",
@@ -185,8 +197,10 @@ __all__ = [
 _PLACES = {
     name: f"redbike.{module}"
     for module, names in {
+        "config.labels": "TagLike",
         "config.limits": "Limit Limits",
         "config.options": "JobOptions",
+        "config.parameters": "Catchup LogFormat LogLevel NoOrYes OnError OnLost OnTimeout Overlap",
         "config.settings": "KeywordSettings Settings",
         "control.backfilling": "Backfill",
         "control.pairs": "Pair",
@@ -195,7 +209,7 @@ _PLACES = {
         "facade.redbike": "Redbike log",
         "facade.results": "AsyncResults Results",
         "importers.rows": "Source",
-        "loop.worker_class": "Priority RoundRobin WorkerClass",
+        "loop.worker_class": "Middleware Priority RoundRobin WorkerClass",
         "queries.check.findings": "Finding",
         "queries.forecast": "Forecast Minute Plan Quarter Relief Share",
         "queries.health": "Health",

@@ -22,14 +22,14 @@ from redbike.text.printable import quote
 Value = float | str  # a whole number of seconds is an int
 
 # The words of each choice, for type checkers too.
-OnTimeout = Literal["stop", "reschedule", "requeue"]
-OnError = Literal["stop", "reschedule", "retry"]
-OnLost = Literal["requeue", "reschedule", "stop"]
-Catchup = Literal["last", "none", "all"]
-Overlap = Literal["skip", "queue"]
-LogLevel = Literal["debug", "info", "warning", "error", "critical"]
-LogFormat = Literal["text", "json"]
-NoOrYes = Literal["no", "yes"]
+OnTimeout = Literal["stop", "reschedule", "requeue"]  #: What follows a timeout.
+OnError = Literal["stop", "reschedule", "retry"]  #: What follows a failure.
+OnLost = Literal["requeue", "reschedule", "stop"]  #: What follows the loss of a worker.
+Catchup = Literal["last", "none", "all"]  #: Which missed occurrences run.
+Overlap = Literal["skip", "queue"]  #: What comes of an occurrence that is due during a run.
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]  #: The least level that the log has.
+LogFormat = Literal["text", "json"]  #: How a line of the log is written.
+NoOrYes = Literal["no", "yes"]  #: A switch, as a text.
 Kind = Literal[
     "duration", "count", "share", "choice", "url", "traceparent", "clock", "group", "size", "tags", "line", "text"
 ]

@@ -16,7 +16,7 @@ from redbike.text.printable import quote
 METHODS = ("queue_for", "queue_names", "work", "timeout")
 _ARGUMENTS = {"queue_for": ("jobid",), "queue_names": (), "work": ("jobid",), "timeout": ("queue_name",)}
 Manager = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
-Middleware = Callable[[Run], Manager]
+Middleware = Callable[[Run], Manager]  #: Makes the context manager of a run, sync or async, for `Jobs`.
 MOST_AT_ONCE = 1000  # jobs in one process
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

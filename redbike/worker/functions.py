@@ -43,7 +43,6 @@ from redbike.worker.signatures import CallSignature, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Row = tuple[str, str, JobOptions]  # job id, schedule, options
 
 # The options that a worker decides on. The other ones count only if they are stored with a job.
 _OF_WORKERS = (
@@ -168,7 +167,7 @@ class Jobs:
         kind = AsyncJobFunction if signature.is_async else JobFunction
         return kind(plain, jobid, signature, self._bikes, self._functions, _list_of_calls(made.options))
 
-    def schedules(self) -> list[Row]:
+    def schedules(self) -> list[tuple[str, str, JobOptions]]:
         """Return (job id, schedule, options) of each function with a schedule, in their order.
 
         Options and data that it does not have are None: so whoever sets the job resets them.
