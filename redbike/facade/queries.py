@@ -207,16 +207,16 @@ class Queries(Part):
         """Every dispatcher and worker: lost ones first, then dispatchers. One is lost for a day, then forgotten."""
         return self.store.workers.list_all()
 
-    def health(self, *patterns: str, max_lag: float = MAX_LAG) -> Health:
-        """Whether all is well: a dispatcher is running, nothing waits for over `max_lag` seconds, and nobody was lost.
+    def health(self, *patterns: str, max_lag: DurationLike = MAX_LAG) -> Health:
+        """Whether all is well: a dispatcher is running, nothing waits for longer than `max_lag`, and nobody was lost.
 
         With `patterns`, also whether each job that they name has succeeded when it was last to run. A pattern without a
         job is a problem. Raises `BadJobId` for a bad pattern, `BadConfig` for another `max_lag`, and `ServerError`.
         """
-        if not is_number(max_lag) or not 0 < max_lag <= MOST_LAG:
-            raise BadConfig(f"bad max_lag {quote(max_lag)}: seconds are needed, more than 0 and up to {MOST_LAG:g}")
+        if not 0 < (lag := read_duration("max_lag", max_lag)) <= MOST_LAG:
+            raise BadConfig(f"bad max_lag {quote(max_lag)}: more than 0 and up to {MOST_LAG:g} seconds are needed")
         settings, checked = self.settings, [check_pattern(text) for text in patterns]
-        return check_health(self.store, checked, max_lag, settings.timezone, settings.grace, settings.history)
+        return check_health(self.store, checked, lag, settings.timezone, settings.grace, settings.history)
 
     def metrics(self) -> str:
         """The metrics for Prometheus, in its text format. Needs the extra ``metrics``.

@@ -1,6 +1,7 @@
 """Whether all is well: what counts as a problem, what does not, and the line that says it."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -342,12 +343,15 @@ def test_the_facade_asks_by_its_own_settings(client, prefix):
     bike.set(JOB, "EVERY:1h")
     run_job(bike.store, JOB)
     assert f"{QUEUE} has 1 job and no worker (first {JOB})" in bike.health(JOB, max_lag=1e9).problems
+    assert [bike.health(max_lag=each).max_lag for each in ("5m", timedelta(minutes=5), 300)] == [300.0] * 3
     assert bike.health("none*", max_lag=5).problems[-1] == "no job matches 'none*'"
     with pytest.raises(BadJobId):
         bike.health("a\nb")
-    for wrong in (0, -1, float("nan"), float("inf"), 10**400, True, "60", None):
+    for wrong in (0, -1, float("nan"), float("inf"), 10**400, "0", "soon"):
         with pytest.raises(BadConfig, match="bad max_lag"):
             bike.health(max_lag=wrong)
+    with pytest.raises(TypeError, match="bad max_lag True: seconds, a text such as 15m, or a timedelta is needed"):
+        bike.health(max_lag=True)
 
 
 def test_each_problem_says_what_it_is_about(store):
