@@ -173,10 +173,10 @@ whenever schedule, options or data of the base are.
 
 Of a job that alerts if it is late, ``-alerts`` has ``job:ID`` with ``{}``. If something has been told of it, the object
 has ``active``: since when each alert of it lasts, by its name, and ``told``: when each was told last. So have
-``process:ID`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``missed:ID`` is how many occurrences of a job
-were missed, as far as that is told, with the time of that, and ``missed:`` how many of all. ``waiting:`` has lines that
-are to be sent from ``at`` on, and ``sent:`` when some were sent last. ``sending:TAG`` is a message that a process
-sends; from ``at`` on others may.
+``process:ID`` of a lost worker, ``rewind:INSTANT`` and ``dispatcher:``. ``recovered`` of ``active`` is since when a run
+that ends well is awaited. ``missed:ID`` is how many occurrences of a job were missed, as far as that is told, with the
+time of that, and ``missed:`` how many of all. ``waiting:`` has lines that are to be sent from ``at`` on, and ``sent:``
+when some were sent last. ``sending:TAG`` is a message that a process sends; from ``at`` on others may.
 
 A token is for whoever asks the API or the page. Its object has ``role``, ``jobs`` (patterns; of all jobs if there are
 none), ``expires`` (a time, null for never), ``since``, ``by``, and ``digest``: SHA-256 of the secret, which is nowhere.

@@ -110,24 +110,29 @@ def _list_lasting(job: Job, active: Mapping[str, float]) -> Iterable[Alert]:
         yield Alert.FAILED
     if Alert.STOPPED in active and job.is_dead:
         yield Alert.STOPPED
+    # Nothing has become of it since it was looked at, by a status in whole seconds.
+    if Alert.RECOVERED in active and (job.since is None or job.since <= active[Alert.RECOVERED] - 1.0):
+        yield Alert.RECOVERED
 
 
-def has_run_well(store: Store, failures_limit: int, jobid: str, active: Mapping[str, float]) -> bool:
+def has_run_well(store: Store, failures_limit: int, jobid: str, active: Mapping[str, float]) -> bool | None:
     """Tell whether a job, of which no alert lasts any more, has begun since then, or has run well.
 
-    Otherwise it was stopped, or has never run. `active` says since when each alert has lasted.
+    Return None if it is still to run, and False if it is stopped. `active` says since when each alert has lasted.
     """
     since = min(active.values())
     [state] = store.questions.inspect([jobid])
-    if state.run and state.run.start >= since - 1.0:
+    if state.run and state.run.start >= since - 1.0 and Alert.RECOVERED not in active:
         return True  # it was to begin, and has
     run = store.journal.read_newest([jobid]).get(jobid) or read_newest(jobid, state.history)
     run = run or store.journal.find_last(jobid)
     if run is not None:
-        return run.outcome is Outcome.OK and get_end(run) >= since - 1.0
-    # No run is kept of it. Its failure leaves when it has run well, or when there are too many.
-    is_known = Alert.FAILED in active and len(store.alerts.list_failing(failures_limit)) < failures_limit
-    return is_known and _has_ended(state, since)
+        is_well = run.outcome is Outcome.OK and get_end(run) >= since - 1.0
+    else:
+        # No run is kept of it. Its failure leaves when it has run well, or when there are too many.
+        is_known = Alert.FAILED in active and len(store.alerts.list_failing(failures_limit)) < failures_limit
+        is_well = is_known and _has_ended(state, since)
+    return is_well or (False if state.has_event(Event.STP) else None)
 
 
 def _has_ended(state: JobState, since: float) -> bool:

@@ -2,7 +2,8 @@
 
 1. Each alert is told once when it begins, and ``recovered`` once when none of a job's alerts lasts any more.
 2. The same alert of a job is not told again within ``alert-every``. If it lasts after that, it is.
-3. ``recovered`` is told whenever something was told before that: nobody is to look for what is well again.
+3. ``recovered`` is told whenever something was told before that: nobody is to look for what is well again. Until a job
+   has run, it has `Alert.RECOVERED` among what lasts.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -12,7 +13,7 @@ from redbike.loop.alerts.sender import format_alert
 from redbike.store.alerts import DISPATCHER, JOB, MISSED, PROCESS, REWIND, SHARD, WATCHED, Change, Known, Missed, Told
 from redbike.store.enums import Alert
 
-HasRecovered = Callable[[str, Mapping[str, float]], bool]
+HasRecovered = Callable[[str, Mapping[str, float]], bool | None]
 
 FLEET = (PROCESS, REWIND, DISPATCHER, SHARD)
 
@@ -23,7 +24,7 @@ def decide(
     """Return the changes of what has been told, with the lines that are told by each.
 
     `gone` are the fields of jobs that are not set any more: of these nothing is told. `has_recovered` tells whether a
-    job is well, of which these alerts were told, each since then.
+    job is well, of which these alerts were told, each since then; None if it has to run before that is known.
     """
     names = dict.fromkeys([*(name for name in known.told if name.startswith((JOB, *FLEET))), *found])
     changes = [
@@ -54,8 +55,10 @@ def _decide_one(
     times |= {each.alert: now for each in new}
     lines = [format_alert(each.alert, each.text, each.since, each.due, _find_jobid(name)) for each in new]
     jobid = _find_jobid(name)
-    if told.active and not found and (not jobid or has_recovered(jobid, told.active)):
-        lines += _list_recovered(name, now)
+    if told.active and not found:
+        is_well = not jobid or has_recovered(jobid, told.active)
+        lines += _list_recovered(name, now) if is_well else ()
+        active = {Alert.RECOVERED: now} if is_well is None else active
     after = Told(active, times).format()
     # A job without anything that is told may be one that is looked at.
     return Change(name, record, after if after != WATCHED or name.startswith(JOB) else None, lines)

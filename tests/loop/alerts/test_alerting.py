@@ -6,6 +6,7 @@ import pytest
 
 from redbike.config.settings import Settings
 from redbike.connection.client import connect
+from redbike.control.jobs import cancel_jobs
 from redbike.loop.alerts.alerting import CLAIM_TIMEOUT, GATHER, PAUSES, SPACING, Alerting
 from redbike.loop.alerts.conditions import MOST_FAILING
 from redbike.loop.alerts.sender import format_alert
@@ -16,7 +17,7 @@ from redbike.store.next_state import NextState
 from redbike.store.store import Store
 from tests.queries.kept import register
 from tests.servers import free_ports
-from tests.verbs import dispatch, take_one
+from tests.verbs import dispatch, set_job, take_one
 from tests.waiting import wait_until
 
 DAY = 86400.0
@@ -151,6 +152,29 @@ def test_a_job_that_is_not_late_any_more_is_well_again_if_it_has_run(world, bike
         bike.set("a:A", schedule)
     world.look(NOON + 800)
     assert told(pinged) == ([[("recovered", "a:A")]] if is_run else [])
+
+
+def test_a_late_occurrence_that_is_cancelled_is_recovered_from_by_a_later_run(world, bike, pinged):
+    """Or never, if the job is stopped."""
+    for jobid in ("a:A", "b:A"):
+        bike.set(jobid, "0 12 * * *", start_within="10m")
+        bike.store.client.zadd(bike.store.keys.timeline, {jobid: NOON})
+        dispatch(bike.store.at(NOON), [(jobid, repr(NOON), QUEUE)])
+    world.look(NOON + 700)
+    cancel_jobs(bike.store.at(NOON + 750), ["a:A", "b:A"], Settings())
+    world.look(NOON + 751)
+    set_job(bike.store.at(NOON + 760), "b:A", "STOP", None)
+    world.look(NOON + 770)
+    assert told(pinged) == [[("late", "a:A"), ("late", "b:A")]]
+    kept = bike.store.client.hmget(bike.store.keys.alerts, "job:a:A", "job:b:A")
+    assert [b"active" in record for record in kept] == [True, False]
+    dispatch(bike.store.at(NOON + DAY), [("a:A", repr(NOON + DAY), QUEUE)])
+    run = take_one(bike.store.at(NOON + DAY), [(QUEUE, 1e6)], "tag")
+    world.look(NOON + DAY + 1)
+    assert told(pinged) == [], "it runs, but has not run well"
+    bike.store.at(NOON + DAY + 20).runs.end(run, NextState("next", NOON + 2 * DAY))
+    world.look(NOON + DAY + 21)
+    assert told(pinged) == [[("recovered", "a:A")]]
 
 
 def test_a_dead_job_is_told_whatever_else_has_failed_since(world, bike, pinged):

@@ -10,17 +10,19 @@ from redbike.store.alerts import Known
 from redbike.store.enums import Alert
 
 EVERY = 100.0
-LATE, FAILED, STOPPED = Alert.LATE, Alert.FAILED, Alert.STOPPED
+LATE, FAILED, STOPPED, AWAITED = Alert.LATE, Alert.FAILED, Alert.STOPPED, Alert.RECOVERED
+GONE, TO_RUN, OVER = "gone", "to run", "over"  # of a job of which nothing is wrong, and that has not run well
 
 
 def tell(field, steps):
-    """What is told at each of `steps`: an instant, and what is wrong then, None for a job that is gone."""
+    """What is told at each of `steps`: an instant, and what is wrong then, or what has become of the job."""
     record, told = None, []
     for now, *alerts in steps:
         known = Known(now, {field: record} if record else {})
-        wrong = {each: Condition(each, now, f"x is {each}", 5.0) for each in alerts if each}
-        gone = {field} if alerts == [None] else set()
-        [change] = decide({field: wrong} if wrong else {}, gone, known, EVERY) or [None]
+        wrong = {each: Condition(each, now, f"x is {each}", 5.0) for each in alerts if isinstance(each, Alert)}
+        gone, is_well = {field} if GONE in alerts else set(), None if TO_RUN in alerts else OVER not in alerts
+        found = {field: wrong} if wrong else {}
+        [change] = decide(found, gone, known, EVERY, lambda *_, is_well=is_well: is_well) or [None]
         if change:
             assert change.was == record
             record = None if change.record == "{}" else change.record
@@ -52,7 +54,12 @@ def tell(field, steps):
             [["failed"], ["recovered"], ["late"], [], [], ["recovered"]],
         ),
         # unset
-        ([(1, FAILED), (2, None), (3,)], [["failed"], [], []]),
+        ([(1, FAILED), (2, GONE), (3,)], [["failed"], [], []]),
+        # what was late is cancelled: well again when a later run ends well, and that may be late, too
+        ([(1, LATE), (2, TO_RUN), (3, AWAITED), (500, TO_RUN), (501,)], [["late"], [], [], [], ["recovered"]]),
+        ([(1, LATE), (2, TO_RUN), (200, AWAITED), (201, LATE), (202,)], [["late"], [], [], ["late"], ["recovered"]]),
+        ([(1, LATE), (2, TO_RUN), (3, LATE, AWAITED), (4,), (5,)], [["late"], [], [], ["recovered"], []]),
+        ([(1, LATE), (2, TO_RUN), (3, OVER), (4,)], [["late"], [], [], []]),
     ],
 )
 def test_a_job_is_told_of_when_it_changes(steps, expected):
