@@ -20,6 +20,7 @@ from redbike.store.enums import Event, Outcome, Skip
 from redbike.store.every_host import Hosts, is_base, name_job
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
+from redbike.store.log import moves_job
 from redbike.store.namespace import PAGE, split
 from redbike.store.patterns import check_pattern, compile_patterns, expand, is_pattern
 from redbike.store.questions import PassedJob
@@ -203,7 +204,7 @@ class _Occurrences:
 
 
 class _Changes:
-    """Tells when jobs were set, by the log, which is read once and only as far back as that is asked for."""
+    """Tells when jobs were set to other times, by the log, which is read once and only as far back as needed."""
 
     def __init__(self, store: Store) -> None:
         self._entries = store.log.list_entries()
@@ -211,11 +212,11 @@ class _Changes:
         self._since = float("inf")  # so far back is read
 
     def was_set(self, jobid: str, since: float) -> bool:
-        """Tell whether a job was set after that instant, as far as it is known."""
+        """Tell whether a job was set to other times after that instant, as far as it is known."""
         while self._since > since:
             entry = next(self._entries, None)
             self._since = float("-inf") if entry is None else entry.time
-            if entry is not None and entry.action == "set":
+            if entry is not None and moves_job(entry):
                 self._set.setdefault(entry.jobid, entry.time)
         return self._set.get(jobid, float("-inf")) > since
 

@@ -30,6 +30,9 @@ SLACK = 3600.0  # seconds by which a clock that was set back may have put an ent
 
 # As `describe_pause` has it: at the beginning, or behind what is paused.
 _UNTIL = re.compile(r"\A(|all |queue .*? )until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)(?=:|\Z)", re.ASCII)
+# The detail of a job that keeps its schedule begins with its options or data. ``spread`` moves occurrences, too.
+_KEEPS = re.compile(r"[a-z-]+: |data changed", re.ASCII)
+_SPREADS = re.compile(r"(?:\A|[,;] )spread: ", re.ASCII)
 _TIME = re.compile(rb'\["(%b)"' % MOMENT.encode(), re.ASCII)
 ASK, PATIENCE = 10.0, 5.0  # seconds of silence after which a listener asks the server, and then waits for its answer
 LOOK = 1.0  # seconds after which a listener looks whether it is over
@@ -171,6 +174,11 @@ def parse_entry(kept: bytes) -> list[LogEntry] | None:
     if not re.fullmatch(MOMENT, time, re.ASCII) or not all(map(is_jobid, jobids)):
         return None
     return [LogEntry(float(time), who, action, jobid, detail) for jobid in reversed(jobids or [""])]
+
+
+def moves_job(entry: LogEntry) -> bool:
+    """Tell whether an entry has set a job to other times."""
+    return entry.action == "set" and bool(_SPREADS.search(entry.detail) or not _KEEPS.match(entry.detail))
 
 
 def localize(detail: str, name: Callable[[float], str]) -> str:

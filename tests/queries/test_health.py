@@ -14,7 +14,7 @@ from redbike.store.archived import add_runs
 from redbike.store.entries import pack_entry
 from redbike.store.enums import Outcome
 from redbike.store.history import pack_run
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.namespace import STEP
 from redbike.store.next_state import NextState
 from redbike.store.processes import LOST
@@ -23,7 +23,7 @@ from tests import states
 from tests.loops import Acting, raising
 from tests.queries.kept import at, register, remember
 from tests.states import DUE, JOB, NOW, OLD, QUEUE, START, TIMEOUT
-from tests.verbs import run_job, set_job, take_one
+from tests.verbs import run_job, set_job, set_one, take_one
 
 MINUTE = 60.0
 LATE = START + TIMEOUT + MINUTE
@@ -280,6 +280,9 @@ def test_a_job_that_somebody_has_set_since_it_was_due(staffed):
     assert check(staffed, JOB).is_well
     said = f"{JOB} was skipped when it was due at {at(1100)}"
     assert check(staffed, JOB, now=NOW + 2, max_lag=1.0).problems == (said,)
+    note = JobToSet(JOB, OLD, 1200.0, False, QUEUE, SetMode.KEEP_PLACE, options='{"note":"ask Ada"}')
+    set_one(noted.at(NOW + 1), note)
+    assert check(staffed, JOB, now=NOW + 2, max_lag=1.0).problems == (said,), "a note moves nothing"
 
 
 def count_scripts(client):

@@ -10,7 +10,7 @@ from redbike.queries.health import check_health
 from redbike.queries.why.past import Reasons, find_last
 from redbike.schedule.parser import parse
 from redbike.store.enums import Outcome, Skip
-from redbike.store.jobs import JobToSet
+from redbike.store.jobs import JobToSet, SetMode
 from redbike.store.next_state import NextState
 from redbike.store.processes import LOST, compute_checksum
 from redbike.store.totals import Depths
@@ -351,6 +351,16 @@ def test_it_had_another_schedule_then(store):
     assert why(store, then=START - 50) == (
         f"An occurrence was due at {at(900)} by the schedule as it is now, but me@here has set it at {at(START)}."
     )
+
+
+def test_who_sets_a_note_hides_nothing(store):
+    states.timeline(store)
+    remember(store, 700.0, 0.0, 250.0)
+    noted, mode = store.noted_as("me@here").at(START), SetMode.KEEP_PLACE
+    set_one(noted, JobToSet(JOB, OLD, DUE, False, QUEUE, mode, options='{"note":"ask Ada"}'))
+    assert ", and was skipped: the run before it" in why(store, then=801.0)
+    set_one(noted, JobToSet(JOB, OLD, DUE, False, QUEUE, mode, options='{"note":"ask Ada","spread":1}'))
+    assert ", but me@here has set it at " in why(store, then=801.0)
 
 
 def test_nothing_was_due_then(store):

@@ -6,7 +6,7 @@ import pytest
 
 from redbike.store import log
 from redbike.store.jobs import Cancellation, JobToSet, SetMode
-from redbike.store.log import LogEntry, LogSearch, parse_entry
+from redbike.store.log import LogEntry, LogSearch, moves_job, parse_entry
 from tests.states import JOB, NEW, NOW, OLD, QUEUE
 from tests.verbs import set_one
 
@@ -45,6 +45,7 @@ def test_setting_says_what_the_schedule_was_and_which_options_changed(store):
         f"{OLD} -> {NEW}; retries: default -> 2, timeout: default -> 5; data changed",
         OLD,
     ]
+    assert [moves_job(entry) for entry in store.log.list_entries()] == [False, False, False, True, True]
     assert b"secret" not in b"".join(store.client.lrange(store.keys.log, 0, -1))
 
 

@@ -25,7 +25,7 @@ from redbike.store.enums import Event, Skip
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.log import LogEntry, localize
+from redbike.store.log import LogEntry, localize, moves_job
 from redbike.store.names import check_known_jobid
 from redbike.store.records import Status
 from redbike.store.sharded.missing import name_if_silent
@@ -107,7 +107,7 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
         return f"{was_due}, while an earlier one waits. {explain_waiting(situation, clock)}"
     if job.held is not None and job.held < due:
         return f"{was_due}, while an earlier one is held. {explain_pause(job, clock)}"
-    if change := next((each for each in log if each.jobid == jobid and each.action == "set" and each.time > due), None):
+    if change := next((each for each in log if each.jobid == jobid and moves_job(each) and each.time > due), None):
         return f"{was_due} by the schedule as it is now, but {change.who} has set it at {clock.name(change.time)}."
     if before := next((run for run in situation.runs if run.started < due < run.started + run.took), None):
         worker = f", on {before.worker}," if before.worker else ""
