@@ -183,14 +183,16 @@ def moves_job(entry: LogEntry) -> bool:
 
 def localize(detail: str, name: Callable[[float], str]) -> str:
     """Return the detail of an entry with the instant until which something is paused as `name` names it."""
+    until = find_until(detail)
+    return detail if until is None else _UNTIL.sub(lambda found: f"{found[1]}until {name(until)}", detail)
 
-    def rename(found: re.Match[str]) -> str:
-        try:
-            return f"{found[1]}until {name(datetime.fromisoformat(found[2]).timestamp())}"
-        except ValueError:
-            return found[0]  # somebody has put it there
 
-    return _UNTIL.sub(rename, detail, count=1)
+def find_until(detail: str) -> float | None:
+    """Return until when something is paused, by the detail of an entry; None for no such instant."""
+    try:
+        return datetime.fromisoformat(found[2]).timestamp() if (found := _UNTIL.match(detail)) else None
+    except ValueError:
+        return None  # somebody has put it there
 
 
 def describe_pause(until: float | None, reason: str, subject: str = "") -> str:

@@ -346,6 +346,17 @@ def test_it_was_paused_then(store, subject):
         assert "paused" not in why(store, then=START - 210)
 
 
+@pytest.mark.parametrize("subject", ["job", "queue", "everything"])
+def test_a_pause_that_had_ended_by_itself_explains_nothing(store, subject):
+    states.timeline(store)
+    noted = store.noted_as("me@here").at(START - 500)
+    if subject == "job":
+        noted.pauses.pause([JOB], START - 400, "me@here", "a reason")
+    else:
+        noted.queue_limits.pause(QUEUE if subject == "queue" else "", START - 400, "me@here", "a reason")
+    assert [" had paused it " in why(store, then=then) for then in (599.0, 600.0)] == [True, False]
+
+
 def test_it_had_another_schedule_then(store):
     set_job(store.noted_as("me@here").at(START), JOB, OLD, DUE)
     assert why(store, then=START - 50) == (

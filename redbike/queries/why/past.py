@@ -25,7 +25,7 @@ from redbike.store.enums import Event, Skip
 from redbike.store.every_host import is_base
 from redbike.store.history import PastRun
 from redbike.store.inspected import JobState
-from redbike.store.log import LogEntry, localize, moves_job
+from redbike.store.log import LogEntry, find_until, localize, moves_job
 from redbike.store.names import check_known_jobid
 from redbike.store.records import Status
 from redbike.store.sharded.missing import name_if_silent
@@ -170,7 +170,8 @@ def _find_pause(log: Sequence[LogEntry], jobid: str, queue: str, due: float) -> 
     """Return the pause of the job, of its queue or of everything that was on at `due`, by the log."""
     for subject in ((jobid, ""), ("", f"queue {queue}"), ("", "all")):
         last = next((each for each in log if each.time <= due and _is_about(each, *subject)), None)
-        if last and last.action == "pause":
+        until = find_until(last.detail) if last else None
+        if last and last.action == "pause" and (until is None or until > due):
             return last
     return None
 
