@@ -482,3 +482,16 @@ def test_a_run_that_is_kept_is_told_whatever_became_of_the_schedule(store):
     assert why(store, then=1050.0).startswith(f"It ran: due {at(1000)}, it began at {at(1000)}, took ")
     assert why(store, then=950.0).startswith(f"It ran: due {at(900)}, it began at ")
     assert why(store, then=800.0) == f"By its present schedule, no occurrence was due by {at(800)}."
+
+
+def test_a_run_that_somebody_asked_for_or_of_the_schedule_before_is_told_from_then_on(store):
+    set_job(store.at(START), JOB, "EVERY:500s@0", 1500.0)
+    for due in (610.0, 620.0):
+        remember(store, due, waited=2.0)
+    assert why(store, then=605.0).startswith(f"An occurrence was due at {at(500)}")
+    assert why(store, then=615.0).startswith(f"It ran: due {at(610)}, it began at {at(612)}")
+    assert why(store, then=625.0).startswith(f"It ran: due {at(620)}, ")
+    run_job(store.at(630.0), JOB)
+    take_one(store.at(640.0), [(QUEUE, 50.0)], "tag")
+    assert why(store, then=635.0) == f"An occurrence was due at {at(630)}; it runs now, since {at(640)}."
+    assert why(store, then=622.5).startswith(f"It ran: due {at(620)}, ")

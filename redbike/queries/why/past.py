@@ -43,19 +43,21 @@ MOVES = 3  # times that a job may move while it is looked at
 def explain_past(situation: Situation, log: Sequence[LogEntry], at: float, clock: Clock) -> str:
     """Return what became of the occurrence that was due at `at`, or last before that."""
     schedule = situation.schedule
-    going = [run for run in situation.runs if run.started <= at <= run.started + run.took]
     due = None if schedule is None else find_last(schedule, at)
+    if due is None and situation.job.dropped is not None and situation.job.dropped <= at:
+        return f"It {describe_drop(situation.job, situation.settings.grace, clock)}."
+    # Somebody may have asked for a later run. And a schedule does not say what it was before, or when it has run out.
+    first, current = 0.0 if due is None else due - CLOSE, situation.job.run
+    runs = [run for run in situation.runs if run.due > first]
+    going = [run for run in runs if run.started <= at <= run.started + run.took]
+    if current and not going and first < current.due < at + CLOSE:
+        return f"An occurrence was due at {clock.name(current.due)}; it runs now, since {clock.name(current.start)}."
+    if run := next(iter(going or [run for run in runs if run.due < at + CLOSE]), None):
+        return _describe_run(run, clock)
     if due is None:
-        if situation.job.dropped is not None and situation.job.dropped <= at:
-            return f"It {describe_drop(situation.job, situation.settings.grace, clock)}."
-        # A schedule that has run out, or was stopped, says nothing of what it was.
-        if run := next(iter(going or [run for run in situation.runs if run.due <= at]), None):
-            return _describe_run(run, clock)
         if schedule is not None and schedule.is_awaiting:
             return f"It follows other jobs, and Redbike keeps no run of it that was due by {clock.name(at)}."
         return f"By its present schedule, no occurrence was due by {clock.name(at)}."
-    if run := next((run for run in situation.runs if abs(run.due - due) < CLOSE), None):
-        return _describe_run(run, clock)
     return _explain_skip(situation, log, due, clock)
 
 
@@ -97,8 +99,6 @@ def _explain_skip(situation: Situation, log: Sequence[LogEntry], due: float, clo
     was_due = f"An occurrence was due at {clock.name(due)}"
     if ended := _describe_end(job, due, clock):
         return f"{was_due} by its schedule, and did not run: {ended}."
-    if job.run and abs(job.run.due - due) < CLOSE:
-        return f"{was_due}; it runs now, since {clock.name(job.run.start)}."
     if job.waiting and abs(job.waiting.due - due) < CLOSE:
         return explain_waiting(situation, clock)
     if job.held is not None and abs(job.held - due) < CLOSE:
