@@ -14,11 +14,13 @@ log = logging.getLogger("redbike")
 MOST_NAMED = 20  # followers in a remark
 
 
-def describe_waiting(jobid: str, followers: Sequence[str]) -> str:
-    """Return that jobs wait for one that is unset."""
+def describe_waiting(jobid: str, followers: Sequence[str], fits: Callable[[str], bool]) -> str:
+    """Return that jobs wait for one that is unset, with the names of those that fit."""
     waits = "1 job waits" if len(followers) == 1 else f"{len(followers):,} jobs wait"
-    more = ", …" if len(followers) > MOST_NAMED else ""
-    return f"{jobid} is unset; {waits} for it: {', '.join(followers[:MOST_NAMED])}{more}"
+    shown = list(filter(fits, followers))
+    more = ", …" if len(shown) > MOST_NAMED else " and other jobs" if len(shown) < len(followers) else ""
+    named = f": {', '.join(shown[:MOST_NAMED])}{more}" if shown else ""
+    return f"{jobid} is unset; {waits} for it{named}"
 
 
 def describe_owner(jobid: str, group: str) -> str:

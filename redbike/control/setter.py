@@ -46,14 +46,15 @@ CLOCK = 1.0  # seconds for which a reading of Redis' clock is reused
 
 
 class Setter:
-    """Sets and unsets jobs in `store`, as methods of `Redbike` do; `warn` hears what somebody should know of them."""
+    """Sets and unsets jobs in `store`, as methods of `Redbike` do. `warn` hears remarks; these name jobs that fit."""
 
-    def __init__(self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning) -> None:
-        self.store, self.settings, self._warn = store, settings, warn
-        self.start = Start(settings)
-        self._neighbours = Neighbours(store.client, store.keys)
-        self._takers = Takers(store.workers.list_working)
-        self._every_host = EveryHost(store, settings)
+    def __init__(
+        self, store: Store, settings: Settings, warn: Callable[[str], object] = log.warning,
+        fits: Callable[[str], bool] = lambda jobid: True
+    ) -> None:  # fmt: skip
+        self.store, self.settings, self._warn, self._fits = store, settings, warn, fits
+        self.start, self._every_host = Start(settings), EveryHost(store, settings)
+        self._neighbours, self._takers = Neighbours(store.client, store.keys), Takers(store.workers.list_working)
         self._read: tuple[float, float] | None = None  # Redis' clock, and the monotonic one then
 
     def set(
@@ -134,7 +135,7 @@ class Setter:
             if is_base(jobid):  # also if somebody was cut off before
                 self._every_host.spread([jobid])
         if followers:
-            self._warn(describe_waiting(jobid, followers))
+            self._warn(describe_waiting(jobid, followers, self._fits))
         return True
 
     def set_many(
@@ -177,14 +178,13 @@ class Setter:
         zone = self.settings.timezone if tz is None else check_zone(tz)
         now = self.read_clock()
         since, given = self.start.compute(after, now), after is not None
-        from_now = since == now
         results: list[tuple[str, bool | ValueError]] = []
         jobs: dict[str, Request] = {}
         errors: dict[str, ValueError] = {}
 
         def set_them() -> None:
             asked_for = dict(jobs)
-            for job in self.set_requests(jobs, from_now).values():
+            for job in self.set_requests(jobs, from_now=since == now).values():
                 if job.due is None:
                     log_if_spent(asked_for[job.jobid], job)
                 if isinstance(job.error, ValueError):
@@ -273,7 +273,7 @@ class Setter:
                 elif why == "queue":
                     job.queue = request.queue = detail
                 elif why in ("cycle", "missing"):
-                    job.error = explain_refusal(job, detail)
+                    job.error = explain_refusal(job, detail, self._fits)
                 else:
                     job.due = request.timed_schedule.find_place(self.store.timeline.read_clock() + ahead)
             ahead = 2 * ahead + 0.001

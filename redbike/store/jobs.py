@@ -1,6 +1,6 @@
 """The transitions that users ask for: a job is set, unset, run once more, cancelled, or rejected."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -62,9 +62,10 @@ class JobToSet:
     error: BadSchedule | BadJobId | NoSuchJob | None = None  # why it was not set after all
 
 
-def explain_refusal(job: JobToSet, detail: str) -> BadSchedule | NoSuchJob:
-    """Return the error for a job that would wait for itself, see `explain_cycle`, or that is missing."""
-    return explain_cycle(job, detail) if detail else NoSuchJob(f"no such job: {job.jobid!r}")
+def explain_refusal(job: JobToSet, detail: str, fits: Callable[[str], bool]) -> BadSchedule | NoSuchJob:
+    """Return the error for a job that is missing, or that would wait for itself by jobs; it names those that fit."""
+    path = "\n".join(each if fits(each) else "another job" for each in detail.split("\n"))
+    return explain_cycle(job, path) if detail else NoSuchJob(f"no such job: {job.jobid!r}")
 
 
 def explain_cycle(job: JobToSet, path: str) -> BadSchedule:

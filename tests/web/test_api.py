@@ -342,6 +342,7 @@ def guarded(bike):
 )
 def test_each_route_is_refused_without_a_token_with_a_wrong_role_and_for_foreign_jobs(bike, guarded, route, path, body):
     bike.set(JOB, "EVERY:1h")
+    bike.set("secret:A", f"AFTER:{JOB}")
     bike.limit("A", at_once=9)
     before = {
         key: bike.client.dump(key)
@@ -360,11 +361,12 @@ def test_each_route_is_refused_without_a_token_with_a_wrong_role_and_for_foreign
         assert f"the token of {route.role}-" in found["detail"]
     else:
         assert status == 200
-        assert JOB not in json.dumps(found)
+        assert not any(each in json.dumps(found) for each in (JOB, "secret"))
     after = {key: bike.client.dump(key) for key in bike.client.keys("*") if key in before}
     assert after == before
     # And with the right one it is not.
-    assert guarded(route.role, [] if route.is_whole else ["etl*"]).ask(route.method, path, body)[0] in (200, 201, 204)
+    status, found = guarded(route.role, [] if route.is_whole else ["etl*"]).ask(route.method, path, body)
+    assert (status in (200, 201, 204), "secret" in json.dumps(found)) == (True, False)
     # Where the page only shows, no role is enough to change something.
     if route.role != "read":
         only = Api(app(bike, api=True, token=OPERATOR))
@@ -398,6 +400,13 @@ def test_a_token_for_some_jobs_ties_none_to_others(bike, guarded):
     assert api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/2:A"})[0] == 201
     bike.set("secret:B", f"AFTER:{JOB}")
     assert "secret" not in json.dumps(api.ask("GET", "/jobs/etl%2F1:A")[1])
+    bike.set("etl/3:A", f"AFTER:{JOB},secret:B")
+    bike.set("etl/4:A", "AFTER:secret:B")
+    status, problem = api.ask("PUT", "/jobs/etl%2F1:A", {"schedule": "AFTER:etl/4:A"})
+    path = f"{JOB} after etl/4:A after another job after {JOB}"
+    assert (status, problem["detail"].endswith(f": {path}")) == (422, True)
+    said = f"{JOB} is unset; 2 jobs wait for it: etl/3:A and other jobs"
+    assert api.ask("DELETE", "/jobs/etl%2F1:A")[1]["warnings"] == [said]
 
 
 def test_a_token_for_some_jobs_does_not_hear_when_the_parents_of_these_run(bike, guarded):

@@ -76,7 +76,7 @@ def set_job(call: Call) -> Answer:
         changes["data"] = call.body["data"]
     warnings, zone = list[str](), call.get_text("tz")
     after = read_since(call.get_instant("after"), zone)
-    setter = Setter(call.steerer.store, call.steerer.settings, warnings.append)
+    setter = Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits)
     parsed = parse(schedule, setter.settings.timezone if zone is None else check_zone(zone), jobid)
     # Another request may set it just now.
     with call.site.memory.changing:
@@ -136,7 +136,7 @@ def _check_ties(call: Call, schedule: str, options: Mapping[str, Any]) -> None:
 def unset_job(call: Call) -> Answer:
     """Take a job out of the rotation."""
     jobid, warnings = call.jobid, list[str]()
-    if not Setter(call.steerer.store, call.steerer.settings, warnings.append).unset(jobid):
+    if not Setter(call.steerer.store, call.steerer.settings, warnings.append, call.fits).unset(jobid):
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
     return Answer(add_warnings(Steered(jobid, "unset")._asdict(), warnings))
@@ -198,7 +198,8 @@ def _steer(call: Call, verb: Any) -> Answer:
         raise NoSuchJob(f"no such job: {jobid!r}")
     call.site.drop_seen()
     content: dict[str, Any] = Steered(jobid, word)._asdict()
-    return Answer(content if list(words) == [jobid] else {**content, "jobs": [each._asdict() for each in found]})
+    shown = [each._asdict() for each in found if call.fits(each.jobid)]
+    return Answer(content if list(words) == [jobid] else {**content, "jobs": shown})
 
 
 def list_next(call: Call) -> Answer:
