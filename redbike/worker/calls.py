@@ -155,7 +155,8 @@ class Bikes:
         elif awaited and not chosen:
             raise RedbikeError(f"{name} has an AsyncRedbike: set its jobs in a coroutine, and await that")
         if not chosen:
-            raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or it is closed: Redbike(jobs) makes one")
+            why = "it is closed, or nothing keeps it: bike = Redbike(jobs) does"
+            raise RedbikeError(f"no Redbike was made with the Jobs of {name}, or {why}")
         if not all(bike._shares_jobs(chosen[-1]) for bike in chosen):
             raise RedbikeError(f"several Redbikes were made with the Jobs of {name}: say which, by options(bike=…)")
         return chosen[-1]
