@@ -52,6 +52,8 @@ def _log_if_past(job: JobToSet, before: JobState, now: float, warn: Callable[[st
     if job.expires and job.due + job.expires <= now:
         expired = datetime.fromtimestamp(job.due + job.expires, UTC).isoformat()
         warn(f"{job.jobid}: does not run: its time, {when}, is past, and it expired at {expired}")
+    elif before.schedule == job.schedule and (before.run or before.timeline is not None):
+        log.info("%s: keeps its place: %s", job.jobid, "it runs now" if before.run else "it is to be tried again")
     else:
         again = "; it was stopped, and runs again" if before.schedule == Stop.text else ""
         log.info("%s: due at once: its time, %s, is past%s", job.jobid, when, again)

@@ -281,6 +281,27 @@ def test_set_says_that_a_one_off_runs_again(bike, caplog):
     assert [each.getMessage() for each in caplog.records if each.name == "redbike"] == []
 
 
+def test_set_says_that_a_one_off_keeps_its_place_in_its_run_and_before_its_next_try(bike, caplog):
+    caplog.set_level("INFO", "redbike")
+    said = []
+
+    def set_again(jobid):
+        caplog.clear()
+        bike.enter(jobid, "AT:2020-01-01T00:00Z")
+        said.extend(each.getMessage() for each in caplog.records if "its place" in each.getMessage())
+
+    def set_and_fail(jobid):
+        set_again(jobid)
+        raise OSError
+
+    at_first_run(bike, set_and_fail)
+    bike.set("job:A", "AT:2020-01-01T00:00Z", on_error="retry", backoff=1000)
+    assert work_all(bike) == [1577836800]
+    set_again("job:A")
+    assert said == ["job:A: keeps its place: it runs now", "job:A: keeps its place: it is to be tried again"]
+    assert bike.tell("job:A")["next_run"] > bike.store.timeline.read_clock() + 900
+
+
 def test_set_says_that_a_one_off_has_expired(bike, caplog):
     caplog.set_level("INFO", "redbike")
     bike.enter("job:A", "AT:2020-01-01T00:00Z", expires="1m")

@@ -310,11 +310,3 @@ def test_what_its_worker_has_stopped_runs_once_more_if_somebody_asked_for_that(r
     bike.set("job:A", "EVERY:1h")
     assert len(bike.run_due(timedelta(days=1))) == 2
     assert bike.tell("job:A")["schedule"] == "STOP"
-
-
-@pytest.mark.parametrize("data", [None, {"other": "data"}])
-def test_a_one_off_that_is_set_again_during_its_run_runs_again(redbike, data):
-    bike = redbike(Worker(lambda run: bike.runs("job:A") or bike.set("job:A", f"AT:{START}", data=data)), now=START)
-    bike.set("job:A", f"AT:{START}")
-    assert times(bike.run_due(START + 60)) == [0, 0]
-    assert bike.tell("job:A")["status"].startswith("STP:")

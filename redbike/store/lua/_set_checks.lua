@@ -34,9 +34,7 @@ local function has_links(job, old, text)
 end
 
 -- Whether a job that has this schedule already stays as it is: in its place, or at rest.
-local function is_kept(job, run, home, due)
-  -- What runs once, and is past, runs once more after the run that is in flight.
-  local waits = home or run and not (job.once and due and due <= now)
+local function is_kept(job, waits)
   local keeps_place = job.mode == 'keep' or job.mode == 'keep_place'
   local has_place = keeps_place
     and (waits or call('ZSCORE', timeline, job.id) or job.pause and job.pause.due ~= '-')

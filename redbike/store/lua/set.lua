@@ -45,7 +45,7 @@ for i, job in ipairs(given.jobs) do
   job.new_jitter = job.new_jitter and (stored[i] or false) ~= job.options
   local turned = not same and has_links(job, before[i], linked[i])
   local kept = before[i] and job.mode == 'keep_schedule'
-    or (same or turned) and not job.new_jitter and is_kept(job, run, home, due)
+    or (same or turned) and not job.new_jitter and is_kept(job, run or home)
   if describe and not refused then
     local said = describe(job, not same and before[i], kept and not turned, stored[i])
     if said ~= '' then note(changed, job.id, said) end
