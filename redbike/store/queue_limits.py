@@ -4,6 +4,7 @@ The name of everything is "".
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from redbike.connection.refusals import translate_errors
 from redbike.store.log import describe_pause
 from redbike.store.namespace import PAGE, Part, read_json, split
 from redbike.store.records import RunRecord, decode, parse_number
+from redbike.text.parsing import load_object
 
 Unlimited = Literal[False]  # no limit any more
 
@@ -184,6 +186,21 @@ class QueueLimiter(Part):
         """Return the limits of the queue `name`."""
         kept = self._namespace.ask("hget", self._namespace.keys.queue_limits, name)
         return parse_limits(name, decode(kept)) or QueueLimits(name)
+
+    def find_opening(self, name: str, now: float) -> float | None:
+        """Return when the rate of a queue lets the next job be taken, as ``_room.lua`` does; None if it does `now`.
+
+        That is infinite for a shard that is not allowed any.
+        """
+        kept = load_object(decode(self._namespace.ask("hget", self._namespace.keys.queue_limits, name))) or {}
+        try:
+            count, seconds, full_at = float(kept["count"]), float(kept["seconds"]), float(kept.get("full_at", 0))
+        except (KeyError, TypeError, ValueError):
+            return None
+        lacks = full_at - now
+        lacks = min(max(lacks, 0.0), seconds) if lacks < seconds + 1 else 0.0  # it is full if the clock was set back
+        opens = now + lacks - seconds + seconds / count if count else math.inf
+        return opens if opens > now + 1e-6 else None
 
 
 def _list_queue(name: str) -> list[str]:

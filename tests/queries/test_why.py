@@ -2,7 +2,7 @@
 
 import pytest
 
-from redbike import BadConfig, BadJobId, NoSuchJob
+from redbike import BadConfig, BadJobId, NoSuchJob, Redbike, RoundRobin
 from redbike.config.settings import Settings
 from redbike.control.jobs import cancel_jobs
 from redbike.dispatcher.timers import skip_expired
@@ -260,12 +260,56 @@ def test_its_queue_is_limited_and_paused(store):
     assert why(store).endswith(f"waits in {QUEUE}, which has 1 job in flight, as many as its limit allows.")
     store.queue_limits.limit(QUEUE, at_once=2)
     assert "at once" not in why(store), "one more may run"
-    store.queue_limits.limit(QUEUE, at_once=False, rate=(1, 3600))
-    assert why(store).endswith(f"waits in {QUEUE}, whose limit allows 1/h.")
+    store.queue_limits.limit(QUEUE, at_once=False, rate=(2, 3600))
     store.at(START).queue_limits.pause(QUEUE, LATER, "me@here")
     assert why(store).endswith(
         f"waits in {QUEUE}, but its queue {QUEUE} is paused since {at(START)} by me@here, until {at(LATER)}."
     )
+
+
+def test_the_rate_of_its_queue_is_used_up(store):
+    for jobid in ("other:A", "third:A"):
+        set_job(store.at(START), jobid, OLD, START)
+    states.queue(store)
+    register(store, "worker")
+    store.queue_limits.limit(QUEUE, rate=(2, 3600))
+    waits = f"waits in {QUEUE}"
+    assert why(store).endswith(f"{waits}, with 2 jobs before it and one worker."), "the bucket is full"
+    take_one(store.at(START), [(QUEUE, 1e4)], "Ownerw01tag")
+    assert why(store).endswith(f"{waits}, with 1 job before it and one worker."), "there is one token more"
+    store.queue_limits.limit(QUEUE, rate=(1, 3600))
+    limit = f"{waits}, whose limit of 1/h lets the next one begin at {at(START + 1800)}"
+    assert why(store).endswith(f"{limit}, with 1 job before it.")
+    take_one(store.at(START + 1800), [(QUEUE, 1e4)], "Ownerw01tag2")
+    register(store, "worker", now=START + 1800)
+    assert why(store, START + 1801).endswith(f" 1/h lets the next one begin at {at(START + 5400)}.")
+    register(store, "worker", now=START + 5400)
+    assert why(store, START + 5400).endswith("; it is the next one, but one worker is busy.")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"at_once": 1}, "which has 1 job in flight, as many as its limit allows."),
+        ({"rate": "1/h"}, "whose limit of 1/h lets none begin now, with 1 job before it in its shard."),
+        ({}, "with 1 job before it in its shard and one worker."),
+    ],
+)
+def test_its_queue_is_limited_over_all_shards(client, prefix, limit, said):
+    bike = Redbike(RoundRobin("A"), prefix, client, shards=2)
+    names = [f"job-{number}:A" for number in range(20)]
+    jobids = [next(name for name in names if bike.store.number_shard(name) == 0)]
+    jobids += [name for name in names if bike.store.number_shard(name) == 1][:2]
+    register(bike.store, "worker", now=bike.store.timeline.read_clock())
+    for jobid in jobids:
+        bike.set(jobid, "EVERY:1h")
+    bike.run(jobids[0])
+    if limit:
+        bike.limit("A", **limit)
+    taken = take_one(bike.store.shards[0], [(QUEUE, 1e4)], "Ownerw01tag")
+    assert taken.jobid == jobids[0]
+    bike.run(*jobids[1:])
+    assert bike.why(jobids[-1]).endswith(f" waits in {QUEUE}, {said}")
 
 
 def test_it_is_stopped(store):

@@ -46,7 +46,9 @@ class Situation:
     queue_limits: Sequence[QueueLimits]  # that of its queue, and that of all queues
     processes: Sequence[Process]
     ahead: int | None = None  # jobs before it in its queue; None for more than `FAR`
-    flying: int = 0  # runs of its queue
+    flying: int = 0  # runs of its queue, in all shards
+    opens: float | None = None  # when the rate of its queue lets the next job begin; None if it lets one begin now
+    is_of_shard: bool = False  # whether it is in one shard of several
     settings: Settings = field(default_factory=Settings)
     refusal: str = ""  # why the server takes no changes
     awaited: str = ""  # for what a follower waits, as a sentence
@@ -160,7 +162,7 @@ def explain_waiting(situation: Situation, clock: Clock) -> str:
 
 
 def _describe_waiting(situation: Situation, clock: Clock) -> str:
-    job, own = situation.job, situation.queue_limits[0]
+    job = situation.job
     assert job.waiting
     waits = f"It has been due since {clock.name(job.waiting.due)} and waits in {situation.queue}"
     if situation.refusal:
@@ -174,21 +176,30 @@ def _describe_waiting(situation: Situation, clock: Clock) -> str:
         return f"{waits}, but {lack}."
     if not any(each.surely_works(situation.queue) for each in workers):
         return f"{waits}; whether a worker works this queue is unknown, as workers have too many queues to name them."
+    return f"{waits}{_describe_turn(situation, workers, clock)}"
+
+
+def _describe_turn(situation: Situation, workers: Sequence[Process], clock: Clock) -> str:
+    """Return for what a job waits that these workers could take, as the end of a sentence."""
+    own, waiting = situation.queue_limits[0], situation.job.waiting
+    assert waiting
     if own.at_once is not None and situation.flying >= own.at_once:
-        return f"{waits}, which has {name_number(own.at_once, 'job')} in flight, as many as its limit allows."
-    before = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"
-    jobs = "job" if situation.ahead == 1 else "jobs"
-    if situation.ahead != 0:
-        return f"{waits}, with {before} {jobs} before it and {_count(workers)}."
-    if own.rate is not None:
-        return f"{waits}, whose limit allows {own.rate}."
+        return f", which has {name_number(own.at_once, 'job')} in flight, as many as its limit allows."
+    number = f"more than {FAR:,}" if situation.ahead is None else f"{situation.ahead:,}"
+    jobs = f"{'job' if situation.ahead == 1 else 'jobs'} before it{' in its shard' if situation.is_of_shard else ''}"
+    before = f", with {number} {jobs}" if situation.ahead != 0 else ""
+    if situation.opens is not None:
+        # The others may give a shard of what they are allowed.
+        opens = "none begin now" if situation.is_of_shard else f"the next one begin at {clock.name(situation.opens)}"
+        return f", whose limit of {own.rate} lets {opens}{before}."
+    if before:
+        return f"{before} and {_count(workers)}."
     busy = sum(each.is_busy for each in workers)
     if busy == len(workers):
-        return f"{waits}; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
-    waited = clock.now - job.waiting.due
-    if waited >= SOON:
-        return f"{waits}; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
-    return f"{waits}; it is the next one, and a worker is about to take it."
+        return f"; it is the next one, but {_count(workers)} {'is' if busy == 1 else 'are'} busy."
+    if clock.now - waiting.due >= SOON:
+        return "; it is the next one, but no worker takes it: a run that has overrun may hold it, see its log."
+    return "; it is the next one, and a worker is about to take it."
 
 
 def _find_lack(situation: Situation) -> str:

@@ -28,7 +28,7 @@ from redbike.store.inspected import JobState
 from redbike.store.log import LogEntry, find_until, localize, moves_job
 from redbike.store.names import check_known_jobid
 from redbike.store.records import Status
-from redbike.store.sharded.missing import name_if_silent
+from redbike.store.sharded.missing import name_if_silent, tolerate_missing
 from redbike.store.store import Store
 from redbike.text.printable import name_number
 
@@ -227,7 +227,8 @@ class Reasons:
     def _read(self, job: JobState) -> Situation:
         store, queue = self._store, self._find_queue(job)
         runs = sorted(store.journal.list_runs([job.jobid]), key=lambda run: run.started, reverse=True)
-        found = {each.queue: each for each in store.depths.list_all(with_rates=False)}
+        with tolerate_missing():
+            found = {each.queue: each for each in store.whole.depths.list_all(with_rates=False)}
         situation = Situation(
             job=job,
             runs=runs,
@@ -236,6 +237,8 @@ class Reasons:
             processes=store.workers.list_all(),
             ahead=store.depths.count_before(queue, job.jobid, FAR) if job.waiting else 0,
             flying=found[queue].in_flight if queue in found else 0,
+            opens=store.queue_limits.find_opening(queue, job.now),
+            is_of_shard=store.whole is not store,
             settings=self._settings,
             blackouts=read_for_job(store, job.jobid, queue),
             refusal=refusal.text if (refusal := store.questions.find_refusal()) and not refusal.is_full else "",

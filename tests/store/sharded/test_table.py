@@ -35,7 +35,7 @@ OF_ONE = {
     "overview": {"count_sources", "find_order", "read_ranks"},
     "questions": {"inspect_tags"},
     "signals": {"read"},
-    "queue_limits": {"rebuild_slots", "count_flying", "inspect"},
+    "queue_limits": {"rebuild_slots", "count_flying", "inspect", "find_opening"},
     "quotas": {"read", "postpone", "hold", "look", "free", "give"},
     "runs": {"take", "pack_take", "read_take", "read_registration", "has_notices"},
     "timeline": {
