@@ -29,6 +29,7 @@ from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
 from redbike.schedule.parser import parse_stored
 from redbike.store.backfill import describe_backfill
+from redbike.store.every_host import is_base
 from redbike.store.processes import CommandLines
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.shell import is_of_shell
@@ -147,7 +148,8 @@ def _list_facts(bike: Redbike, jobid: str, job: Job, clock: Clock) -> Iterator[t
         yield "schedule", _show(job["schedule"])
     yield "status", _describe_status(job["status"], clock)
     for seen in bike.store.overview.read_named([jobid]):
-        yield "queue", _show(seen.queue)
+        if not is_base(jobid):  # each host has a queue of its own
+            yield "queue", _show(seen.queue)
         if line := CommandLines(bike.workers()).find(job.get("backfill_of", jobid), seen.queue):
             yield "command", _show(line)
     yield from _list_backfills(job, clock)

@@ -152,11 +152,11 @@ def _steer(
     """Call the verb of what the command line names; print `idle` if that has changed nothing of a queue, or of all."""
     if arguments["--queue"] is not None:
         name = bike.find_queue(arguments["--queue"])
-        _warn_if_unknown(bike, name)
         if arguments["--dry-run"]:
             _print([name])
         elif not of_queue(name):
             complain(f"{name}: {idle}")
+        _warn_if_unknown(bike, name)
     elif not arguments["--all"]:
         _steer_named(bike, arguments, of_jobs, **messages)
     elif not arguments["--dry-run"] and not of_all():

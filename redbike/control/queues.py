@@ -6,10 +6,13 @@ from redbike.config.limits import LIMITS, Limits
 from redbike.config.settings import Settings
 from redbike.control.blackouts import check_together, end_blackout, make_blackout, set_blackout
 from redbike.control.operator import check_reason, check_until, name_operator
+from redbike.errors import BadQueueName
 from redbike.loop.worker_class import find_queue
 from redbike.schedule.moments import DurationLike, InstantLike, read_instant
 from redbike.schedule.objects import ScheduleLike
 from redbike.store.blackouts import OF_QUEUE, Blackout
+from redbike.store.every_host import is_base
+from redbike.store.hosts import name_host_queue, split_host
 from redbike.store.names import check_queue_name
 from redbike.store.queue_limits import QueueLimits
 from redbike.store.store import Store
@@ -28,6 +31,14 @@ class QueueController:
         check_queue_name(queue)
         return find_queue(self.worker, queue, self.store.queue_limits.list_queues())
 
+    def _find_held(self, queue: str) -> str:
+        """`find_queue` of one that is to be held. Raise `BadQueueName` for one in which no job can wait."""
+        name = self.find_queue(queue)
+        if is_base(name) and name not in self.store.queue_limits.find_used([name]):
+            hosts = f"the job for every host, or the queue {name_host_queue(split_host(name)[0], 'HOST')!r} of each"
+            raise BadQueueName(f"bad queue name {name!r}: no job waits there; pause {hosts}")
+        return name
+
     def pause_queue(
         self, queue: str, until: InstantLike | None = None, reason: str = "", *,
         every: ScheduleLike | None = None, lasting: DurationLike | None = None
@@ -37,7 +48,7 @@ class QueueController:
         With `every` and `lasting`, pause it for so long at each time of a schedule, see `pause`. Then return False if
         that takes the place of another blackout.
         """
-        return self._pause(self.find_queue(queue), until, reason, every, lasting)
+        return self._pause(self._find_held(queue), until, reason, every, lasting)
 
     def resume_queue(self, queue: str, *, every: bool = False) -> bool:
         """Resume a queue. Return False if it was not paused. With `every`, end its blackout, or return False."""
@@ -100,7 +111,7 @@ class QueueController:
         if unknown := limits.keys() - LIMITS:
             raise TypeError(f"no limit {sorted(unknown)[0]!r}: {' and '.join(LIMITS)} are limits")
         given: dict[str, Any] = {key: LIMITS[key](value) or False for key, value in limits.items()}
-        name = self.find_queue(queue)
+        name = self._find_held(queue) if any(given.values()) else self.find_queue(queue)
         if given:
             self.store.queue_limits.limit(name, **given)
         return self.store.queue_limits.read(name)

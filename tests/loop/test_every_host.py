@@ -438,6 +438,23 @@ def test_what_there_cannot_be_is_refused_and_changes_nothing(farm, name):
             farm.bike.backfill(jobid, 0.0, farm.now)
 
 
+def test_the_queue_of_the_base_is_not_shown_and_cannot_be_held(farm, shell):
+    shell.environment["REDBIKE_PREFIX"] = farm.store.keys.prefix
+    farm.bike.set(BASE, "EVERY:1h")
+    shown = shell.run("show", BASE).stdout
+    assert ("web1" in shown, "work-A@all" in shown) == (True, False)
+    page = read(TestClient(app(farm.bike), base_url=ADDRESS).get("/job?id=clean%3AA%40all"))
+    assert "work-A@all" not in page.words
+    said = "redbike: bad queue name 'work-A@all': no job waits there; pause the job for every host, or the queue"
+    for words in (["pause", "--queue=A@all"], ["pause", "--queue=A@all", "--every=0 3 * * *", "--for=1h"]):
+        done = shell.run(*words)
+        assert (done.returncode, done.stderr) == (2, f"{said} 'work-A@HOST' of each\n")
+    done = shell.run("limit", "A@all", "--at-once=1")
+    assert (done.returncode, done.stderr) == (2, f"{said} 'work-A@HOST' of each\n")
+    assert farm.bike.queue_limits() == []
+    assert farm.bike.resume_queue("A@all") is False
+
+
 def test_where_the_id_does_not_name_the_queue_it_is_refused(client, prefix):
     class Own(RoundRobin):
         def queue_for(self, jobid):

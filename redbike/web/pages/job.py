@@ -73,7 +73,7 @@ def show_job(site: Site, request: Request) -> Response:
         why=why,
         told=state.to_dict(),
         state=state,
-        queue=seen[0].queue if seen else "",
+        queue=seen[0].queue if seen and not is_base(jobid) else "",
         command=_find_command(site, state, seen[0].queue) if seen else "",
         status_words=STATUSES[status.event] if status else "",
         stored_status=status,
