@@ -1,7 +1,7 @@
 """The jobs that have something to run up to an instant, with what one needs to compute when."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from redbike.schedule.kinds import Schedule
@@ -12,6 +12,8 @@ from redbike.store.records import Pause, RetryState, RunRecord, Waiting, decode,
 from redbike.text.group_names import is_jobid
 
 PAGE = 1000  # jobs in one request
+SOON = 60.0  # seconds within which a job may move while others are read
+SPEED = 5000  # jobs that are read in a second, at least
 
 
 class ComingJob(NamedTuple):
@@ -31,7 +33,10 @@ class ComingJob(NamedTuple):
 
 
 class Coming(Part):
-    """Lists jobs that have something to run, a page at a time. What it holds does not grow with their number."""
+    """Lists jobs that have something to run, a page at a time.
+
+    What it holds grows with the jobs that are due soon, wait, run or are paused, and not with the others.
+    """
 
     def count(self, until: float) -> tuple[int, int, int]:
         """Return how many jobs there are to look at, how many are paused at most, and how many follow others."""
@@ -72,21 +77,30 @@ class Coming(Part):
     ) -> Iterator[list[ComingJob]]:
         """Yield pages of the jobs that have something to run by `until`: of all, or of `jobids`.
 
-        `now` is Redis' clock. A job that moves meanwhile may be missing, or there twice. `note_paused` hears of each
-        job that is paused.
+        `now` is Redis' clock. A job that somebody changes meanwhile may be missing, or there twice. `note_paused` hears
+        of each job that is paused.
         """
-        if jobids is not None:
-            for page in split(jobids, PAGE):
-                yield list(self._look_at(page, now, until, note_paused))
-            return
-        yield from self._list_timeline(now, until)
-        keys = self._namespace.keys
-        for key in (keys.queued, keys.running, keys.pauses):
-            for page in split((jobid for jobid, _ in self._namespace.scan(key)), PAGE):
-                yield list(self._look_at(page, now, until, note_paused, key))
+        moving = self._find_moving(now, until) if jobids is None else {}
+        for page in split(moving if jobids is None else jobids, PAGE):
+            yield list(self._look_at(page, now, until, note_paused))
+        if jobids is None:
+            yield from self._list_timeline(now, until, moving)
 
-    def _list_timeline(self, now: float, until: float) -> Iterator[list[ComingJob]]:
-        """Yield what is on the timeline, the last one first: a dispatcher takes them from the other end."""
+    def _find_moving(self, now: float, until: float) -> dict[str, None]:
+        """Return the jobs that may move while the others are read, each once: those are looked at by their ids."""
+        keys, moving = self._namespace.keys, dict[str, None]()
+        soon = min(until, now + SOON + self._namespace.ask("zcount", keys.timeline, "-inf", until) / SPEED)
+        moving |= dict.fromkeys(self._list_due(soon))
+        for key in (keys.queued, keys.running, keys.pauses):
+            moving |= dict.fromkeys(jobid for jobid, _ in self._namespace.scan(key))
+        # Some may have gone on from there to the timeline.
+        return moving | dict.fromkeys(self._list_due(soon))
+
+    def _list_due(self, until: float) -> Iterator[str]:
+        return (decode(jobid) for page in self._scan_timeline(until) for jobid, _ in page)
+
+    def _scan_timeline(self, until: float) -> Iterator[list[tuple[bytes, float]]]:
+        """Yield pages of what is due by `until`, the last one first: a dispatcher takes them from the other end."""
         key, lowest = self._namespace.keys.timeline, (float("inf"), b"")
         end = self._namespace.ask("zcount", key, "-inf", until)
         while end > 0:
@@ -97,6 +111,14 @@ class Coming(Part):
                 continue
             jobid, due = found[0]
             lowest = (due, jobid)
+            yield found
+            end = self._find_rank(jobid, due)
+
+    def _list_timeline(self, now: float, until: float, moving: Container[str]) -> Iterator[list[ComingJob]]:
+        """Yield what is on the timeline, without those that are `moving`."""
+        for page in self._scan_timeline(until):
+            if not (found := [each for each in page if decode(each[0]) not in moving]):
+                continue
             schedules, options, histories, retry_states = self._fetch([jobid for jobid, _ in found])
             columns = zip(found, schedules, options, histories, retry_states, strict=True)
             yield [
@@ -114,7 +136,6 @@ class Coming(Part):
                 for (jobid, due), schedule, own, history, state in columns
                 if schedule is not None
             ]
-            end = self._find_rank(jobid, due)
 
     def _find_rank(self, jobid: bytes, due: float) -> int:
         """Return how many jobs of the timeline stand before this one, or up to where it stood."""
@@ -129,9 +150,8 @@ class Coming(Part):
         now: float,
         until: float,
         note_paused: Callable[[str], None],
-        only: str = "",
     ) -> Iterator[ComingJob]:
-        """Yield those of `jobids` that have something to run; with `only`, those for which this key says when."""
+        """Yield those of `jobids` that have something to run."""
         keys = self._namespace.keys
         places = keys.queued, keys.running, keys.pauses
         names = [encode(jobid) for jobid in jobids]
@@ -139,11 +159,11 @@ class Coming(Part):
         columns = zip(jobids, schedules, options, histories, retry_states, *records, dues, strict=True)
         for jobid, schedule, own, history, state, *record, due in columns:
             found = find_moments(now, due, *map(decode, record))
-            if record[-1] is not None and schedule is not None and only in ("", keys.pauses):
+            if record[-1] is not None and schedule is not None:
                 note_paused(jobid)
-            if schedule is None or found is None or (only and places[found[0]] != only):
+            if schedule is None or found is None:
                 continue
-            _, queue, first, after = found
+            queue, first, after = found
             waits = _find_waiting(now, due, record)
             if (after if first is None else first) <= until:
                 duration, is_paused = read_duration(history or b""), bool(record[-1])
@@ -177,24 +197,23 @@ def _find_waiting(now: float, due: float | None, record: Sequence[bytes | None])
 
 def find_moments(
     now: float, due: float | None, queued: str, running: str, paused: str
-) -> tuple[int, str, float | None, float] | None:
-    """Return for a job what says when it runs, its queue, when that is in any case, and after when by its schedule.
+) -> tuple[str, float | None, float] | None:
+    """Return the queue of a job, when it runs in any case, and after when by its schedule; None if it does not.
 
-    What says so is a number: 0 for a queue, 1 for a run in flight, 2 for a pause, -1 for the timeline. A follower that
-    waits for its parents has no instant of its own.
+    A follower that waits for its parents has no instant of its own.
     """
     waiting, run, pause = Waiting.parse(queued), RunRecord.parse(running), Pause.parse(paused)
     if pause is not None:
         if waiting is not None:
             # Somebody has asked for this run.
-            return 2, waiting.queue, now, math.inf if pause.until is None else max(now, pause.until)
+            return waiting.queue, now, math.inf if pause.until is None else max(now, pause.until)
         if pause.until is None:
             return None
         # What came due before it is resumed is for the setting catchup.
         held = max(now, pause.until, pause.due) if pause.due is not None and pause.due < AWAITED else None
-        return 2, run.queue if run else "", held, max(now, pause.until) if held is None else held
+        return run.queue if run else "", held, max(now, pause.until) if held is None else held
     if due is not None:
-        return (-1, "", None, now) if due >= AWAITED else (-1, "", max(due, now), max(due, now))
+        return ("", None, now) if due >= AWAITED else ("", max(due, now), max(due, now))
     if waiting is not None:
-        return 0, waiting.queue, now, max(now, waiting.due)
-    return None if run is None else (1, run.queue, None, max(now, run.due))
+        return waiting.queue, now, max(now, waiting.due)
+    return None if run is None else (run.queue, None, max(now, run.due))

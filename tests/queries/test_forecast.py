@@ -250,6 +250,26 @@ def test_what_changes_while_it_is_read_hides_nothing_and_comes_once(bike, monkey
     assert sorted(old) == sorted(f"{n}:A" for n in range(30))
 
 
+def test_what_runs_while_it_is_read_comes_once(client, prefix, monkeypatch):
+    class Reading(Quiet):
+        def work(self, jobid):
+            seen.extend(job.jobid for job in next(pages))
+
+    monkeypatch.setattr("redbike.store.coming.PAGE", 10)
+    bike, seen = Redbike(Reading("A:B"), prefix, client), []
+    jobids = [*(f"{n}:A" for n in range(30)), "soon:B", "runs:A"]
+    for jobid in jobids:
+        bike.set(jobid, "EVERY:1h@2000003600", after=NOW)
+    bike.set("soon:B", "AT:2000000030")
+    bike.run("runs:A")
+    pages = bike.store.coming.list_pages(NOW, NOW + 86400)
+    assert bike.work_one() == "runs:A", "it is read meanwhile, and then it is on the timeline"
+    for page in pages:
+        seen += [job.jobid for job in page]
+        bike.run("soon:B")
+    assert sorted(seen) == sorted(jobids)
+
+
 def test_patterns_and_single_jobs(bike):
     for jobid in ("one:A", "two:A", "other:B"):
         bike.set(jobid, "EVERY:1h@2000000000", after=NOW)

@@ -183,7 +183,7 @@ class Family:
         found = find_moments(state.now, state.timeline, state.queued, state.running, state.paused)
         if base is None or found is None:
             return NEVER if not state.run else Stream([state.now])
-        firsts, base, after = self._place(state, base, *found[2:])
+        firsts, base, after = self._place(state, base, *found[1:])
         return Stream(sorted({*([state.now] if state.run else []), *firsts}), base, after)
 
     def find_base(self, state: JobState) -> Schedule | None:
@@ -253,13 +253,13 @@ class Family:
         is_plain = state.timeline is not None and state.timeline >= AWAITED and not state.pause
         key = (state.schedule, *state.waits_for) if is_plain else (None, state.jobid)
         if key not in self._coming:
-            self._coming[key] = self._make_own(state, *found[2:])
+            self._coming[key] = self._make_own(state, *found[1:])
         stream = self.close(state, self._coming[key])
         first = stream.next(state.now - JUST_BEFORE)
         if first is None:
             return None
         duration = read_duration(state.history)
-        return ComingJob(state.jobid, state.schedule or "", "", found[1], first, first, duration, known=stream)
+        return ComingJob(state.jobid, state.schedule or "", "", found[0], first, first, duration, known=stream)
 
 
 def list_due_times(family: Family, state: JobState) -> Schedule:
