@@ -1,8 +1,10 @@
 """What is shown on a terminal of who follows whom."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from redbike.queries.following.family import MOST_LEVELS, Family, find_after, list_due_times
+from redbike.queries.following.held import find_due
 from redbike.queries.following.holds import read_holds
 from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.streams import JUST_BEFORE
@@ -39,7 +41,8 @@ def list_parent_times(
         return _show(said), note, []
     start = start - JUST_BEFORE if start <= clock.now else start
     remark_all = remark_parents(family, [jobid] if state else after.parents, clock, remark)
-    lines = list_runs(schedule, start, clock.now, count, zone, None, lambda due: _show(remark_all(due)))
+    shown = partial(find_due, state)
+    lines = list_runs(schedule, start, clock.now, count, zone, None, lambda due: _show(remark_all(due)), shown)
     return _show(said), "", list(lines)
 
 
@@ -69,6 +72,10 @@ class Kin:
     def due_times(self) -> Schedule | None:
         """The due times of its parents; None if it has none."""
         return list_due_times(self._family, self._state) if self._state and self._after else None
+
+    def find_due(self, moment: float) -> float:
+        """Return the due time of what it runs at one of these instants."""
+        return find_due(self._state, moment)
 
     def explain_lack(self, due_times: Schedule) -> str:
         """Return why it has no due times to be listed, as a sentence; "" if it has."""

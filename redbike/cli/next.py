@@ -73,7 +73,7 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     from redbike.queries.blackouts import make_remark
     from redbike.queries.closed import read_limits
     from redbike.queries.hosts import find_timed
-    from redbike.queries.paused import foresee_paused
+    from redbike.queries.paused import describe_left, foresee_paused
     from redbike.queries.place import describe_job
 
     limits = read_limits(bike.store, jobid)
@@ -94,7 +94,7 @@ def _print_job(bike: "Redbike", jobid: str, job: Mapping[str, Any], config: Conf
     if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, span.number)
     if not (state and schedule.is_immediate):
-        _print_runs(schedule, span, zone, job["next_run"], remark)
+        _print_runs(schedule, span, zone, job["next_run"], *describe_left(schedule, remark, Clock(span.now, zone)))
 
 
 def _say_nothing(due: float) -> str:
@@ -106,9 +106,9 @@ def _print_runs(
     span: _Span,
     zone: str,
     stored: float | None = None,
-    remark: Callable[[float], str] = _say_nothing,
+    *shown: Callable[[float], Any],
 ) -> None:
-    lines = list(list_runs(schedule, span.start, span.now, span.number, zone, stored, remark))
+    lines = list(list_runs(schedule, span.start, span.now, span.number, zone, stored, *shown))
     for line in lines:
         print(line)
     if len(lines) < span.number and not schedule.is_immediate:

@@ -23,7 +23,7 @@ from redbike.facade.redbike import Redbike
 from redbike.queries.blackouts import describe_details, make_remark
 from redbike.queries.closed import read_limits
 from redbike.queries.hosts import describe_host, find_timed
-from redbike.queries.paused import foresee_paused
+from redbike.queries.paused import describe_left, foresee_paused
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock, list_runs
 from redbike.schedule.kinds import Schedule
@@ -92,7 +92,8 @@ def print_job(bike: Redbike, jobid: str, job: Job) -> None:
     due_times = kin.due_times if kin else None
     if kin and due_times and goes_on:
         lack, remark = kin.explain_lack(due_times), make_remark(job.get("blackouts", ()), clock, limits)
-        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, job["next_run"], kin.extend(remark))
+        more = job["next_run"], kin.extend(remark), kin.find_due
+        times = list_runs(due_times, clock.now, clock.now, COMING, clock.zone, *more)
         runs = iter([lack]) if lack else times
         _print_section(f"Due times of its parents ({_name_zones(clock.zone)})", runs)
     elif schedule and goes_on:
@@ -116,7 +117,8 @@ def _print_coming(bike: Redbike, jobid: str, job: Job, clock: Clock, limits: Seq
     if schedule.never_runs or schedule.is_immediate or schedule.is_for_hosts:
         return
     remark = make_remark(job.get("blackouts", ()), Clock(clock.now, zone), limits)
-    runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], remark)
+    more = describe_left(schedule, remark, Clock(clock.now, zone))
+    runs = list_runs(schedule, clock.now, clock.now, COMING, zone, job["next_run"], *more)
     _print_section(f"Next runs ({_name_zones(zone)})", runs)
 
 

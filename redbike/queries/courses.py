@@ -91,8 +91,7 @@ def resume_in_flight(state: JobState, run: RunRecord) -> JobState:
 
 def owe(state: JobState, run: RunRecord, due: float) -> JobState:
     """Return a job in flight that runs once more when that run ends, and is due at `due` then."""
-    owed = replace(run, next=f"{Left.OWED}{format_time(due)}").format()
-    return replace(state, timeline=None, running=owed)
+    return replace(state, timeline=None, running=replace(run, next=f"{Left.OWED}{format_time(due)}").format())
 
 
 @dataclass(slots=True)
@@ -100,6 +99,7 @@ class Course:
     """What a job will run. Times are epoch seconds."""
 
     runs: list[float] = field(default_factory=list)  # one by one, for as long as something is late
+    dues: list[float] = field(default_factory=list)  # of which occurrences these are
     due: float | None = None  # from then on it runs by its schedule; None: nothing more
     is_continuous: bool = False  # it runs again as soon as it has run
     skipped: Counter[Skip] = field(default_factory=Counter)  # occurrences until `due` that are not run
@@ -150,6 +150,7 @@ def _run_paused(outlook: Outlook, pause: Pause, due: float, retry_state: RetrySt
     course = follow(replace(outlook, state=after))
     if start < outlook.end and not expires:
         course.runs.insert(0, start)
+        course.dues.insert(0, due if retry_state.due is None else retry_state.due)
     return course
 
 
@@ -172,8 +173,7 @@ def walk(outlook: Outlook, due: float | None, retry_state: RetryState, now: floa
 
     One that `is_enqueued` is not late, however long it has waited.
     """
-    course, ready = Course(), max(now, outlook.taken_from)
-    schedule = outlook.schedule
+    course, ready, schedule = Course(), max(now, outlook.taken_from), outlook.schedule
     if due is not None and schedule.allows_pause:
         course.is_continuous = max(due, ready) < outlook.end
         return course
@@ -229,6 +229,7 @@ def _run(outlook: Outlook, course: Course, due: float, retry_state: RetryState, 
     placed = unwanted or decide_done(run, None, outlook.own, start)
     if unwanted is None:
         course.runs.append(start)
+        course.dues.append(run.due)
     course.skipped.update(placed.skipped)
     return placed
 
@@ -296,5 +297,4 @@ def is_same(job: JobToSet, before: str | None) -> bool:
         return before == job.schedule
     new, old = job.schedule.encode(), before.encode(errors="surrogateescape")
     head, tail = job.anchor_span
-    is_long_enough = len(old) > head + tail
-    return is_long_enough and old[:head] == new[:head] and (not tail or old[-tail:] == new[-tail:])
+    return len(old) > head + tail and old[:head] == new[:head] and (not tail or old[-tail:] == new[-tail:])

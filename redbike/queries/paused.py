@@ -1,20 +1,48 @@
 """When jobs run that are paused, as dispatchers and workers will decide it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from redbike.config.settings import Settings
 from redbike.queries.blackouts import Calendar
+from redbike.queries.courses import Course
 from redbike.queries.following.family import Family
 from redbike.queries.following.held import follow_first, follow_paused
-from redbike.queries.following.streams import JUST_BEFORE, Stream
+from redbike.queries.following.streams import AGAIN, JUST_BEFORE, Stream
+from redbike.schedule.clock import Clock
 from redbike.schedule.kinds import Schedule
 from redbike.store.coming import ComingJob
 from redbike.store.schedules import read_schedule
 from redbike.store.store import Store
 
 MOST_LEFT = 20  # runs that a pause leaves, which are looked at one by one
+
+
+class Resumed(Stream):
+    """When a job runs that is paused. The runs that its pause leaves begin together; here they are `AGAIN` apart."""
+
+    def __init__(self, course: Course, firsts: Sequence[float], base: Schedule | None = None) -> None:
+        super().__init__(firsts, base)
+        numbered = enumerate(zip(course.runs, course.dues, strict=True))
+        #: of those instants: when the run begins, and its due time
+        self.left = {run: (run - AGAIN * number, due) for number, (run, due) in numbered}
+
+
+def describe_left(
+    schedule: Schedule, remark: Callable[[float], str], clock: Clock
+) -> tuple[Callable[[float], str], Callable[[float], float]]:
+    """Return what `list_runs` says behind the instants of `foresee_paused`, and which instant it shows for one.
+
+    That is the earlier due time of what runs when a pause ends, and that end; `remark` is said besides.
+    """
+    left = schedule.left if isinstance(schedule, Resumed) else {}
+
+    def extended(moment: float) -> str:
+        start, due = left.get(moment, (moment, moment))
+        return f"{f'  due at {clock.name(due)}' if due < start else ''}{remark(moment)}"
+
+    return extended, lambda moment: left.get(moment, (moment, moment))[0]
 
 
 def follow_pauses(
@@ -58,6 +86,6 @@ def foresee_paused(store: Store, settings: Settings, jobid: str, schedule: Sched
     if course.is_continuous:
         return Stream([max(state.now, state.pause.until or 0.0, state.held or 0.0)])
     if course.due is None or schedule.runs_once:
-        return Stream([*course.runs, *([] if course.due is None else [course.due])])
+        return Resumed(course, [*course.runs, *([] if course.due is None else [course.due])])
     is_all = course.due > max(course.runs, default=0.0)
-    return Stream([*course.runs, *([course.due] if is_all else [])], schedule)
+    return Resumed(course, [*course.runs, *([course.due] if is_all else [])], schedule)

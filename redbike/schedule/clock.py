@@ -45,11 +45,12 @@ def list_runs(
     zone: str,
     stored: float | None = None,
     remark: Callable[[float], str] = lambda due: "",
+    find_shown: Callable[[float], float] = lambda due: due,
 ) -> Iterator[str]:
     """Yield up to `count` lines: one for each due time strictly after `after` (epoch seconds). `zone` is an IANA zone.
 
     `stored` is the due time of an existing job. It comes first, as a retry or a pause may have changed it. `remark` is
-    what stands behind a due time.
+    what stands behind a due time; `find_shown` returns the instant that is shown for one.
     """
     due = now if schedule.is_immediate else schedule.next(after)
     if stored is not None and (after <= now or stored > after):
@@ -57,7 +58,7 @@ def list_runs(
     for _ in range(1 if schedule.is_immediate else count):
         if due is None:
             return
-        yield f"{_format_run(due, now, zone)}{remark(due)}"
+        yield f"{_format_run(find_shown(due), now, zone)}{remark(due)}"
         # As after a run: the first due time that is after the last one and after now.
         due = schedule.next(due if stored is None else max(due, now))
 

@@ -12,6 +12,7 @@ from redbike import StopWork
 from redbike.queries.place import describe_job
 from redbike.schedule.clock import Clock
 from redbike.schedule.jitter import compute_jitter
+from redbike.schedule.moments import format_utc
 from redbike.store.processes import ProcessRecord
 from tests.cli.conftest import Failing
 from tests.cli.refused import check_refused
@@ -152,6 +153,26 @@ def test_the_runs_of_a_paused_job_begin_when_its_pause_ends(shell, bike, schedul
     assert re.search(r"^  2100-01-01T01:30:00", shown, re.MULTILINE)
     if schedule == "EVERY:1h@0":
         assert "2100-01-01T02:00:00Z" in shell.read("next", "job:A").splitlines()[3]
+
+
+@pytest.mark.parametrize("verb", ["next", "show"])
+def test_what_a_pause_leaves_is_named_by_its_due_times(shell, bike, verb):
+    bike.set("job:A", "EVERY:1h@0", after=4102444799, catchup="all")
+    bike.pause("job:A", until=4102450200.25)
+    found = re.findall(r"  (\S+Z)  in .*  due at (.*)", shell.read(verb, "job:A"))
+    assert found == [("2100-01-01T01:30:00.250000Z", f"2100-01-01 0{n}:00:00 UTC") for n in (0, 1)]
+
+
+def test_a_follower_that_waits_is_due_since_its_parent_ended(shell, bike):
+    bike.set("parent:A", "EVERY:1h")
+    bike.set("job:A", "AFTER:parent:A")
+    bike.run("parent:A")
+    assert bike.work_one() == "parent:A"
+    bike.pause_queue("A")
+    bike.dispatch_due()
+    [state] = bike.store.questions.inspect(["job:A"])
+    for verb in ("next", "show"):
+        assert f"  {format_utc(state.waiting.due)}  " in shell.read(verb, "job:A")
 
 
 def test_only_the_clock_of_the_server_counts_for_a_job(shell, bike, monkeypatch):

@@ -236,6 +236,16 @@ def test_a_job_that_follows_others_has_the_times_of_these(bike, api):
     assert list_next(api, "one:A") == []
 
 
+def test_a_follower_that_waits_has_been_due_since_its_parent_ended(bike, api):
+    bike.set("first:A", "EVERY:1h")
+    bike.set("one:A", "AFTER:first:A")
+    bike.run("first:A")
+    assert bike.work_one() == "first:A"
+    bike.dispatch_due()
+    [state] = bike.store.questions.inspect(["one:A"])
+    assert list_next(api, "one:A")[0] == state.waiting.due
+
+
 def test_of_very_many_runs_that_a_pause_leaves_only_some_are_computed(bike, api):
     bike.set("dense:A", "* * * * * *", catchup="all")
     bike.pause("dense:A", until=4e9)

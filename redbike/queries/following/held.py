@@ -44,6 +44,12 @@ def find_held(calendar: Calendar | None, store: Store, state: JobState) -> Held 
     return calendar.find(state.jobid, queue, state.options, bool(state.pause))
 
 
+def find_due(state: JobState | None, moment: float) -> float:
+    """Return the due time of what a follower runs at an instant of its stream: it may be due already, and wait."""
+    known = state and (state.waiting.due if state.waiting else state.due)
+    return known if state and known and known < moment == state.now else moment
+
+
 def follow_first(
     store: Store, state: JobState, settings: Settings, calendar: Calendar | None, end: float = math.inf
 ) -> Course | None:

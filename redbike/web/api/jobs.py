@@ -13,6 +13,7 @@ from redbike.control.options import change_options
 from redbike.control.setter import Setter, read_since
 from redbike.errors import BadConfig, NoSuchJob, ServerError
 from redbike.queries.following.family import foresee_follower
+from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import describe_unknown
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.hosts import find_timed
@@ -226,7 +227,7 @@ def _list_due(call: Call, jobid: str, job: Mapping[str, Any], after: float | Non
         [state] = bike.store.questions.inspect([jobid])
         # What is due already is there at the very instant at which its parents were read.
         start = state.now - JUST_BEFORE if after is None or after <= now else after
-        yield from foresee_follower(bike.store, state).list_due(start, END_OF_TIME)
+        yield from (find_due(state, each) for each in foresee_follower(bike.store, state).list_due(start, END_OF_TIME))
         return
     if "paused" in job or runs_as != jobid:
         schedule = foresee_paused(bike.store, bike.settings, runs_as, schedule, count)

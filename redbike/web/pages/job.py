@@ -12,6 +12,7 @@ from redbike.errors import NoSuchJob
 from redbike.queries.blackouts import describe_details, list_details, make_remark
 from redbike.queries.closed import read_limits
 from redbike.queries.following.family import Family, list_due_times
+from redbike.queries.following.held import find_due
 from redbike.queries.following.remarks import remark_parents
 from redbike.queries.following.streams import JUST_BEFORE
 from redbike.queries.following.tree import MOST_LINES, look_around
@@ -196,7 +197,7 @@ def _list_parent_times(state: JobState, family: Family) -> list[float]:
     times = list_due_times(family, family.states.get(state.jobid) or state)
     if times.allows_pause:
         return []
-    return list(islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING))
+    return [find_due(state, each) for each in islice(times.list_due(state.now - JUST_BEFORE, END_OF_TIME), COMING)]
 
 
 def _list_options(site: Site, state: JobState) -> list[OptionRow]:
