@@ -5,11 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from redbike.config.settings import Settings
 from redbike.control.operator import name_operator
 from redbike.control.setter import Setter
+from redbike.errors import BadJobId
 from redbike.loop import resuming
-from redbike.loop.host_jobs import list_on_hosts, list_others
+from redbike.loop.host_jobs import find_own, list_on_hosts, list_others
 from redbike.loop.requests import compute_cancellation
 from redbike.store.catalog import Catalog
 from redbike.store.enums import Event
+from redbike.store.every_host import is_base, name_job
+from redbike.store.hosts import EVERY, split_host
 from redbike.store.jobs import Cancellation
 from redbike.store.namespace import PAGE, STEP, split
 from redbike.store.patterns import Steered, check_pattern
@@ -60,7 +63,15 @@ def pause_jobs(store: Store, jobids: Sequence[str], until: float | None, reason:
 
 
 def resume_jobs(store: Store, jobids: Sequence[str], settings: Settings) -> list[Steered]:
-    """Resume jobs. The word of each is where it is now, or ``unchanged``: it was not paused."""
+    """Resume jobs. The word of each is where it is now, or ``unchanged``: it was not paused.
+
+    Raise `BadJobId` for the job of one host if its base stays paused: a dispatcher would pause it again.
+    """
+    bases = {each: name_job(each, EVERY) for each in jobids if split_host(each)[1] and not is_base(each)}
+    asked = [base for base in dict.fromkeys(bases.values()) if base not in jobids]
+    for base in store.questions.read_pauses(asked) if asked else ():
+        if own := next((each for each in find_own(store, base) if bases.get(each) == base), None):
+            raise BadJobId(f"bad job id {own!r}: its base {base} is paused, so resume that")
     # The base last: if this is cut off, whoever repeats it does all.
     jobids = [*list_others(store, jobids), *jobids]
     return [Steered(*each) for each in zip(jobids, resuming.resume(store, settings, jobids), strict=True)]

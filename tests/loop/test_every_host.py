@@ -246,6 +246,8 @@ def test_pause_and_resume_of_the_base(farm):
     farm.spread()
     reasons = {farm.bike.tell(jobid)["paused"]["reason"] for jobid in (BASE, *farm.show())}
     assert (len(farm.show()), reasons) == (3, {"holiday"})
+    with pytest.raises(BadJobId, match=f"bad job id '{FIRST}': its base {BASE} is paused, so resume that"):
+        farm.bike.resume(FIRST)
     farm.bike.resume(BASE)
     assert not any("paused" in farm.bike.tell(jobid) for jobid in (BASE, *farm.show()))
 
