@@ -107,10 +107,10 @@ def find_unread(environ: Mapping[str, str]) -> list[str]:
         return []
     try:
         config = load(None, environ)
-    except BadConfig:
+        folder = os.path.realpath(str(config.redis or "").removeprefix("embedded:") or ".redbike")
+    except ValueError:
         return []  # whoever reads it says what is wrong with it
-    folder = str(config.redis or "").removeprefix("embedded:") or ".redbike"
-    is_elsewhere = config.redis != find_server(environ) and os.path.realpath(folder) != os.path.realpath(".redbike")
+    is_elsewhere = config.redis != find_server(environ) and folder != os.path.realpath(".redbike")
     return ["server"] * is_elsewhere + ["prefix"] * (config.settings.prefix != find_prefix(environ))
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Protocol
 
@@ -223,6 +224,8 @@ def has_yield(function: object) -> bool:
 
 def is_coroutine_function(function: object) -> bool:
     """Tell whether `function`, or the object that is called as one, was written with ``async def``."""
+    while isinstance(function, partial):
+        function = function.func
     called = function, getattr(type(function), "__call__", None)  # noqa: B004
     return any(map(inspect.iscoroutinefunction, called))
 

@@ -168,7 +168,8 @@ class MakeRedbike:
 def isolate() -> Iterator[MakeRedbike]:
     """Make what the fixture `redbike` gives, for a test that has no fixtures of pytest, and end it with the block.
 
-    The first call in a process starts its server, which ends with the process. Raise `RedbikeError` if it cannot.
+    The first call in a process starts its server, which ends with the process. Of two blocks, the one that began last
+    ends first. Raise `RedbikeError` if there can be no server.
     """
     maker = MakeRedbike(find_server(os.getpid()))
     try:

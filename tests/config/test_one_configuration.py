@@ -145,6 +145,7 @@ def test_whoever_starts_a_server_says_so_and_how_to_stop_it_whatever_the_config_
         *((f"[redbike-redis]\nurl: embedded:{own}\n", {}, []) for own in ("", ".redbike", "./.redbike/")),
         ("[redbike-redis]\nurl: embedded:other\n", {}, ["server"]),
         ("[redbike]\nprefx: mine\n", {}, []),
+        ("[redbike-redis]\nurl: embedded:a\0b\n", {}, []),
     ],
 )
 def test_what_only_the_config_file_names_is_found(tmp_path, monkeypatch, config, variables, unread):

@@ -211,6 +211,7 @@ async def coroutine():
     ("function", "is_async"),
     [
         *((coroutine, True), (functools.partial(coroutine), True), (Awaited(), True), (Awaited().__call__, True)),
+        (functools.partial(Awaited()), True),
         *((set_all, False), (Called(), False), (decorate(coroutine), False)),
     ],
 )
