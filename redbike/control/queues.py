@@ -35,8 +35,8 @@ class QueueController:
         """`find_queue` of one that is to be held. Raise `BadQueueName` for one in which no job can wait."""
         name = self.find_queue(queue)
         if is_base(name) and name not in self.store.queue_limits.find_used([name]):
-            hosts = f"the job for every host, or the queue {name_host_queue(split_host(name)[0], 'HOST')!r} of each"
-            raise BadQueueName(f"bad queue name {name!r}: no job waits there; pause {hosts}")
+            own = name_host_queue(split_host(name)[0], "HOST")
+            raise BadQueueName(f"bad queue name {name!r}: no job waits there; each host has a queue, as {own!r}")
         return name
 
     def pause_queue(

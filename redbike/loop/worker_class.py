@@ -226,8 +226,8 @@ def is_coroutine_function(function: object) -> bool:
     """Tell whether `function`, or the object that is called as one, was written with ``async def``."""
     while isinstance(function, partial):
         function = function.func
-    called = function, getattr(type(function), "__call__", None)  # noqa: B004
-    return any(map(inspect.iscoroutinefunction, called))
+    is_object = callable(function) and inspect.iscoroutinefunction(type(function).__call__)
+    return is_object or inspect.iscoroutinefunction(function)
 
 
 def check_result(name: str, result: object) -> None:
