@@ -84,11 +84,11 @@ beside-cron: ## imported crontabs beside a real cron, for two weeks with a clock
 chaos-servers: ## 500 faults with Sentinel, with a cluster, and with shards on one; masters die and are replaced (25 minutes)
 	mkdir -p build
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=500 --minutes=5.5 --json=build/chaos-$$kind.json || exit 1; done
-	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --faults=500 --minutes=5.5 --json=build/chaos-shards.json
+	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --move=7 --faults=500 --minutes=5.5 --json=build/chaos-shards.json
 
 chaos-servers-quick: ## the same with 100 faults each (eight minutes)
 	for kind in sentinel cluster; do $(PYTHON) -m tests.chaos --servers=$$kind --faults=100 --minutes=1.5 --jobs=1500 || exit 1; done
-	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --faults=100 --minutes=1.5 --jobs=1500
+	$(PYTHON) -m tests.chaos --servers=cluster --shards=4 --move=7 --faults=100 --minutes=1.5 --jobs=1500
 
 docs: ## the site in build/site and the man page in build/man; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -n -q -d $(BUILD)/read -b html docs $(BUILD)/site

@@ -17,7 +17,8 @@ Options:
                       with a replica [default: one].
   --shards=<N>        Among how many shards the jobs are divided [default: 1].
   --move=<N>          When all are stopped in the end, move the jobs to that many shards, and back, by a command that is
-                      killed again and again. What is judged is what is there then.
+                      killed again and again; of a cluster, a master is killed as often. What is judged is what is
+                      there then.
   --jobs=<N>          Jobs that no client touches [default: 2500].
   --dispatchers=<N>   Dispatcher processes [default: 3].
   --workers=<N>       Worker processes [default: 8].

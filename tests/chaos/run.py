@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from tests.chaos.journal import Journal
 from tests.chaos.server import Server
 from tests.chaos.sets import BLACKOUT, LASTS, list_dark
 from tests.chaos.steering import LIMIT
+from tests.chaos.takeovers import lose_master
 from tests.chaos.world import World
 from tests.proc import handles
 from tests.waiting import SLOWNESS, wait_until
@@ -28,8 +30,8 @@ SETTLE = 20.0  # seconds after the last one until all must be as if there had be
 LOOK = 15.0  # seconds between two looks by fsck
 LOOKS = 3  # of fsck at most, each after what is lost was acknowledged
 CLOCK_READINGS = 20
-CUTS = 20  # times that a command that moves all jobs to other shards is begun, and mostly killed
-CUT_WITHIN = 2.0 * SLOWNESS  # seconds at most until it is
+CUTS = 20  # times that a command that moves all jobs to other shards is begun, and mostly cut short
+CUT_WITHIN = 2.0 * SLOWNESS  # seconds at most until it is, or until a master is killed
 CONFIG = """[redbike]
 shards = {shards}
 timefile = disk/timefile
@@ -165,21 +167,41 @@ class Run:
         (self.folder / REMEMBERED).write_text(printed)
 
     def _move(self) -> None:
-        """Move all jobs to other shards, and back, by a command that is killed again and again; end what it began."""
+        """Move all jobs to other shards, and back, and end what was begun.
+
+        The command is killed again and again, or a master of the cluster is.
+        """
         rng, old, new = Random(self.seed), self.shards, self.moves_to
         # Whoever was killed last counts as there for a while.
         wait_until(lambda: self._move_to(new).returncode == 0, timeout=60)
-        for _ in range(CUTS):
-            with self.journal.noted("fault", name="move-kill") as entry:
-                entry["in time"] = False
-                with suppress(subprocess.TimeoutExpired):
-                    assert self._move_to(old, CUT_WITHIN * rng.random()).returncode == 0
-                    entry["in time"], old, new = True, new, old
+        for number in range(CUTS):
+            cut = self._lose_master if self.servers == "cluster" and number % 2 else self._kill_command
+            if cut(old, rng):
+                old, new = new, old
         moved = self._move_to(old)
         assert moved.returncode == 0, moved.stderr
         self.shards = old
         self.server.divide(old)
         self._write_config()
+
+    def _kill_command(self, number: int, rng: Random) -> bool:
+        """Kill the command that moves the jobs to that many shards, unless it is done before; whether it is."""
+        with self.journal.noted("fault", name="move-kill") as entry, suppress(subprocess.TimeoutExpired):
+            entry["in time"] = False
+            assert self._move_to(number, CUT_WITHIN * rng.random()).returncode == 0
+            entry["in time"] = True
+        return bool(entry["in time"])
+
+    def _lose_master(self, number: int, rng: Random) -> bool:
+        """Kill a master below that command; whether it moved all jobs in spite of that."""
+        assert isinstance(self.server, Group)
+        with self.journal.noted("fault", name="move-takeover") as entry, ThreadPoolExecutor(1) as threads:
+            struck = threads.submit(lose_master, self.server, rng, CUT_WITHIN)
+            moved = self._move_to(number)
+            struck.result()
+            assert "Traceback" not in moved.stderr, moved.stderr
+            entry["in time"], entry["said"] = moved.returncode == 0, moved.stderr
+        return bool(entry["in time"])
 
     def _move_to(self, number: int, seconds: float | None = None) -> "subprocess.CompletedProcess[str]":
         """Let the command move the jobs. If it takes longer than so many seconds, it is killed."""

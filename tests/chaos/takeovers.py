@@ -50,6 +50,24 @@ def master_kill(world: World, rng: Random) -> None:
         group.settle()
 
 
+def lose_master(group: Group, rng: Random, within: float) -> None:
+    """Kill a master within so many seconds, and start it again when a replica has taken over.
+
+    Nobody works meanwhile, so nothing is noted that may be forgotten: all must be there afterwards.
+    """
+    with group.lock:
+        group.choose(rng)
+        group.mark()
+        old, masters = group.master, group.list_masters()
+        time.sleep(within * rng.random())
+        old.kill()
+        wait_until(lambda: group.list_masters() - masters, PATIENCE)
+        [new] = group.list_masters() - masters
+        wait_until(lambda: group.is_known(new), PATIENCE)
+        group.start(old)
+        group.settle()
+
+
 def master_pause(world: World, rng: Random) -> None:
     """Suspend the master, for 0.1 to 10 s; maybe a replica takes over, and the old master does not know at first."""
     group = world.group
