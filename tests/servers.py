@@ -205,18 +205,18 @@ class Cluster:
                 return next(each for each in self.nodes if each.port == port)
         return None
 
-    def begin_to_move_slot(self, key: str) -> tuple[int, Node, Node, set[Node]]:
-        """Make the slot of `key` move, without moving a key: nobody can use it until that is done."""
+    def begin_to_move_slot(self, key: str, target: Node | None = None) -> tuple[int, Node, Node, set[Node]]:
+        """Make the slot of `key` move to a master, or to any, without a key: nobody can use it until that is done."""
         slot, source = key_slot(key.encode()), self.master_of(key)
         masters = {self.master_of_slot(begin) for begin, *_ in slots_of(source)}
-        target = next(each for each in masters if each is not source)
+        target = target or next(each for each in masters if each is not source)
         target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
         source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
         return slot, source, target, masters
 
-    def move_slot(self, key: str) -> None:
-        """Move the slot of `key`, with all its keys, to another master, key by key."""
-        slot, source, target, masters = self.begin_to_move_slot(key)
+    def move_slot(self, key: str, to: Node | None = None) -> None:
+        """Move the slot of `key`, with all its keys, to a master, or to any other, key by key."""
+        slot, source, target, masters = self.begin_to_move_slot(key, to)
         while keys := source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 10):
             source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
         for node in (target, source, *(each for each in masters if each not in (source, target))):
