@@ -588,6 +588,15 @@ def test_a_cell_that_is_no_pause_is_refused(bike, column, cell):
     assert bike.store.blackouts.list_all() == {}
 
 
+def test_a_row_that_is_refused_neither_pauses_its_job_nor_changes_anything_else(bike):
+    bike.sync([("a:A", HOURLY), ("b:A", "AFTER:a:A")])
+    before, rows = dump(bike.store), io.StringIO()
+    row = ("a:A", "AFTER:b:A", '{"reason": "x"}', '{"every": "0 2 * * *", "seconds": 3600}')
+    csv.writer(rows).writerows([("jobid", "schedule", "paused", "blackout"), row])
+    assert words(bike.sync_file(io.StringIO(rows.getvalue()))) == [("bad", "a:A")]
+    assert dump(bike.store) == before
+
+
 # The log
 
 

@@ -192,7 +192,6 @@ class Syncer:
         jobs = {plan.job.jobid: plan.job for plan in plans if plan.job and not closes_group(plan.job)}
         new = {jobid: asked_for[jobid] for jobid in jobs}
         changed = {jobid: request for jobid, request in asked_for.items() if jobid not in jobs}
-        besides = _Besides(plans)
         if wish.mark_bad:
             self._mark_bad(plans, wish)
         from_now = all(plan.request.since == plan.request.now for plan in plans if plan.request)
@@ -208,7 +207,7 @@ class Syncer:
         for job in done:
             if job.due is None:
                 log_if_spent(asked_for[job.jobid], job)
-        besides.commit(self._store, setter.store, self._settings)
+        _Besides(plans).commit(self._store, setter.store, self._settings)
 
     def _mark_bad(self, plans: list[_Plan], wish: Wish) -> None:
         """Give each job whose row has a bad schedule the status BAD, if there is no such job."""
