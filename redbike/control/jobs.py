@@ -34,8 +34,10 @@ def cancel_jobs(store: Store, jobids: Iterable[str], settings: Settings) -> list
         words |= dict.fromkeys(page, "")
         while page:
             states = store.questions.inspect(page)
-            ended = [each.jobid for each in states if each.backfill or each.trails]
-            words |= {jobid: "ended" if store.backfills.end(jobid) else "stale" for jobid in ended}
+            # Where no backfill can be ended, the occurrence of the job itself is meant.
+            begun = [each.jobid for each in states if each.backfill or each.trails]
+            ended = [jobid for jobid in begun if store.backfills.end(jobid)]
+            words |= dict.fromkeys(ended, "ended")
             found = {each.jobid: compute_cancellation(each, settings) for each in states if each.jobid not in ended}
             words |= {jobid: plan for jobid, plan in found.items() if isinstance(plan, str)}
             plans = [plan for plan in found.values() if isinstance(plan, Cancellation)]

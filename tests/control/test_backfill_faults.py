@@ -141,6 +141,25 @@ def test_what_is_damaged_is_found_and_repaired(redbike, damage, said, hours):
     assert is_clean(bike)
 
 
+@pytest.mark.timeout(10)
+def test_where_no_backfill_can_be_ended_cancel_is_for_the_job_itself(redbike):
+    words = []
+
+    def cancel(run):
+        """A run of what follows an occurrence outlasts both the backfill and its job."""
+        words.extend(bike.cancel("a"))
+        bike.unset("a")
+        bike.set("a", HOURLY)
+        words.extend(bike.cancel("a"))
+
+    bike, _ = make(redbike, lambda run: cancel(run) if run.base == "b" else None)
+    bike.set("b", "AFTER:a")
+    start(bike)
+    bike.run_due()
+    break_record(bike)
+    assert [*words, *bike.cancel("a")] == [("a", "ended"), ("a", "idle"), ("a", "idle")]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_each_occurrence_ends_once_whatever_happens_meanwhile(redbike, seed):
     """A model: what has begun and not ended is in order, and no more than so many of it wait or run."""
