@@ -7,6 +7,7 @@ it is in doubt meanwhile, which its note does not tell: whoever copies may die.
 A process that ends while a shard is away leaves such a note in the others, which is kept until all know of that.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -137,7 +138,8 @@ def _copy(source: Store, target: Store, field: str, at: float) -> None:
 def _read_notes(shard: Store) -> dict[str, Note]:
     with translate_errors():
         found = {decode(field): decode(at) for field, at in shard.client.hgetall(shard.keys.agreed).items()}
-    notes = {field: float(at) for field, at in found.items() if field.startswith(FIELD)}
+    # A damaged note, or one that a later version has left, counts as none: it must end no dispatcher.
+    notes = {field: float(at) for field, at in found.items() if _KNOWN.match(field) and _AT.fullmatch(at)}
     doubts = {field.replace(DOUBT, FIELD, 1) for field in notes if field.startswith(DOUBT)}
     return {field: (field not in doubts, at) for field, at in notes.items() if not field.startswith(DOUBT)}
 
@@ -181,3 +183,4 @@ _COPIES: Mapping[str, Copy] = {
     "token": _copy_token,
     "ended": _copy_end,
 }
+_KNOWN, _AT = re.compile(rf"{FIELD}\??({'|'.join(_COPIES)}):"), re.compile(r"\d{1,11}\.\d{6}")

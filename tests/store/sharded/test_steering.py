@@ -185,6 +185,16 @@ def test_what_is_told_later_counts_whichever_clock_it_has(bike):
     assert [look(shard)[0] for shard in bike.store.shards] == [[]] * 3
 
 
+def test_a_damaged_note_counts_as_none(bike):
+    [head, shard, _] = bike.store.shards
+    shard.client.hset(shard.keys.agreed, mapping={"told:pause:work-A": "x", "told:later:x": "1.000000", "told:": "nan"})
+    shard.client.hset(head.keys.agreed, "told:pause:work-B", "inf")
+    bike.pause_queue("A")
+    assert [len(look(each)[0]) for each in bike.store.shards] == [1] * 3
+    shard.client.hset(shard.keys.agreed, "told:pause:work-A", "x")
+    assert catch_up(bike.store.shards) == [f"{shard.keys.prefix}: pause:work-A"]
+
+
 def test_shards_are_compared_again_after_a_while(bike, monkeypatch):
     monkeypatch.setattr("redbike.dispatcher.sharded.CATCH_UP", 0.05)
     with beside(bike.store, Dispatchers(bike.store, Settings()).dispatch):
