@@ -390,6 +390,18 @@ def test_it_was_paused_then(store, subject):
         assert "paused" not in why(store, then=START - 210)
 
 
+@pytest.mark.parametrize("queue", [QUEUE, ""])
+def test_all_shards_were_paused_then(client, prefix, queue):
+    """Only the first one has noted that, and the job is in another one."""
+    whole = Redbike(RoundRobin("A"), prefix, client, shards=3).store
+    shard, noted = whole.find_shard(JOB), whole.noted_as("me@here")
+    assert shard is not whole.shards[0]
+    states.timeline(shard)
+    noted.at(START - 500).queue_limits.pause(queue, None, "me@here", "")
+    noted.at(START - 300).queue_limits.open(queue, resume=True)
+    assert f" did not run: me@here had paused it at {at(500)}" in why(shard, then=START - 390)
+
+
 @pytest.mark.parametrize("subject", ["job", "queue", "everything"])
 def test_a_pause_that_had_ended_by_itself_explains_nothing(store, subject):
     states.timeline(store)

@@ -222,7 +222,9 @@ class Reasons:
             job, situation, clock = again, self._read(again), Clock(again.now, self._settings.timezone)
         if at is None:
             return f"{explain_now(situation, clock)}{self._explain_backfill(situation, clock)}"
-        return explain_past(situation, list(self._store.log.list_entries()), at, clock)
+        # The shard of the job has not noted what all were told, as that a queue was paused.
+        with tolerate_missing():
+            return explain_past(situation, list(self._store.whole.log.list_entries()), at, clock)
 
     def _read(self, job: JobState) -> Situation:
         store, queue = self._store, self._find_queue(job)
