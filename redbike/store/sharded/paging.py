@@ -23,6 +23,13 @@ def list_soonest(shards: Shards, ask: Ask, given: Given, named: Named) -> list[s
     return [decode(jobid) for _, jobid in heapq.nsmallest(given[0], found)]
 
 
+def list_in_flight(shards: Shards, ask: Ask, given: Given, named: Named) -> tuple[list[Any], int]:
+    """Return the oldest runs in flight of all shards, and how many there are."""
+    pairs = list(ask_each(shards, lambda shard: ask(shard)(*given, **named)))
+    runs = sorted(chain.from_iterable(runs for runs, _ in pairs), key=lambda each: each.run.start)
+    return runs[: given[0]], sum(number for _, number in pairs)
+
+
 TOGETHER = 5000  # ids that are divided among shards at a time
 
 

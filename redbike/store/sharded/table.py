@@ -55,14 +55,6 @@ def _sort_unique(lists: Any) -> list[str]:
     return sorted(set(concat(lists)))
 
 
-def _join_flying(answers: Any) -> tuple[list[Any], int]:
-    pairs = list(answers)
-    most = max(len(runs) for runs, _ in pairs)
-    return sorted(concat(runs for runs, _ in pairs), key=lambda each: each.run.start)[:most], add(
-        number for _, number in pairs
-    )
-
-
 def _join_search(answers: Any) -> tuple[list[str], bool]:
     pairs = list(answers)
     return concat(names for names, _ in pairs), all(is_whole for _, is_whole in pairs)
@@ -253,7 +245,7 @@ TABLE: dict[str, dict[str, Route]] = {
         "find_refusal": everywhere(_first_known),
         "read_schedule": _ONE,
         "read_pauses": _UNION,
-        "list_in_flight": everywhere(_join_flying),
+        "list_in_flight": paging.list_in_flight,
         "read_schedules": _MANY,
         "triage": _CHAIN,
         "read_labels": _UNION,

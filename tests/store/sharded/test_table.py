@@ -4,8 +4,10 @@ import inspect
 
 import pytest
 
+from redbike import Redbike, RoundRobin
 from redbike.store.sharded.table import TABLE
 from redbike.store.store import Store
+from tests.verbs import take_one
 
 # What only a dispatcher, a worker or fsck does, with one shard at a time.
 OF_ONE = {
@@ -65,3 +67,13 @@ def test_each_method_has_a_route_or_is_of_one_shard(parts):
     assert {name: set(TABLE.get(name, {})) | OF_ONE.get(name, set()) for name in parts} == found
     assert set(TABLE) == set(parts)
     assert not any(TABLE[name].keys() & OF_ONE.get(name, set()) for name in parts)
+
+
+def test_of_the_runs_in_flight_of_all_shards_the_oldest_are_listed(client, prefix):
+    bike, jobids = Redbike(RoundRobin("A"), prefix, client, shards=4), [f"{number}:A" for number in range(8)]
+    for jobid in jobids:
+        bike.set(jobid, "NOW")
+        take_one(bike.store.find_shard(jobid), [("work-A", 50.0)], f"Ownerw01{jobid}")
+    for most in (100, 3):
+        flights, number = bike.store.questions.list_in_flight(most)
+        assert ([each.jobid for each in flights], number) == (jobids[:most], 8)
